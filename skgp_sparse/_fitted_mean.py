@@ -72,11 +72,12 @@ class FittedMean:
             return np.zeros((len(X), n_classes))
         if isinstance(self._drift, MeanFunction):
             return of_all_classes(self._drift.latent(X))
-        if n_classes > 2 and self.multi_class == "one_vs_one":
+        is_ordinal, of_pairs = self.likelihood == "ordinal", self.multi_class == "one_vs_one"
+        if is_ordinal or (n_classes > 2 and of_pairs):
             raise ValueError(
-                f"{type(self).__name__}.predict_parts: mean='linear' has logits of pairs of "
-                "classes where multi_class is 'one_vs_one'. Set multi_class to 'one_vs_rest' or "
-                "'softmax'."
+                f"{type(self).__name__}.predict_parts: with likelihood='ordinal' or with pairs of "
+                "classes, mean='linear' is no part of the logits of classes. Set likelihood to "
+                "'probit', and multi_class to 'one_vs_rest' or 'softmax'."
             )
         each = self.mean_ if isinstance(self.mean_, list) else [self.mean_]
         filled = self._drift.filled(X)

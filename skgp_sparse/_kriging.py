@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from skgp_sparse._ground.typing import Array, MaybeArray
 from skgp_sparse.explain.averages import Areas, mean_and_std
 from skgp_sparse.explain.variograms import Variogram, variogram_of
+from skgp_sparse.parameters.mean_functions import LinearMean
 from skgp_sparse.parameters.parameter_checks import check_gaussian
 from skgp_sparse.rows import checks
 
@@ -129,7 +130,8 @@ class KrigingMethods:
             Inputs, of which 2,000 random rows are taken if there are more. Distances are those of
             all columns.
         y : array-like of shape (n_samples,)
-            Targets, from which the mean of the fit (`mean_`) is subtracted.
+            Targets, from which the mean of the fit (`mean_`) is subtracted. A linear one has taken
+            a part of the variance, which the fitted variogram lacks, too.
         n_bins : int, default=15
             Number of bins of distance. Those without pairs are left out.
         max_distance : float, default=None
@@ -162,4 +164,5 @@ class KrigingMethods:
         X, view, _ = self._question(X, None)
         y = checks.check_truth(y, X, len(view.units.scale), type(self).__name__)
         residual = np.reshape(y, (len(X), -1)) - self._mean_part(X)
-        return variogram_of(view, X, residual, self._n_drift(), n_bins, max_distance, name)
+        trend = self._drift.columns(X) if isinstance(self._drift, LinearMean) else None
+        return variogram_of(view, X, residual, self._n_drift(), trend, n_bins, max_distance, name)

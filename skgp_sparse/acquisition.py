@@ -5,6 +5,7 @@ maximised. They ask a fitted model for means and standard deviations of the late
 for their gradients, by ``predict(X, return_std=True, latent=True, return_gradient=True)``.
 """
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.validation import check_number
 
 __all__ = [
     "log_expected_improvement",
@@ -140,7 +142,7 @@ def log_noisy_expected_improvement(
     TypeError
         If the model is no SparseGPRegressor.
     ValueError
-        If it has several targets, or gradients of its responses are not known.
+        If it has several targets, or its likelihood is not Gaussian.
 
     References
     ----------
@@ -160,6 +162,12 @@ def log_noisy_expected_improvement(
     1
     """
     best = _moments(model, observed, minimize, False)
+    if model.likelihood_ is not None:
+        raise ValueError(
+            "log_noisy_expected_improvement compares the noise with the latent function, which "
+            f"needs likelihood='gaussian'. Got {as_text(model.likelihood)}. Use "
+            "upper_confidence_bound."
+        )
     found = _moments(model, X, minimize, return_gradient)
     total = _moments(model, X, minimize, return_gradient, latent=False)
     value, slope = _log_improvement(found, best.mean[np.argmax(best.mean - best.std)])
@@ -215,8 +223,7 @@ def upper_confidence_bound(
     >>> upper_confidence_bound(model, [[1.5], [4.7]]).round(1)
     array([-1.,  1.])
     """
-    if not (np.ndim(kappa) == 0 and 0.0 <= kappa < np.inf):
-        raise ValueError(f"kappa must be a number that is not negative. Got {as_text(kappa)}.")
+    check_number(kappa, "kappa", "upper_confidence_bound", Real, low=0.0)
     found = _moments(model, X, minimize, return_gradient)
     value = found.mean + kappa * found.std
     return (value, found.mean_slope + kappa * found.std_slope) if return_gradient else value
@@ -229,6 +236,8 @@ def _moments(
     if not hasattr(model, "sample_functions"):
         raise TypeError(f"model must be a fitted SparseGPRegressor. Got {as_text(model)}.")
     check_is_fitted(model, "kernel_")
+    if not isinstance(minimize, (bool, np.bool_)):
+        raise ValueError(f"minimize must be True or False. Got {as_text(minimize)}.")
     mean, std, *slopes = model.predict(
         X, return_std=True, latent=latent, **({"return_gradient": True} if gradient else {})
     )
@@ -242,7 +251,8 @@ def _moments(
 
 
 def _reference(best: float, minimize: bool) -> float:
-    if not (np.ndim(best) == 0 and np.isfinite(best)):
+    is_number = isinstance(best, (Real, np.ndarray)) and np.ndim(best) == 0
+    if not (is_number and np.isfinite(best)):
         raise ValueError(f"best must be a finite number, such as y.min(). Got {as_text(best)}.")
     return -best if minimize else best
 

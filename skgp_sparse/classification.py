@@ -574,8 +574,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Raises
         ------
         ValueError
-            If the mean is linear in X and ``multi_class="one_vs_one"``, where it has logits of
-            pairs of classes.
+            If the mean is linear in X and ``multi_class="one_vs_one"`` or
+            ``likelihood="ordinal"``, where it has no logits of classes.
 
         Examples
         --------

@@ -109,6 +109,8 @@ class VariogramDisplay(Display):
         VariogramDisplay
             The display, whose `ax_` and `figure_` hold the drawing.
         """
+        if not len(self.n_pairs):
+            raise ValueError("VariogramDisplay has no bins. Pass those of `variogram`.")
         (ax,) = self._axes(ax)
         sizes = _SMALLEST + (_LARGEST - _SMALLEST) * self.n_pairs / np.max(self.n_pairs)
         ax.scatter(self.distance, self.empirical, sizes, color="k", label="targets")

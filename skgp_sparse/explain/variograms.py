@@ -8,6 +8,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.predictions.metric import in_metric
+from skgp_sparse._engine.predictions.posterior_with_drift import covariance_of_residuals
 from skgp_sparse._ground.typing import Array, Ints
 from skgp_sparse._ground.validation import check_number
 
@@ -47,7 +48,14 @@ class Variogram(NamedTuple):
 
 
 def variogram_of(
-    view: Any, X: Array, y: Array, n_drift: int, n_bins: Any, max_distance: Any, name: str
+    view: Any,
+    X: Array,
+    y: Array,
+    n_drift: int,
+    trend: Array | None,
+    n_bins: Any,
+    max_distance: Any,
+    name: str,
 ) -> Variogram:
     """Compute the `Variogram` of rows beside that of a fit.
 
@@ -59,6 +67,9 @@ def variogram_of(
         Targets minus the mean of the fit.
     n_drift : int
         Number of columns of a drift, which the kernel sees after those of X.
+    trend : ndarray of shape (n, q) or None
+        Columns of which a linear function was fitted to these rows and subtracted. What is left
+        varies less than the process.
     n_bins : int
     max_distance : float or None
     name : str
@@ -74,7 +85,7 @@ def variogram_of(
     check_number(max_distance, "max_distance", name, Real, low=0.0)
     if len(X) > _MOST_ROWS:
         some = np.random.RandomState(0).permutation(len(X))[:_MOST_ROWS]
-        X, y = X[some], y[some]
+        X, y, trend = X[some], y[some], None if trend is None else trend[some]
     distance = pdist(X)
     near = (distance > 0.0) & (distance <= max_distance)
     if not near.any():
@@ -84,19 +95,27 @@ def variogram_of(
         )
     bins = np.minimum((distance[near] * (n_bins / max_distance)).astype(int), n_bins - 1)
     n_pairs = np.bincount(bins, minlength=n_bins)
-    columns = distance, 0.5 * pdist(y, "sqeuclidean"), _expected(view, X, n_drift)
+    columns = distance, 0.5 * pdist(y, "sqeuclidean"), _expected(view, X, n_drift, trend)
     with np.errstate(invalid="ignore"):
         means = [np.bincount(bins, one[near], n_bins) / n_pairs for one in columns]
     return Variogram(*(one[n_pairs > 0] for one in (*means, n_pairs)))
 
 
-def _expected(view: Any, X: Array, n_drift: int) -> Array:
+def _expected(view: Any, X: Array, n_drift: int, trend: Array | None) -> Array:
     """Half of the variance of differences, of all pairs before any data, in the order of pdist."""
     process = view.process
     X = np.hstack([X, np.zeros((len(X), n_drift))])  # a drift is the same for all rows here
     seen = in_metric(process.metric, X)
     signal, noise, _ = kernels.diagonal(process.kernel, seen)
-    half = np.broadcast_to(0.5 * (signal + noise), len(X))
-    values = half[:, None] + half - kernels.evaluate(process.kernel, seen, seen)
+    K = kernels.evaluate(process.kernel, seen, seen)
+    K.flat[:: len(K) + 1] = signal + noise
+    effect = getattr(process, "effect", None)
+    if effect is not None:  # which the kernel beside inducing points leaves out
+        levels = effect.kernel.levels(X)
+        K += effect.variance * (levels[:, None] == levels)
+    if trend is not None:
+        K = covariance_of_residuals(K, trend)
+    half = 0.5 * K.diagonal()
+    values = half[:, None] + half - K
     np.fill_diagonal(values, 0.0)
     return process.factor * view.units.scale[0] ** 2 * squareform(values, checks=False)

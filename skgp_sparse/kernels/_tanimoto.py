@@ -44,6 +44,7 @@ class Tanimoto(DifferentiableKernel):
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return the value of ``k(X, Z)`` and its pullback, of points (..., n, d)."""
+        X, Z = (np.asarray(one, np.result_type(one, np.float32)) for one in (X, Z))
         K, either = X @ np.swapaxes(Z, -1, -2), _squares(X, Z)
         either -= K
         np.divide(K, either, out=K, where=either > 0.0)

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.typing import Array, Limits, Scalars
 from skgp_sparse.likelihoods._base import Likelihood
 from skgp_sparse.likelihoods._gamma import POSITIVE
 from skgp_sparse.likelihoods._parametric import LogLink
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _SHARE_OF_NOISE = 0.5  # of the spread of the logarithms, to start with
 
 
@@ -80,7 +80,7 @@ class LogNormal(LogLink):
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of the best median and scale; see the base class."""
         spread = max(_moments(y, weight, offset)[1], np.finfo(float).tiny)
-        constant = 0.5 * (_LOG_2PI + 1.0) + np.log(spread)
+        constant = 0.5 * (LOG_2PI + 1.0) + np.log(spread)
         return -(weight @ (np.log(y) + constant))
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -104,7 +104,7 @@ class LogNormal(LogLink):
         noise, logs = self._value("scale") ** 2, np.log(y)
         rest = logs - self._shifted(mean)
         square = (rest**2 + variance) / noise
-        value = -logs - 0.5 * (_LOG_2PI + np.log(noise) + square)
+        value = -logs - 0.5 * (LOG_2PI + np.log(noise) + square)
         return value, rest / noise, np.full(len(y), 1.0 / noise), square - 1.0
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Any, ...]:
@@ -112,7 +112,7 @@ class LogNormal(LogLink):
         noise, logs = self._value("scale") ** 2, np.log(y)
         rest, own = logs - self._shifted(mean), noise / power  # of the power, which is Gaussian too
         total = own + variance
-        value = -power * logs - 0.5 * (np.log(total / own) + power * (_LOG_2PI + np.log(noise)))
+        value = -power * logs - 0.5 * (np.log(total / own) + power * (LOG_2PI + np.log(noise)))
         value -= 0.5 * rest**2 / total
         scale = own * (rest**2 / total - 1.0) / total + 1.0 - power
         return value, rest / total, np.broadcast_to(1.0 / total, value.shape), scale

@@ -60,7 +60,7 @@ def log_probability(lower: Array, upper: Array, width: Array) -> Triple:
 
 def _turned(lower: Array, upper: Array) -> Triple:
     """The sign that turns intervals to the positive side, and their ends there, finite."""
-    sign = np.where(lower + upper < 0.0, -1.0, 1.0)
+    sign = np.where(upper < -lower, -1.0, 1.0)
     a = np.maximum(np.where(sign < 0.0, -upper, lower), -_FAR)
     b = np.where(sign < 0.0, -lower, upper)
     return sign, a, np.minimum(b, 2.0 * np.maximum(a, 0.0) + _FAR)

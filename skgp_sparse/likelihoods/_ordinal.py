@@ -5,15 +5,16 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse._ground.typing import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain
-from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Labels, Probit
+from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Labels
 from skgp_sparse.likelihoods._log_concave import expect
+from skgp_sparse.likelihoods._normal_intervals import log_probability
 
 _STRIP = 2.6  # no zero of the density is nearer to the real axis, however wide the interval is
 _GAPS = (1e-4, 1e3)  # lower and upper bound of a gap between thresholds
-_LOWEST = -1e9  # stands for minus infinity, where products with it are 0
 _START_STD = np.sqrt(2.0)  # of the latent value of the default kernel, noise included
 _UNSEEN = 0.5  # rows that a label without rows counts as, where thresholds start
 
@@ -174,18 +175,8 @@ class Ordinal(Labels):
 def _log_probability(f: Array, low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
     """``log(Φ(high - f) - Φ(low - f))``, its slope and curvature, and ``φ(low - f)`` over it.
 
-    The slope is the last number minus that of the upper end. Intervals are mirrored to where
-    normal probabilities are small, and differences of hazards replace those of densities.
+    The slope is the last number minus that of the upper end.
     """
-    low, high = low - f, high - f
-    is_high = low + high > 0.0
-    low, high = np.where(is_high, -high, low), np.where(is_high, -low, high)
-    log_high, hazard, bend = Probit().log_sigmoid(high)
-    log_low, other, other_bend = Probit().log_sigmoid(np.maximum(low, _LOWEST))
-    ratio = np.exp(log_low - log_high)
-    rest = -np.expm1(log_low - log_high)
-    curvature = (bend - ratio * other_bend) / rest + ratio * ((other - hazard) / rest) ** 2
-    upper, lower = hazard / rest, ratio * other / rest
-    slope = np.where(is_high, upper - lower, lower - upper)
-    lower = np.where(is_high, upper, lower)
-    return log_high + np.log(rest), slope, np.clip(curvature, 0.0, 1.0), lower
+    value, slope, curvature = log_probability(low - f, high - f, high - low)
+    lower = np.exp(-0.5 * ((low - f) ** 2 + LOG_2PI) - value)
+    return value, slope, curvature, lower

@@ -62,6 +62,7 @@ MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
 _NOISE = 0.1, 1e-6, 1e3  # level and bounds, in units of the variance of y
 _LITTLE_NOISE, _NEXT_TO_NO_NOISE = 1e-3, 1e-10  # a further start of small fits, and their bound
+_LARGEST_CODE = 2.0**53  # from which on numbers in double precision have gaps
 _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 
@@ -144,6 +145,11 @@ def resolve_likelihood(likelihood, name):
         "of likelihoods.Likelihood that is not for labels (Gaussian noise is part of the kernel)"
     )
     require(is_of_numbers, "likelihood", likelihood, name, must)
+    if np.ndim(getattr(likelihood, "trials", 0)):
+        raise ValueError(
+            f"{name}: Binomial(trials=...) is one number for all rows. Pass the numbers of rows to "
+            "fit, as fit(X, y, trials=...)."
+        )
     likelihoods.check_parameters(likelihood, name)
     return clone(likelihood)
 
@@ -238,12 +244,14 @@ def _check_codes(kernel, rows, columns):
     for part, column in kernels.of_levels(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
         may_miss = isinstance(part, kernels.RandomEffect)
-        wrong = values[(values != np.rint(values)) & ~(may_miss & np.isnan(values))]
+        is_whole = (values == np.rint(values)) & (np.abs(values) < _LARGEST_CODE)
+        wrong = values[~is_whole & ~(may_miss & np.isnan(values))]
         if len(wrong):
             raise ValueError(
                 f"A {type(part).__name__} kernel sees column {columns.label(column)!r}, whose "
-                f"values are not codes: the first one that is no whole number is {wrong[0]:g}. "
-                "Choose another column, or encode the category by OrdinalEncoder of scikit-learn."
+                "values are not codes: the first one that is no whole number below 2**53 is "
+                f"{wrong[0]:g}. Choose another column, or encode the category by OrdinalEncoder of "
+                "scikit-learn."
             )
 
 

@@ -154,7 +154,7 @@ def _check_random_effects(family: ModelOfRequest, kernel: Kernel, chosen: Poster
         takes = "one RandomEffect, as a term of a sum" if most else "no RandomEffect"
         given = family.parameters.posterior
         given = chosen.name if is_auto(given) else given
-        reason = f"posterior={as_text(given)} takes {takes}. Got {kernel}"
+        reason = f"posterior={as_text(given)} takes {takes} without a factor. Got {kernel}"
     elif family.has_sites:
         reason = "a RandomEffect beside inducing points needs likelihood='gaussian'"
     elif takes_random_rows(solver):

@@ -17,7 +17,7 @@ from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
 from skgp_sparse.rows.intervals import interval_ends
 from skgp_sparse.rows.latitudes import check_latitudes
-from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame
+from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame, missing_among
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
 on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
@@ -190,9 +190,17 @@ def check_groups(groups, n, name):
             f"groups of {name} must be an array with a group for each of the {n} rows. Got shape "
             f"{groups.shape}."
         )
-    if groups.dtype.kind == "f" and np.isnan(groups).any():
-        raise ValueError(f"groups of {name} contain NaN. Give these rows a group of their own.")
-    return groups.astype(str) if groups.dtype.kind == "O" else groups
+    if missing_among(groups).any():
+        raise ValueError(
+            f"groups of {name} have missing values. Give these rows a group of their own."
+        )
+    if groups.dtype.kind != "O":
+        return groups
+    try:
+        levels, index = np.unique(groups, return_inverse=True)
+    except TypeError:  # numbers and text
+        return groups.astype(str)
+    return index if len({*map(type, levels)}) > 1 else groups.astype(type(levels[0]))
 
 
 def check_classes(y, weight, name):

@@ -3,10 +3,13 @@
 import numpy as np
 
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse.rows.missing import is_frame
 
 
 def order_of(y):
     """Labels of an ordered category of pandas or polars, lowest first; None: y is none."""
+    if is_frame(y) and np.shape(y)[1:] == (1,):
+        y = y[y.columns[0]]
     dtype = getattr(y, "dtype", None)
     is_ordered = getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"
     return [*dtype.categories] if is_ordered else None

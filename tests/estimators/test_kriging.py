@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.explain import averages, variograms
-from skgp_sparse.kernels import Columns
+from skgp_sparse.kernels import Columns, RandomEffect
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(0, 4, size=(60, 2))
@@ -121,18 +121,49 @@ def test_variograms_are_those_of_loops(mean):
     found = model.variogram(X, Y, n_bins=5, max_distance=2.0)
     residual = Y - model.predict_parts(X)[0]
     unit = Y.std() if mean is None else model.noise_std(X[:1])[0] / np.sqrt(0.1)
+    K = kernel(X) + 0.1 * np.eye(60)
+    if mean == "linear":  # least squares takes this part of the covariance
+        H = np.column_stack([np.ones(60), X])
+        rest = np.eye(60) - H @ np.linalg.solve(H.T @ H, H.T)
+        K = rest @ K @ rest
     sums = np.zeros((4, 5))
     for i in range(60):
         for j in range(i):
             distance = np.linalg.norm(X[i] - X[j])
             if distance < 2.0:
-                K = kernel(X[[i, j]])
-                fitted = unit**2 * (0.1 + 0.5 * (K[0, 0] + K[1, 1]) - K[0, 1])
+                fitted = unit**2 * (0.5 * (K[i, i] + K[j, j]) - K[i, j])
                 one = distance, 0.5 * (residual[i] - residual[j]) ** 2, fitted, 1.0
                 sums[:, int(distance / 0.4)] += one
     assert_allclose(found.n_pairs, sums[3])
     for mine, its in zip(found[:3], sums[:3] / sums[3]):
         assert_allclose(mine, its, rtol=1e-6)
+
+
+def test_variograms_have_effects_of_levels():
+    level = np.repeat(np.arange(12), 5)
+    rows = np.column_stack([X, level])
+    y = Y + 4.0 * RNG.normal(size=12)[level]
+    kernel = Columns(Matern(1.0), [0, 1]) + RandomEffect(2, 2.0) + WhiteKernel(0.1)
+    one, other = (
+        SparseGPRegressor(kernel, optimizer=None, posterior=posterior, n_inducing=20)
+        .fit(rows, y)
+        .variogram(rows, y, n_bins=4)
+        for posterior in ("exact", "inducing")
+    )
+    assert_allclose(one.fitted, other.fitted, rtol=1e-6)
+    assert one.fitted[1:].min() > y.var()
+
+
+def test_areas_are_sorted_as_numbers_and_have_no_missing_ones():
+    model = SparseGPRegressor(KERNEL, optimizer=None).fit(X, Y)
+    areas = np.array([1, 2, 10])[RNG.randint(0, 3, 40)]
+    expected = model.predict_average(POINTS, groups=areas)
+    assert_allclose(model.predict_average(POINTS, groups=areas.astype(object)), expected)
+    for missing in (None, np.nan, pd.NA):
+        areas = np.array(areas, dtype=object)
+        areas[3] = missing
+        with pytest.raises(ValueError, match="groups of .*predict_average have missing values"):
+            model.predict_average(POINTS, groups=areas)
 
 
 def test_variograms_in_a_metric_of_many_rows_and_with_empty_bins(monkeypatch):

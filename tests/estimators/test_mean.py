@@ -460,8 +460,12 @@ def test_parts_of_three_classes_are_logits(mean):
 def test_pairs_of_classes_have_no_part_of_a_linear_mean():
     model = SparseGPClassifier(RBF(), mean="linear", multi_class="one_vs_one", tol=1e-2)
     model.fit(X[:60], LABELS[:60])
-    with pytest.raises(ValueError, match="predict_parts: .* Set multi_class to 'one_vs_rest'"):
+    with pytest.raises(ValueError, match="predict_parts: .* multi_class to 'one_vs_rest'"):
         model.predict_parts(QUERIES)
+    ordered = SparseGPClassifier(mean="linear", likelihood="ordinal", tol=1e-2)
+    ordered.fit(X[:60], Y[:60] > 0.3)
+    with pytest.raises(ValueError, match="predict_parts: .* Set likelihood to 'probit'"):
+        ordered.predict_parts(QUERIES)
 
 
 def test_a_linear_mean_has_no_fourier_features():

@@ -65,7 +65,7 @@ def test_columns_are_those_of_sorted_classes(expected):
 def test_the_order_is_that_of_a_category_of_pandas(expected):
     pandas = pytest.importorskip("pandas")
     category = pandas.Categorical(LABELS, categories=TEXT, ordered=True)
-    for y in (pandas.Series(category), category):
+    for y in (pandas.Series(category), category, pandas.DataFrame({"y": category})):
         assert_array_equal(small().fit(X, y).predict_proba(QUERIES), expected)
     for y in (pandas.Series(LABELS), pandas.Series(pandas.Categorical(LABELS))):
         with pytest.raises(ValueError, match="Pass all of them, lowest first, as ordinal_classes"):

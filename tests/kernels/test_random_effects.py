@@ -220,8 +220,12 @@ def test_other_refusals():
     assert not hasattr(model, "partial_fit")
     halves = NUMBERS.copy()
     halves[3, 1] += 0.5
-    with pytest.raises(ValueError, match="no whole number is 10"):
+    with pytest.raises(ValueError, match=r"no whole number below 2\*\*53 is 10"):
         model.fit(halves, TARGET)
+    large = NUMBERS.copy()
+    large[:, 1] += 2.0**53
+    with pytest.raises(ValueError, match=r"no whole number below 2\*\*53 is 9"):
+        model.fit(large, TARGET)
     with pytest.raises(ValueError, match="functions.*not available|not available"):
         model.fit(NUMBERS, TARGET).sample_functions(2)
 

@@ -99,6 +99,11 @@ def test_labels_and_clones():
     assert Tanimoto().theta.shape == (0,) and not Tanimoto().is_stationary()
 
 
+@pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, np.float32])
+def test_bits_may_have_any_type(kind):
+    assert_allclose(Tanimoto()(BITS.astype(kind)), Tanimoto()(BITS), rtol=1e-6)
+
+
 def test_what_needs_a_spectrum_is_refused():
     with pytest.raises(ValueError, match="Tanimoto"):
         SparseGPRegressor(SCALED, posterior="fourier").fit(BITS, Y)
