@@ -61,9 +61,9 @@ def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorM
         return BY_NAME[posterior]()
     must = f"one of {sorted(BY_NAME)} or an object (no class) such as posteriors.InducingPoints()"
     require(isinstance(posterior, PosteriorMethod), "posterior", posterior, name, must)
-    method: PosteriorMethod = clone(posterior)
-    method.check_parameters(name)
-    return _of_options(method, name) if isinstance(method, InducingPoints) else method
+    found: PosteriorMethod = clone(posterior)
+    found.check_parameters(name)
+    return _of_options(found, name) if isinstance(found, InducingPoints) else found
 
 
 def _of_options(points: InducingPoints, name: str) -> PosteriorMethod:

@@ -107,6 +107,12 @@ def links_of(text):
     return [link for link in links if not re.match(r"[a-z]+:", link)]
 
 
+def test_the_gallery_knows_the_place_of_every_example():
+    order = (ROOT / "docs" / "conf.py").read_text().split("ORDER = (")[1].split(").split()")[0]
+    names = {path.stem.removeprefix("plot_") for path in (ROOT / "examples").glob("*.py")}
+    assert names <= {*re.findall(r"\w+", order.split("\n", 1)[1])}
+
+
 def test_anchors():
     text = '# A\n## What "auto" tries\n### `x_y`: a, b?\n#### Deep\n## A\n```\n# no title\n```\n'
     assert anchors_of(text) == ["a", "what-auto-tries", "x_y-a-b", "a-1"]
