@@ -310,6 +310,7 @@ def test_sources_take_trials_that_are_the_same_for_all_rows():
         ("binomial", Y, {"trials": TRIALS[:5]}, "one number for each of the 120 rows"),
         ("binomial", Y, {"trials": "many"}, "trials must be numbers"),
         ("binomial", Y, {"trials": np.where(P > 0.5, np.nan, 1.0)}, "NaN"),
+        (Binomial(TRIALS), Y, {}, "is one number for all rows. Pass the numbers of rows to fit"),
         (Binomial(0), Y, {}, "trials must be whole numbers from 1"),
         (Binomial("all"), Y, {}, "trials must be whole numbers from 1"),
         ("poisson", TRIALS, {"trials": TRIALS}, "trials is available for likelihood='binomial'"),
