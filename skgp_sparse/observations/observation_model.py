@@ -35,7 +35,7 @@ from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable, unused_names
-from skgp_sparse.rows.missing import is_missing
+from skgp_sparse.rows.missing import MISSING_LATER, is_missing
 from skgp_sparse.solvers import Fit
 
 View = TargetView | ResponseView | LabelView
@@ -116,9 +116,8 @@ class ObservationModel(ABC):
         """The `ColumnTable` that the default kernel follows."""
         known = getattr(self.parameters, "categories_", {})
         missing_codes = {
-            name: len(levels) - 1.0
+            name: len(levels) - 1.0 if len(levels) and is_missing(levels[-1]) else MISSING_LATER
             for name, levels in known.items()
-            if len(levels) and is_missing(levels[-1])
         }
         missing = self.missing
         if missing is not None:

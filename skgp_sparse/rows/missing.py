@@ -8,6 +8,8 @@ import numpy as np
 
 from skgp_sparse import kernels
 
+MISSING_LATER = -1.0  # code of a missing level where fit had none; unknown levels have lower ones
+
 
 def is_frame(X):
     """Whether a table is a data frame of pandas or polars, in which every column has a type."""

@@ -15,7 +15,7 @@ from skgp_sparse.rows.columns import (
     columns_of,
     objects_of,
 )
-from skgp_sparse.rows.missing import is_frame, is_missing, missing_among
+from skgp_sparse.rows.missing import MISSING_LATER, is_frame, is_missing, missing_among
 from skgp_sparse.rows.text_columns import warn_of_text
 
 FROM_DTYPE = "from_dtype"
@@ -48,9 +48,9 @@ def _coded(values, codes):
     others = np.flatnonzero(np.isnan(found))
     missing = missing_among(values[others])
     _check_kind(values[others[~missing]], [one for one in codes if not is_missing(one)])
-    texts = np.where(missing, "nan", values[others]).astype(str)
+    texts = np.where(missing, "", values[others]).astype(str)
     unseen = -2.0 - np.unique(texts, return_inverse=True)[1]
-    found[others] = np.where(missing, codes.get(None, unseen), unseen)
+    found[others] = np.where(missing, codes.get(None, MISSING_LATER), unseen)
     return found
 
 

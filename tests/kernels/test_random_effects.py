@@ -192,6 +192,16 @@ def test_missing_levels_are_those_of_no_other_row():
     np.testing.assert_allclose(model.predict(new), codes.predict(new), atol=0.01)
 
 
+@pytest.mark.parametrize("posterior", ["exact", "inducing"])
+def test_levels_that_are_missing_later_only_are_those_of_no_other_row(posterior):
+    kernel = Columns(RBF(), "x") + RandomEffect("person", 2.0) + WhiteKernel(0.1)
+    how = {"posterior": posterior, "n_inducing": 15, "optimizer": None, "random_state": 0}
+    model = SparseGPRegressor(kernel, **how).fit(FRAME, TARGET)
+    new = pd.DataFrame({"person": [None, None, "new", "new"], "x": [1.0, 1.0, 1.0, 1.0]})
+    covariance = model.predict(new, return_cov=True)[1] / TARGET.var()
+    assert covariance[0, 1] < 0.5 < 1.9 < covariance[2, 3]
+
+
 NUMBERS = np.column_stack([FRAME["x"], RNG.randint(1000, 1050, 400)])
 OF_NUMBERS = Columns(RBF(), 0) + RandomEffect(1)
 
