@@ -67,12 +67,22 @@ class _SameChunks(NamedTuple):
             if chunk is None:
                 raise ValueError(f"It is missing, but there were {len(self.sizes)} {_SAME}")
             chunk = as_chunk(chunk)
-            X, y = _as_floats(chunk.X), self.encode(chunk.y)
+            X, y = _as_floats(chunk.X), self.encode(_targets_of(chunk))
             if X.shape != (size, d) or len(y) != size:
                 raise ValueError(
                     f"X has shape {X.shape} and y has {len(y)} rows, but X had {(size, d)} {_SAME}"
                 )
             return X, y
+
+
+def _targets_of(chunk):
+    """The targets, where rows without weight, which may have any, have that of another row."""
+    counts = np.ravel(1.0 if chunk.sample_weight is None else chunk.sample_weight) != 0.0
+    if counts.all() or not counts.any():
+        return chunk.y
+    y = np.array(chunk.y)
+    y[~counts] = y[counts][0]
+    return y
 
 
 def _as_floats(X):

@@ -894,3 +894,18 @@ def test_errors_of_all_kinds_name_the_chunk(passes, large):
     with pytest.raises(OSError, match="disk on fire") as caught:
         regressor().fit(Failing(cut(*rows())))
     assert "chunk 2 of the source (Failing)" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("likelihood", ["lognormal", "beta", "gamma", "poisson", "binomial"])
+def test_rows_without_weight_may_have_any_target(likelihood, monkeypatch):
+    monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2, 2, size=(90, 1))
+    y = {"beta": 1 / (1 + np.exp(-X[:, 0])), "binomial": X[:, 0] > 0}.get(likelihood)
+    y = np.round(np.exp(X[:, 0])) + 1.0 if y is None else y.astype(float)
+    weight = np.ones(90)
+    weight[::7] = 0.0
+    given = np.where(weight > 0, y, -1.5)
+    model = SparseGPRegressor(RBF(), likelihood=likelihood, n_inducing=8, optimizer=None)
+    found = model.fit(Arrays(X, given, weight)).predict(X[:5])
+    np.testing.assert_allclose(found, model.fit(Arrays(X, y, weight)).predict(X[:5]))
