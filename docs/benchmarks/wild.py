@@ -149,20 +149,25 @@ def run(args):
 # -- the report ------------------------------------------------------------------------
 
 
-def mean_of(entries, name, method, what):
-    """The mean over splits, None where there is none."""
-    found = [
-        one[what]
-        for key, one in entries.items()
-        if key.split("/")[0] == name and key.split("/")[2] == method and what in one
-    ]
-    return float(np.mean(found)) if found else None
+def by_split(entries, name, method, what):
+    """Numbers of a table and a method by split."""
+    keys = {key: key.split("/") for key, one in entries.items() if what in one}
+    return {
+        k: entries[key][what] for key, (of, k, by) in keys.items() if (of, by) == (name, method)
+    }
 
 
 def ratio(entries, names, what, method):
-    """Geometric mean of the ratio of `now` to a method, and how many tables have both."""
-    pairs = [[mean_of(entries, name, one, what) for one in ("now", method)] for name in names]
-    logs = [np.log(now / other) for now, other in pairs if now and other]
+    """Geometric mean of the ratio of `now` to a method, and how many tables have both.
+
+    The numbers of a table are means over the splits that both have.
+    """
+    logs = []
+    for name in names:
+        now, other = (by_split(entries, name, one, what) for one in ("now", method))
+        shared = now.keys() & other.keys()
+        if shared:
+            logs.append(np.log(sum(now[k] for k in shared) / sum(other[k] for k in shared)))
     return (float(np.exp(np.mean(logs))), len(logs)) if logs else (np.nan, 0)
 
 
@@ -182,10 +187,11 @@ def verdicts(entries):
 def scores(entries, names, whats):
     rows = []
     for name, method in product(names, METHODS):
-        values = [mean_of(entries, name, method, what) for what in whats]
-        if any(value is not None for value in values):
-            rows.append([name, method, *(None if v is None else f"{v:.4g}" for v in values)])
-    return common.table(["table", "method", *whats], rows)
+        found = [by_split(entries, name, method, what) for what in whats]
+        if any(found):
+            means = [f"{np.mean([*one.values()]):.4g}" if one else None for one in found]
+            rows.append([name, method, " ".join(sorted(max(found, key=len))), *means])
+    return common.table(["table", "method", "splits", *whats], rows)
 
 
 def render():

@@ -178,9 +178,6 @@ class Censored(LocationScale):
         lower = np.where(below, -np.inf, np.where(above, self.upper, y))
         return lower, np.where(above, np.inf, np.where(below, self.lower, y))
 
-    def _others(self, y: Array, slope: Array, power: Scalars, scale: Array) -> dict[str, Array]:  # type: ignore[override]
-        return {"scale": scale}
-
     def _expected(self, y: Array, mean: Array, variance: Scalars) -> Any:
         """`expected`, and its derivative with respect to the logarithm of the scale."""
         functions = _expected_log_density, _expected_log_probability
