@@ -18,8 +18,9 @@ same, and moves with every change.
 A tier is a part of the whole. Files and tests that are named on the command line run whole.
 
 Where the environment sets `LIMIT`, as ``.ci/run`` does, a case of the quick tier fails that takes
-more CPU seconds than it says, unless `LONG_CASES` names it. Cases that were drawn from those with a
-mark are not held to it: the draw would decide whether the tests pass.
+more CPU seconds than it says, unless `LONG_CASES` names it. A case should take at most half of them
+on a quiet machine, as others are slower. Cases that were drawn from those with a mark are not held
+to it: the draw would decide whether the tests pass.
 """
 
 import hashlib

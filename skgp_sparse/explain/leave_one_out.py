@@ -74,16 +74,24 @@ def some_rows(rows, most):
     return chosen
 
 
-def left_out_numbers(fit, chosen, n_jobs):
-    """`LeftOutRows` of some of the rows (k,) of a fit to numbers."""
-    known, place = np.unique(_in_table(fit, chosen), return_inverse=True)
-    with np.errstate(all="ignore"), single_threaded_blas():
-        left = _left_out(fit, known, resolve_n_jobs(n_jobs))
-    block = fit.rows.block(known[place])
+def left_out_numbers(fit, chosen, n_jobs, groups=None):
+    """`LeftOutRows` of some of the user's rows (k,) of a fit to numbers.
+
+    With groups (k,), which have all rows that have a weight, those of a group are left out together.
+    """
+    place, n_jobs = _in_table(fit, chosen), resolve_n_jobs(n_jobs)
+    if groups is None:
+        known, index = np.unique(place, return_inverse=True)
+        with np.errstate(all="ignore"), single_threaded_blas():
+            left = _left_out(fit, known, n_jobs)
+        left = LeftOut(left.mean[index], left.variance[index])
+    else:
+        left = _left_out_in_groups(fit, groups, place, n_jobs)
+    block = fit.rows.block(place)
     noise = np.zeros(len(place))
     if fit.likelihood is None:
         noise = np.broadcast_to(_noise_of(fit, block.X), len(place))
-    return LeftOutRows(chosen, block, left.mean[place], left.variance[place], noise)
+    return LeftOutRows(chosen, block, left.mean, left.variance, noise)
 
 
 def left_out_labels(fits, view, chosen, n_jobs):
@@ -174,25 +182,37 @@ def _rows_of(fit, name):
 
 def _predicted_in_groups(fit, groups, n_jobs, name):
     """`RowPredictions` of the user's own rows, those of a group given all others."""
-    reason = fit.posterior.why_not(LEAVE_GROUPS_OUT)
-    if fit.likelihood is not None:
-        reason = "is for Gaussian noise. Set likelihood to 'gaussian'."
-    if reason is not None or fit.used_rows is not fit.rows:
-        raise ValueError(f"{name} with groups {reason or 'needs a posterior given all rows.'}")
+    reason = why_not_in_groups(fit)
+    if reason is not None:
+        raise ValueError(f"{name} with groups {reason}")
     rows = fit.rows
     place = _in_table(fit, np.arange(len(rows) if rows.places is None else len(rows.places)))
-    groups, copies = check_groups(groups, len(place), name), np.bincount(place)
-    order = np.argsort(groups, kind="stable")
+    left = _left_out_in_groups(fit, check_groups(groups, len(place), name), place, n_jobs)
+    return _of_numbers(left, fit, place)
+
+
+def why_not_in_groups(fit):
+    """Why groups cannot be left out of a fit, as part of an error; None: they can."""
+    if fit.likelihood is not None:
+        return "is for Gaussian noise. Set likelihood to 'gaussian'."
+    if fit.used_rows is not fit.rows:
+        return "needs a posterior given all rows."
+    return fit.posterior.why_not(LEAVE_GROUPS_OUT)
+
+
+def _left_out_in_groups(fit, groups, place, n_jobs):
+    """`LeftOut` of the user's rows (k,), from their groups and their places in the table."""
+    copies, order = np.bincount(place), np.argsort(groups, kind="stable")
     members = np.split(order, np.flatnonzero(groups[order][1:] != groups[order][:-1]) + 1)
     found = [np.unique(place[one], return_inverse=True, return_counts=True) for one in members]
     parts = [Group(known, counts / copies[known]) for known, _, counts in found]
     with single_threaded_blas():
-        left = fit.posterior.leave_groups_out(rows, parts, fit.terms, n_jobs)
-    mean, variance = np.empty((len(place), rows.n_targets)), np.empty(len(place))
+        left = fit.posterior.leave_groups_out(fit.rows, parts, fit.terms, n_jobs)
+    mean, variance = np.empty((len(place), fit.rows.n_targets)), np.empty(len(place))
     for of_group, one, (_, index, _) in zip(left, members, found):
         mean[one], variance[one] = of_group.mean[index], of_group.variance[index]
     left = LeftOut(mean, variance)
-    return _of_numbers(left if fit.mean is None else fit.mean.beside(left, place), fit, place)
+    return left if fit.mean is None else fit.mean.beside(left, place)
 
 
 def why_unknown(fit):

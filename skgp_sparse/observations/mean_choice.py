@@ -24,6 +24,7 @@ from skgp_sparse.explain.leave_one_out import (
     left_out_labels,
     left_out_numbers,
     some_rows,
+    why_not_in_groups,
     why_unknown,
 )
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, WeightedMean, calibrated
@@ -87,7 +88,8 @@ def fit_with_mean(
     rows : ArrayDataset
         As the user passed them.
     groups : ndarray of shape (n,) or None
-        Rows of one group are left out together of the fits of a mean.
+        Rows of one group are left out together of the fits of a mean, and of processes with
+        Gaussian noise that are not predicted from neighbours.
     """
     parameters = family.parameters
     mean, is_default = parameters.mean, parameters.kernel is None
@@ -103,7 +105,7 @@ def fit_with_mean(
         function, latent = _cross_fitted(found.family, rows, groups)
     if rows.classes is not None:
         return _of_labels(found, rows, function, latent)
-    return found if function is None else _of_numbers(found, rows, function, latent)
+    return found if function is None else _of_numbers(found, rows, function, latent, groups)
 
 
 def _with_drift(fit, family, rows, groups):
@@ -162,10 +164,14 @@ def _may_have_mean(found, rows, groups):
 # -- numbers ---------------------------------------------------------------------------
 
 
-def _of_numbers(found, rows, function, latent):
+def _of_numbers(found, rows, function, latent, groups):
     """The fit beside a mean, unless "auto" finds that it does not pay."""
     (fit,), n_jobs = found.fits, found.family.parameters.n_jobs
-    left = left_out_numbers(fit, some_rows(rows, _ROWS), n_jobs)
+    if groups is None or why_not_in_groups(fit) is not None:
+        left = left_out_numbers(fit, some_rows(rows, _ROWS), n_jobs)
+    else:
+        every = some_rows(rows, np.inf)
+        left = left_out_numbers(fit, every, n_jobs, groups[every])
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     mean = WeightedMean(function, found.units, level, np.zeros(1), 1.0)
     predicted = mean.standardised(latent)

@@ -56,6 +56,26 @@ def test_rows_are_predicted_by_fits_without_them():
     assert np.corrcoef(model.mean_.predict(X), noise)[0, 1] > 0.8
 
 
+def test_weights_of_groups_are_from_left_out_groups():
+    groups = np.digitize(X[:, 0], np.linspace(0, 1, 10))  # far from all others
+    zero = np.ones(N)
+    zero[:5] = 0.0
+    for weight in (None, zero):
+        model = SparseGPRegressor(mean=MEAN, random_state=0).fit(X, Y, weight, groups=groups)
+        kept = np.arange(N) if weight is None else np.flatnonzero(weight)
+        alone = clone(model).set_params(mean=None).fit(X[kept], Y[kept])
+        left = alone.loo_predict(groups=groups[kept])
+        places = model._fits[0].rows.places
+        at = kept if places is None else places[kept]
+        predicted = model._units.inverse(model._fits[0].mean.predictions[at])[:, 0]
+        error, change = Y[kept] - left.mean, predicted - left.mean
+        slope = np.sum(error * change / left.std**2) / np.sum(change**2 / left.std**2)
+        assert_allclose(model._beside.weight, np.clip(slope, 0.0, 1.0), rtol=1e-4)
+        assert 0.05 < slope
+    by_rows = SparseGPRegressor(mean=MEAN, random_state=0).fit(X, Y)
+    assert abs(by_rows._beside.weight[0] - model._beside.weight[0]) > 0.05
+
+
 def test_left_out_rows_without_a_weight_stay():
     left = LeftOut(np.ones((2, 1)), np.ones(2))
     assert LeftOutMean(np.zeros((4, 1))).beside(left, np.array([0, 3])) is left

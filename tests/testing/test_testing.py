@@ -84,6 +84,7 @@ def test_few_rows_are_enough():
     check_likelihood(Logit(), [-1])
 
 
+@pytest.mark.second
 @pytest.mark.parametrize("title", re.findall("## (A .* of your own)", GUIDE))
 def test_examples_of_the_guide_pass(title):
     section = GUIDE.split(f"## {title}\n")[1].split("\n## ")[0]
