@@ -77,7 +77,7 @@ def some_rows(rows, most):
 def left_out_numbers(fit, chosen, n_jobs, groups=None):
     """`LeftOutRows` of some of the user's rows (k,) of a fit to numbers.
 
-    With groups (k,), which have all rows that have a weight, those of a group are left out together.
+    With groups (k,) of all rows that have a weight, those of one are left out together.
     """
     place, n_jobs = _in_table(fit, chosen), resolve_n_jobs(n_jobs)
     if groups is None:
