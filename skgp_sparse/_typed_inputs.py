@@ -9,7 +9,7 @@ from skgp_sparse._engine.predictions.missing_values import (
     missing_entries,
     spread_values,
 )
-from skgp_sparse.kernels import categories, has_missing
+from skgp_sparse.kernels import Missing, RandomEffect, categories, parts
 from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
 from skgp_sparse.rows.column_table import unused_names
 from skgp_sparse.rows.columns import as_table
@@ -129,7 +129,7 @@ class TypedInputs:
 
     def _check_missing_of_rows(self, job):
         """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""
-        if self.kernel is not None and has_missing(self.kernel) and job.rows.in_memory:
+        if self.kernel is not None and _has_missing(self.kernel) and job.rows.in_memory:
             remedy = (
                 f"the kernel {self.kernel} sees it without Missing. Put Missing around each part "
                 "that sees this column, or impute the values."
@@ -152,12 +152,17 @@ class TypedInputs:
         mixes = self.metric not in ("auto", "ard") or self.posterior == "fourier"
         if mixes or not getattr(self.posterior, "takes_missing", True):
             return False
-        return self.kernel is None or has_missing(self.kernel)
+        return self.kernel is None or _has_missing(self.kernel)
 
     def _knows_missing(self):
         """Whether the fitted kernel knows what missing values mean."""
-        return hasattr(self, "_fits") and has_missing(self._fits[0].kernel)
+        return hasattr(self, "_fits") and _has_missing(self._fits[0].kernel)
 
     def _names(self):
         """Names of the columns, or their numbers."""
         return getattr(self, "feature_names_in_", range(self.n_features_in_))
+
+
+def _has_missing(kernel):
+    """Whether a kernel has a part that knows what missing values mean."""
+    return bool(parts(kernel, (Missing, RandomEffect)))

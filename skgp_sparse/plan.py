@@ -107,7 +107,7 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
         in_memory=rows.in_memory,
         inputs_are_known=rows.X_std is None,
         is_differentiable=kernels.differentiable(kernel),
-        has_random_effect=kernels.count_random_effects(kernel) > 0,
+        has_random_effect=len(kernels.parts(kernel, kernels.RandomEffect)) > 0,
     )
 
 

@@ -167,11 +167,12 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
     weight : ndarray of shape (n,)
         Weights of rows.
     function : MeanFunction or None
+        It is part of the result where it has a weight.
     latent : ndarray of shape (n, q) or None
         Its predictions of these rows.
     """
     logs = [centred_logs(probabilities)]
-    if function is not None:
+    if latent is not None:
         logs.append(of_all_classes(latent))
     n_scales, target = len(logs), np.eye(probabilities.shape[1])[labels]
     start = np.zeros(n_scales + target.shape[1])

@@ -69,7 +69,7 @@ def fit_exact(objective, kernel, settings, random_state):
 def _others(objective, kernel, thorough):
     """Starts beside the kernel's own: of places on a sphere, and those of a `ThoroughSearch`."""
     rows = objective.rows
-    if kernels.spheres(kernel, rows.n_features):
+    if kernels.parts(kernel, kernels.Sphere):
         some = rows.sampled(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
         theta = kernels.theta_of_spread(kernel, np.asarray(some.stored_inputs(), dtype=np.float64))
         yield from () if theta is None else (theta,)

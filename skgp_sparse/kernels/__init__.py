@@ -54,21 +54,22 @@ from ._functions import (
     linearize,
     linearize_stack,
     may_mix,
+    parts,
+    parts_by_columns,
     positions_of,
     stacked,
     touched,
 )
 from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction, without_noise
 from ._log_scale import LogScale
-from ._missing import Missing, bare, has_missing, missing_parts, with_missing
+from ._missing import Missing, bare, with_missing
 from ._near import in_units
 from ._one_column import replacing
-from ._orthogonal import OrthogonalAdditive, additive_parts, with_units
+from ._orthogonal import OrthogonalAdditive, with_units
 from ._random_effect import (
     Effect,
     RandomEffect,
     apart,
-    count_random_effects,
     random_effects,
     with_missing_level,
 )
@@ -76,7 +77,7 @@ from ._registry import register
 from ._rules import KernelRule
 from ._single import single
 from ._spectra import spectrum
-from ._sphere import Sphere, spheres, theta_of_spread
+from ._sphere import Sphere, theta_of_spread
 from ._tanimoto import Tanimoto
 from ._theta import moved
 

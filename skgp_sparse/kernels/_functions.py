@@ -4,6 +4,7 @@ Every function makes the tree of nodes of a kernel and traverses it once.
 """
 
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -12,6 +13,8 @@ from ._nodes import columns_read
 from ._registry import node
 from ._rules import Array, Bools, Ints, Pull, Scalars, full
 from ._theta import free
+
+_Part = TypeVar("_Part", bound=Kernel)
 
 
 def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:
@@ -204,6 +207,46 @@ def _pull_diagonal(
 ) -> tuple[Array, Array | None]:
     theta_bar, X_bar = pull(g_signal, g_noise, inputs)
     return theta_bar, full(X_bar, shape) if inputs else None
+
+
+def parts(kernel: Kernel, kind: type[_Part] | tuple[type[_Part], ...]) -> list[_Part]:
+    """Return the parts of a kernel that are of a class, which may be the kernel itself.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    kind : type or tuple of type
+        Class of the parts.
+
+    Returns
+    -------
+    list of sklearn.gaussian_process.kernels.Kernel
+    """
+    return [one for one in (kernel, *kernel.get_params().values()) if isinstance(one, kind)]
+
+
+def parts_by_columns(kernel: Kernel, d: int, kind: type[_Part]) -> list[tuple[_Part, Ints]]:
+    """Return the parts of a kernel that are of a class, each with the columns that it is given.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    d : int
+        Number of input columns.
+    kind : type
+        Class of the parts.
+
+    Returns
+    -------
+    list of tuple of (Kernel, ndarray)
+    """
+    return [
+        (part.kernel, columns)
+        for part, columns in node(kernel).walk(np.arange(d))
+        if isinstance(part.kernel, kind) and columns is not None
+    ]
 
 
 def has_noise(kernel: Kernel) -> bool:

@@ -23,12 +23,12 @@ from skgp_sparse._ground.parallel import applied
 from skgp_sparse._ground.plain_text import as_text
 
 from ._differentiable import DifferentiableKernel
+from ._functions import parts_by_columns
 from ._levels import CORRELATION, agreement
 from ._mapped import MappedKernel, MappedNode
 from ._nodes import columns_read
-from ._random_effect import RandomEffect
 from ._registry import node
-from ._rules import Array, Bools, Ints, Pull, Scalars
+from ._rules import Array, Bools, Pull, Scalars
 
 PullFactor = Callable[[Array], Array]  # from H = G * K to slopes of all columns
 _OTHERS = 0.5  # correlation of missing values in columns where training had none
@@ -283,43 +283,6 @@ def _listed(values: Array) -> str:
     return ", ".join(f"{one:.3g}" for one in values)
 
 
-def missing_parts(kernel: Kernel, d: int) -> list[tuple[Missing, Ints]]:
-    """Return the `Missing` parts of a kernel, and the columns of each.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-
-    Returns
-    -------
-    list of tuple of (Missing, ndarray)
-    """
-    return [
-        (part.kernel, columns)
-        for part, columns in node(kernel).walk(np.arange(d))
-        if isinstance(part, MissingNode) and columns is not None
-    ]
-
-
-def has_missing(kernel: Kernel) -> bool:
-    """Return whether a kernel has a part that knows what missing values mean.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-
-    Returns
-    -------
-    bool
-    """
-    parts = [kernel, *kernel.get_params().values()]
-    return any(isinstance(part, (Missing, RandomEffect)) for part in parts)
-
-
 def bare(kernel: Kernel, d: int) -> Bools:
     """Return which of d columns a kernel sees in a part that takes no missing values.
 
@@ -355,7 +318,7 @@ def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Ar
     sklearn.gaussian_process.kernels.Kernel
         The kernel.
     """
-    for part, columns in missing_parts(kernel, d):
+    for part, columns in parts_by_columns(kernel, d, Missing):
         if part.units is None:
             part.units = mean[columns], std[columns]
         if isinstance(part.columns, str):

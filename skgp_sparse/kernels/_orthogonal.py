@@ -11,8 +11,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._ground.plain_text import as_text
 
 from ._differentiable import DifferentiableKernel
-from ._registry import node
-from ._rules import Array, Ints, Pull, Scalars
+from ._functions import parts_by_columns
+from ._rules import Array, Pull, Scalars
 
 
 class OrthogonalAdditive(DifferentiableKernel):
@@ -134,32 +134,10 @@ def with_units(kernel: Kernel, d: int, mean: Array, std: Array) -> Kernel:
     sklearn.gaussian_process.kernels.Kernel
         The kernel.
     """
-    for part, columns in additive_parts(kernel, d):
+    for part, columns in parts_by_columns(kernel, d, OrthogonalAdditive):
         if part.units is None:
             part.units = mean[columns], std[columns]
     return kernel
-
-
-def additive_parts(kernel: Kernel, d: int) -> list[tuple[OrthogonalAdditive, Ints]]:
-    """Return the `OrthogonalAdditive` parts of a kernel, and the columns of each.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-
-    Returns
-    -------
-    list of tuple of (OrthogonalAdditive, ndarray)
-    """
-    pairs = node(kernel).walk(np.arange(d))
-    return [
-        (part.kernel, columns)
-        for part, columns in pairs
-        if type(part.kernel) is OrthogonalAdditive and columns is not None
-    ]
 
 
 class ColumnFactor:

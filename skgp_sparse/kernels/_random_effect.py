@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import Kernel, Sum
 
 from ._columns import ChosenColumns
 from ._differentiable import DifferentiableKernel
+from ._functions import parts
 from ._nodes import Leaf, Node
 from ._rules import Array, Ints, KernelRule, Pull, Scalars, constant_diag, no_gradient
 from ._theta import assemble, count
@@ -212,21 +213,6 @@ def random_effects(kernel: Kernel) -> list[Effect]:
     return found
 
 
-def count_random_effects(kernel: Kernel) -> int:
-    """Return the number of random effects of a kernel, wherever they are.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-
-    Returns
-    -------
-    int
-    """
-    return sum(isinstance(part, RandomEffect) for part in [kernel, *kernel.get_params().values()])
-
-
 def _terms(kernel: Kernel) -> list[Kernel]:
     return [*_terms(kernel.k1), *_terms(kernel.k2)] if type(kernel) is Sum else [kernel]
 
@@ -266,7 +252,6 @@ def with_missing_level(kernel: Kernel, code_of: Callable[[int], float | None], d
     sklearn.gaussian_process.kernels.Kernel
         The kernel.
     """
-    for part in [kernel, *kernel.get_params().values()]:
-        if isinstance(part, RandomEffect):
-            part.missing = code_of(int(part.chosen(d)[0]))
+    for part in parts(kernel, RandomEffect):
+        part.missing = code_of(int(part.chosen(d)[0]))
     return kernel

@@ -8,8 +8,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._ground.plain_text import as_text
 
+from ._functions import parts_by_columns
 from ._mapped import MappedKernel
-from ._nodes import Node
 from ._registry import node
 from ._rules import Array, Ints
 from ._theta import free
@@ -91,27 +91,6 @@ class Sphere(MappedKernel):
         return np.full(2, np.min(scale) / _DEGREE)
 
 
-def spheres(kernel: Kernel, d: int) -> list[tuple[Node, Ints]]:
-    """Return the nodes of all `Sphere` parts of a kernel, each with the two columns that it sees.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-
-    Returns
-    -------
-    list of tuple of (Node, ndarray of shape (2,))
-    """
-    return [
-        (part, columns)
-        for part, columns in node(kernel).walk(np.arange(d))
-        if isinstance(part.kernel, Sphere) and columns is not None and len(columns) == 2
-    ]
-
-
 def theta_of_spread(kernel: Kernel, X: Array) -> Array | None:
     """Return theta with length scales on spheres that are typical distances of rows.
 
@@ -131,11 +110,11 @@ def theta_of_spread(kernel: Kernel, X: Array) -> Array | None:
         None where no length scale is such a one.
     """
     own = clone(kernel)
-    for part, columns in spheres(own, X.shape[1]):
-        for leaf, _ in part.walk(None):
-            if _is_of_sklearn(leaf.kernel):
+    for part, columns in parts_by_columns(own, X.shape[1], Sphere):
+        for leaf, _ in node(part).walk(None):
+            if _is_of_sklearn(leaf.kernel) and len(columns) == 2:
                 shape = np.ones_like(leaf.kernel.length_scale, dtype=float)
-                leaf.kernel.length_scale = _spread(part.kernel.transform(X[:, columns])) * shape
+                leaf.kernel.length_scale = _spread(part.transform(X[:, columns])) * shape
     is_same = np.array_equal(own.theta, kernel.theta)
     return None if is_same else np.clip(own.theta, *np.reshape(own.bounds, (-1, 2)).T)
 

@@ -8,6 +8,7 @@ labels are calibrated by the same rows.
 
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,8 +102,12 @@ def fit_with_mean(
             _refuse(found, mean)
         return found
     function, latent = None, None
-    if _is_chosen(found) or (is_auto(mean) and _may_have_mean(found, rows, groups)):
+    if _is_chosen(found):
         function, latent = _cross_fitted(found.family, rows, groups)
+    elif is_auto(mean) and _may_have_mean(found, rows, groups):
+        may_pay = _may_pay_for_numbers if rows.classes is None else _may_pay_for_labels
+        pays = partial(may_pay, found, rows) if groups is None else None
+        function, latent = _cross_fitted(found.family, rows, groups, pays)
     if rows.classes is not None:
         return _of_labels(found, rows, function, latent)
     return found if function is None else _of_numbers(found, rows, function, latent, groups)
@@ -120,11 +125,11 @@ def _with_drift(fit, family, rows, groups):
     return fit(family, rows.with_columns(columns))._replace(drift=drift)
 
 
-def _cross_fitted(family, rows, groups):
+def _cross_fitted(family, rows, groups, pays=None):
     given, codes = family.parameters, family.columns().codes()
     mean = "boosting" if is_auto(given.mean) else given.mean
     random_state = check_random_state(given.random_state)
-    return cross_fitted(mean, rows, given, groups, random_state, codes, family.name)
+    return cross_fitted(mean, rows, given, groups, random_state, codes, family.name, pays)
 
 
 def _is_chosen(found):
@@ -175,18 +180,33 @@ def _of_numbers(found, rows, function, latent, groups):
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     mean = WeightedMean(function, found.units, level, np.zeros(1), 1.0)
     predicted = mean.standardised(latent)
-    weigh = _least_squares if fit.likelihood is None else _most_likely
-    shares = rows.row_weights()[left.chosen]
-    weight, spread = weigh(fit, left, predicted[left.chosen], shares / shares.mean())
-    before, after = (
-        _densities(fit, left, predicted[left.chosen], *weights)
-        for weights in ((np.zeros_like(weight), 1.0), (weight, spread))
-    )
-    if not _is_chosen(found) and not _is_clear(after - before):
+    weight, spread, gain = _weighed(fit, left, predicted[left.chosen], rows)
+    if not _is_chosen(found) and not _is_clear(gain):
         return found
     mean = mean._replace(weight=weight, spread=spread)
     fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weight, spread))
     return found._replace(fits=[fit], beside=mean)
+
+
+def _may_pay_for_numbers(found, rows, chosen, latent):
+    """Whether predictions (k, q) of some rows gain beside the process, as far as they tell."""
+    (fit,), some = found.fits, slice(None, None, -(-len(chosen) // _ROWS))
+    left = left_out_numbers(fit, chosen[some], found.family.parameters.n_jobs)
+    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
+    predicted = found.units.forward(latent[some]) - level
+    return np.mean(_weighed(fit, left, predicted, rows)[2]) > _LEAST_GAIN
+
+
+def _weighed(fit, left, predicted, rows):
+    """Weights of predictions (k, p) of rows, the factor of deviations, and the gain of each row."""
+    weigh = _least_squares if fit.likelihood is None else _most_likely
+    shares = rows.row_weights()[left.chosen]
+    weight, spread = weigh(fit, left, predicted, shares / shares.mean())
+    before, after = (
+        _densities(fit, left, predicted, *weights)
+        for weights in ((np.zeros_like(weight), 1.0), (weight, spread))
+    )
+    return weight, spread, after - before
 
 
 def _least_squares(fit, left, predicted, shares):
@@ -262,6 +282,18 @@ def _of_labels(found, rows, function, latent):
         mean = LeftOutMean(_in_table(fits[0], latent))
         fits = [fits[0]._replace(mean=mean), *fits[1:]]
     return found._replace(fits=fits, beside=best)
+
+
+def _may_pay_for_labels(found, rows, chosen, latent):
+    """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
+    some = slice(None, None, -(-len(chosen) // _ROWS))
+    chosen, latent = chosen[some], latent[some]
+    given, view = found.family.parameters, found.family.view(found.fits, found.units)
+    own = left_out_labels(found.fits, view, chosen, given.n_jobs)
+    known = own, np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
+    alone = own if given.calibration is None else calibrated(*known).combined(own, None)
+    beside = calibrated(*known, None, latent).combined(own, latent)
+    return np.mean(_logs(beside, known[1]) - _logs(alone, known[1])) > _OF_LABELS
 
 
 def _logs(probabilities, labels):

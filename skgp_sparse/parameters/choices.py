@@ -212,12 +212,12 @@ def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS):
 def _informed(kernel, rows, columns, is_default=False):
     """The kernel, whose parts know how many levels there are, and where values are missing."""
     d = rows.n_features
-    if kernels.missing_parts(kernel, d):
+    if kernels.parts(kernel, kernels.Missing):
         mean, spread, missing = rows.input_moments()
         kernel = kernels.with_missing(kernel, d, missing > 0, mean, or_one(spread))
         if is_default:
             kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
-    if kernels.additive_parts(kernel, d):
+    if kernels.parts(kernel, kernels.OrthogonalAdditive):
         mean, spread, _ = rows.input_moments()
         kernel = kernels.with_units(kernel, d, mean, or_one(spread))
     kernel = kernels.with_missing_level(kernel, columns.code_of_missing, d)

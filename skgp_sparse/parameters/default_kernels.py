@@ -105,7 +105,7 @@ def without_unclear_noise(kernel, known):
     known : ndarray of shape (d,)
         Weights of the rows in which the value of a column is known.
     """
-    for part, columns in kernels.missing_parts(kernel, len(known)):
+    for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
         few = known[columns][part.columns] < _FEWEST_KNOWN
         if few.any():
             limits = np.reshape(part.noise_bounds, (1, 2))

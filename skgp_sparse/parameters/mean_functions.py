@@ -206,8 +206,10 @@ def linear_regression(mean, process, rows, units):
     return found
 
 
-def cross_fitted(mean, rows, parameters, groups, random_state, codes, name):
+def cross_fitted(mean, rows, parameters, groups, random_state, codes, name, pays=None):
     """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
+
+    Both are None where the first of the five fits does not pay.
 
     Parameters
     ----------
@@ -224,6 +226,8 @@ def cross_fitted(mean, rows, parameters, groups, random_state, codes, name):
         Columns that are categories.
     name : str
         Of the estimator, for errors.
+    pays : callable or None
+        ``(chosen, latent) -> bool`` of the user's rows that the first fit leaves out.
 
     Raises
     ------
@@ -245,8 +249,12 @@ def cross_fitted(mean, rows, parameters, groups, random_state, codes, name):
         left_out = folds == fold
         part = _fitted(template, form, np.flatnonzero(~left_out), rows, parameters)
         own = part.latent(form.X[left_out].astype(np.float64))
-        latent = np.empty((len(form), own.shape[1])) if latent is None else latent
+        latent = np.zeros((len(form), own.shape[1])) if latent is None else latent
         latent[left_out] = own
+        if fold == 0 and pays is not None:
+            chosen = np.flatnonzero(_of_user(1.0 * left_out[:, None], form, rows))
+            if not pays(chosen, _of_user(latent, form, rows)[chosen]):
+                return None, None
     found = _fitted(template, form, np.arange(len(form)), rows, parameters)
     found = found._replace(
         centre=latent.mean(axis=0),

@@ -264,7 +264,7 @@ def can_learn_later(estimator):
             reason = f"posterior={posterior_method.name!r} has Gaussian noise only there"
         if estimator.metric not in ("auto", "ard") and not posterior_method.keeps_rows:
             reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
-        if isinstance(kernel, Kernel) and kernels.count_random_effects(kernel):
+        if isinstance(kernel, Kernel) and kernels.parts(kernel, kernels.RandomEffect):
             reason = "a RandomEffect in the kernel takes all rows at once"
     except ValueError:  # which partial_fit will say
         return True

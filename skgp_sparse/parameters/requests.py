@@ -145,7 +145,7 @@ def _check_rows(
 
 def _check_random_effects(family: ModelOfRequest, kernel: Kernel, chosen: PosteriorMethod) -> None:
     """Raise where a posterior cannot be given the random effects of a kernel."""
-    count, most = kernels.count_random_effects(kernel), chosen.most_random_effects
+    count, most = len(kernels.parts(kernel, kernels.RandomEffect)), chosen.most_random_effects
     terms, solver = len(kernels.random_effects(kernel)), family.parameters.solver
     if not count or most == np.inf:
         return
@@ -165,7 +165,7 @@ def _check_random_effects(family: ModelOfRequest, kernel: Kernel, chosen: Poster
 
 def _solver(given: Any, kernel: Kernel, n: int, width: int) -> Any:
     """The `Solver` of a job: one of all rows where levels have random effects."""
-    has_effects = kernels.count_random_effects(kernel) and is_auto(given.solver)
+    has_effects = kernels.parts(kernel, kernels.RandomEffect) and is_auto(given.solver)
     return resolve_solver("lbfgs" if has_effects else given.solver, given.optimizer, n, width)
 
 

@@ -94,7 +94,7 @@ def on_logs(kernel, skew):
     for places, columns in kernels.length_scale_places(kernel, len(skew.shift)):
         theta[places] += skew.shift[columns] if len(places) > 1 else skew.shift[columns].mean()
     kernel = kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
-    for part, columns in kernels.missing_parts(kernel, len(skew.shift)):
+    for part, columns in kernels.parts_by_columns(kernel, len(skew.shift), kernels.Missing):
         are_logs = np.isin(columns, skew.columns)
         pairs = zip(part.units, skew.moments[:, columns])
         part.units = tuple(np.where(are_logs, logs, own) for own, logs in pairs)

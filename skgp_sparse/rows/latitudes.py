@@ -21,22 +21,14 @@ def check_latitudes(X, kernel, names, name):
     name : str
         Of the estimator.
     """
-    if kernel is None or not has_sphere(kernel):
+    if kernel is None or not kernels.parts(kernel, kernels.Sphere):
         return
     d = X.shape[1]
     labels = [*range(d)] if names is None or len(names) != d else [*names]
     kernel = kernels.named(kernel, labels if all(isinstance(one, str) for one in labels) else None)
-    for part, columns in kernels.spheres(kernel, d):
-        _check(X, part.kernel, columns, labels, name)
-
-
-def has_sphere(kernel):
-    """Whether a part of a kernel is a `Sphere`."""
-    return any(isinstance(part, kernels.Sphere) for part in [kernel, *_parts(kernel)])
-
-
-def _parts(kernel):
-    return kernel.get_params().values()
+    for sphere, columns in kernels.parts_by_columns(kernel, d, kernels.Sphere):
+        if len(columns) == 2:
+            _check(X, sphere, columns, labels, name)
 
 
 def _check(X, sphere, columns, names, name):
