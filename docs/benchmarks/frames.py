@@ -1,7 +1,7 @@
 """Tables with types: data frames as they are, beside columns of 0 and 1, and beside boosting.
 
 Tables of the folder `frames` of the data, whose `frames.json` says target, kind and categories.
-Three splits at random: a fifth of the rows is tested, and at most 20,000 of the others are learned.
+Of a random split, a fifth of the rows is tested, and at most 20,000 of the others are learned.
 Numbers are in units of the standard deviation of the training targets. Methods:
 
 - `frame`: `SparseGPRegressor(random_state=0)` or `SparseGPClassifier`, fitted to the data frame.
@@ -219,11 +219,25 @@ def run(args):
 # -- the report ------------------------------------------------------------------------
 
 
+def by_split(entries, name, method, what):
+    """Numbers of a table and a method by split."""
+    keys = {key: key.split("/") for key, one in entries.items() if what in one}
+    return {
+        k: entries[key][what] for key, (of, k, by) in keys.items() if (of, by) == (name, method)
+    }
+
+
 def mean_of(entries, name, method, what):
-    """The mean over splits, None where one is missing."""
-    found = [entries.get(f"{name}/{split}/{method}", {}).get(what) for split in range(3)]
-    found = [one for one in found if one is not None]
-    return float(np.mean(found)) if found else None
+    """The mean over splits, None where there is none."""
+    found = by_split(entries, name, method, what)
+    return float(np.mean([*found.values()])) if found else None
+
+
+def pair_of(entries, name, what, methods):
+    """Means of two methods over the splits that both have, None where there is none."""
+    first, second = (by_split(entries, name, one, what) for one in methods)
+    shared = first.keys() & second.keys()
+    return [float(np.mean([one[k] for k in shared])) for one in (first, second)] if shared else None
 
 
 def scores(entries, names, whats, methods):
@@ -231,13 +245,15 @@ def scores(entries, names, whats, methods):
     for name, method in product(names, methods):
         values = [mean_of(entries, name, method, what) for what in whats]
         if any(value is not None for value in values):
-            rows.append([name, method, *(None if v is None else f"{v:.4g}" for v in values)])
-    return common.table(["table", "method", *whats], rows)
+            splits = sorted(map(int, by_split(entries, name, method, "cpu_seconds")))
+            numbers = (None if v is None else f"{v:.4g}" for v in values)
+            rows.append([name, method, " ".join(map(str, splits)), *numbers])
+    return common.table(["table", "method", "splits", *whats], rows)
 
 
 def pairs(entries, names, what, first, second):
-    found = {name: [mean_of(entries, name, one, what) for one in (first, second)] for name in names}
-    return {name: pair for name, pair in found.items() if None not in pair}
+    found = {name: pair_of(entries, name, what, (first, second)) for name in names}
+    return {name: pair for name, pair in found.items() if pair is not None}
 
 
 def verdict(entries):
@@ -287,16 +303,6 @@ def missing_table(entries):
     return common.table([*header, "RMSE HistGB", "HistGB complete"], rows)
 
 
-def fewer(entries):
-    """Tables with a smaller number of splits, as part of a sentence."""
-    splits = {}
-    for key in entries:
-        name, split, _ = key.split("/")
-        splits.setdefault(name, set()).add(split)
-    short = sorted(f"{name} {len(found)}" for name, found in splits.items() if len(found) < 3)
-    return f", but for {', '.join(short)}" if short else ""
-
-
 def render():
     entries = common.read_json(STORE)
     labels = scores(entries, LABELS, ("log_loss", "error", "cpu_seconds"), METHODS)
@@ -307,8 +313,8 @@ def render():
     parts += ["## Missing values", missing_table(entries), *failed]
     commits = sorted({one["commit"] for one in entries.values() if "commit" in one})
     machines = sorted({one["machine"] for one in entries.values() if "machine" in one})
-    about = f"Means over three splits{fewer(entries)}. Commits {', '.join(commits)}."
-    parts.append(f"{about} {' '.join(machines)}")
+    about = "Means over the splits; comparisons are those of splits that both methods have."
+    parts.append(f"{about} Commits {', '.join(commits)}. {' '.join(machines)}")
     common.write_report("frames.md", "Tables with types", *parts)
 
 

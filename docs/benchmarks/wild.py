@@ -149,14 +149,6 @@ def run(args):
 # -- the report ------------------------------------------------------------------------
 
 
-def by_split(entries, name, method, what):
-    """Numbers of a table and a method by split."""
-    keys = {key: key.split("/") for key, one in entries.items() if what in one}
-    return {
-        k: entries[key][what] for key, (of, k, by) in keys.items() if (of, by) == (name, method)
-    }
-
-
 def ratio(entries, names, what, method):
     """Geometric mean of the ratio of `now` to a method, and how many tables have both.
 
@@ -164,7 +156,7 @@ def ratio(entries, names, what, method):
     """
     logs = []
     for name in names:
-        now, other = (by_split(entries, name, one, what) for one in ("now", method))
+        now, other = (frames.by_split(entries, name, one, what) for one in ("now", method))
         shared = now.keys() & other.keys()
         if shared:
             logs.append(np.log(sum(now[k] for k in shared) / sum(other[k] for k in shared)))
@@ -187,7 +179,7 @@ def verdicts(entries):
 def scores(entries, names, whats):
     rows = []
     for name, method in product(names, METHODS):
-        found = [by_split(entries, name, method, what) for what in whats]
+        found = [frames.by_split(entries, name, method, what) for what in whats]
         if any(found):
             means = [f"{np.mean([*one.values()]):.4g}" if one else None for one in found]
             rows.append([name, method, " ".join(sorted(max(found, key=len))), *means])

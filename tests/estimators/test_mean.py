@@ -19,6 +19,8 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.kernels import Columns, Sphere
+from skgp_sparse.observations import mean_choice
+from skgp_sparse.parameters import mean_functions
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 
@@ -306,6 +308,51 @@ def test_counts_have_a_weighted_mean_of_latent_values():
 def test_auto_is_boosting_for_steps_and_none_for_smooth_functions(stepped):
     assert type(stepped.mean_) is HistGradientBoostingRegressor
     assert SparseGPRegressor(random_state=0).fit(X, SMOOTH).mean_ is None
+
+
+@pytest.mark.second(share=0.1)
+def test_a_mean_that_does_not_pay_is_fitted_once(monkeypatch):
+    fits, fitted = [], mean_functions._fitted
+    monkeypatch.setattr(mean_functions, "_fitted", lambda *args: fits.append(1) or fitted(*args))
+    assert SparseGPRegressor(random_state=0).fit(X, SMOOTH).mean_ is None
+    assert len(fits) == 1
+    SparseGPRegressor(random_state=0).fit(X, Y)
+    assert len(fits) == 1 + 6  # five without a fifth of the rows, and one to all of them
+
+
+def test_the_first_fit_tells_of_the_rows_that_it_leaves_out(monkeypatch):
+    told = []
+
+    def spied(mean, rows, *rest):
+        def pays(*args):
+            told.append((rows, *args))
+            return True
+
+        function, latent = mean_functions.cross_fitted(mean, rows, *rest[:-1], pays)
+        told[-1] += (latent,)
+        return function, latent
+
+    monkeypatch.setattr(mean_choice, "cross_fitted", spied)
+    weight = np.ones(N)
+    weight[:9] = 0.0
+    model = SparseGPRegressor(mean=TREES, random_state=0)
+    for given in ((X, Y), (np.vstack([X, X[::2]]), np.append(Y, Y[::2])), (X, Y, weight)):
+        model.fit(*given)
+    for rows, chosen, first, latent in told:
+        assert_array_equal(first, latent[chosen])
+        assert np.all(rows.row_weights()[chosen] > 0.0)
+        assert 0.15 < len(chosen) / len(rows) < 0.25
+
+
+@pytest.mark.second
+def test_auto_refuses_boosting_that_diverges(monkeypatch):
+    steps = {"learning_rate": 30.0, "max_iter": 50}
+    monkeypatch.setattr(mean_functions, "_OF_SEVERAL_CLASSES", steps)
+    model = SparseGPClassifier(random_state=0, tol=1e-2).fit(X, LABELS)
+    assert model.mean_ is None
+    model.set_params(mean="boosting").fit(X, LABELS)  # what was refused is worse than all alike
+    probabilities = model.mean_.predict_proba(QUERIES)
+    assert np.mean(np.log(np.maximum(probabilities.max(axis=1), 1e-6))) > np.log(0.99)
 
 
 @pytest.mark.second(share=0.1)
