@@ -32,6 +32,7 @@ _OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraT
 _MOST_LEVELS = 255  # of a category that boosting takes
 _STOPPED_EARLY, _MOST_TREES = 10_000, 300  # rows of which boosting leaves some out to stop early
 _FEWEST_OF_A_CLASS = 10  # of which some can be left out to stop early
+_OF_CLASSES = {"l2_regularization": 0.03}  # without which leaves of a rare class diverge
 _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
 LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
 _LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
@@ -296,7 +297,7 @@ def boosting(rows, parameters, codes, seed):
         options["max_iter"] = _MOST_TREES
     if rows.classes is not None:
         steps = _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
-        return HistGradientBoostingClassifier(**options | steps)
+        return HistGradientBoostingClassifier(**options | _OF_CLASSES | steps)
     return HistGradientBoostingRegressor(loss=_loss(parameters.likelihood), **options)
 
 
