@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse.kernels import Columns, Sphere
 from skgp_sparse.observations import mean_choice
 from skgp_sparse.parameters import mean_functions
@@ -353,6 +354,18 @@ def test_auto_refuses_boosting_that_diverges(monkeypatch):
     model.set_params(mean="boosting").fit(X, LABELS)  # what was refused is worse than all alike
     probabilities = model.mean_.predict_proba(QUERIES)
     assert np.mean(np.log(np.maximum(probabilities.max(axis=1), 1e-6))) > np.log(0.99)
+
+
+def test_boosting_of_a_rare_class_does_not_diverge():
+    levels = np.random.RandomState(0).randint(0, 4, (3400, 6)).astype(float)
+    rules = np.where(levels[:, 1] + levels[:, 2] >= 4, 1, 2)
+    labels = np.where(levels[:, 0] == 0, 0, rules)
+    labels[np.flatnonzero(labels == 2)[:2]] = 3
+    rows = ArrayDataset(levels[:3000], labels[:3000, None], classes=np.arange(4))
+    template = mean_functions.boosting(rows, SparseGPClassifier(), [*range(6)], 0)
+    model = template.set_params(early_stopping=False).fit(rows.X, labels[:3000])
+    probabilities = model.predict_proba(levels[3000:])[np.arange(400), labels[3000:]]
+    assert np.mean(np.log(np.maximum(probabilities, 1e-6))) > -0.1
 
 
 @pytest.mark.second(share=0.1)
