@@ -42,7 +42,8 @@ from skgp_sparse.solvers import Fit
 
 FEWEST_ROWS = 200  # of which a fifth tells enough of a mean
 _MOST_NUMBERS = 20_000_000  # of X, for each class, beyond which boosting takes minutes
-_ROWS = 2000  # that are left out
+_ROWS, _ROWS_OF_LABELS = 1000, 2000  # that are left out
+_FIRST_ROWS = 400  # of those that tell whether a mean may pay
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
 _LEAST_GAIN, _OF_LABELS = 0.004, 0.001  # nats per row that a mean has to be worth, and of labels
 _MOST = 3.0  # nats that a row can gain or lose
@@ -190,7 +191,7 @@ def _of_numbers(found, rows, function, latent, groups):
 
 def _may_pay_for_numbers(found, rows, chosen, latent):
     """Whether predictions (k, q) of some rows gain beside the process, as far as they tell."""
-    (fit,), some = found.fits, slice(None, None, -(-len(chosen) // _ROWS))
+    (fit,), some = found.fits, slice(None, None, -(-len(chosen) // _FIRST_ROWS))
     left = left_out_numbers(fit, chosen[some], found.family.parameters.n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     predicted = found.units.forward(latent[some]) - level
@@ -260,7 +261,7 @@ def _in_table(fit, values):
 def _of_labels(found, rows, function, latent):
     """The fits, whose probabilities are calibrated with or without a mean, where this pays."""
     given = found.family.parameters
-    chosen = some_rows(rows, _ROWS)
+    chosen = some_rows(rows, _ROWS_OF_LABELS)
     view = found.family.view(found.fits, found.units)
     own = left_out_labels(found.fits, view, chosen, given.n_jobs)
     labels, weight = np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
@@ -286,7 +287,7 @@ def _of_labels(found, rows, function, latent):
 
 def _may_pay_for_labels(found, rows, chosen, latent):
     """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
-    some = slice(None, None, -(-len(chosen) // _ROWS))
+    some = slice(None, None, -(-len(chosen) // _FIRST_ROWS))
     chosen, latent = chosen[some], latent[some]
     given, view = found.family.parameters, found.family.view(found.fits, found.units)
     own = left_out_labels(found.fits, view, chosen, given.n_jobs)
