@@ -178,8 +178,7 @@ def _of_numbers(found, rows, function, latent, groups):
     else:
         every = some_rows(rows, np.inf)
         left = left_out_numbers(fit, every, n_jobs, groups[every])
-    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
-    mean = WeightedMean(function, found.units, level, np.zeros(1), 1.0)
+    mean = _without_weight(found, function)
     predicted = mean.standardised(latent)
     weight, spread, gain = _weighed(fit, left, predicted[left.chosen], rows)
     if not _is_chosen(found) and not _is_clear(gain):
@@ -193,9 +192,15 @@ def _may_pay_for_numbers(found, rows, chosen, latent):
     """Whether predictions (k, q) of some rows gain beside the process, as far as they tell."""
     (fit,), some = found.fits, slice(None, None, -(-len(chosen) // _FIRST_ROWS))
     left = left_out_numbers(fit, chosen[some], found.family.parameters.n_jobs)
-    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
-    predicted = found.units.forward(latent[some]) - level
+    predicted = _without_weight(found, None).standardised(latent[some])
     return np.mean(_weighed(fit, left, predicted, rows)[2]) > _LEAST_GAIN
+
+
+def _without_weight(found, function):
+    """The `WeightedMean` of a mean before it is weighed."""
+    likelihood = found.fits[0].likelihood
+    level = 0.0 if likelihood is None else likelihood.intercept
+    return WeightedMean(function, found.units, level, np.zeros(1), 1.0)
 
 
 def _weighed(fit, left, predicted, rows):
