@@ -42,8 +42,9 @@ from skgp_sparse.solvers import Fit
 
 FEWEST_ROWS = 200  # of which a fifth tells enough of a mean
 _MOST_NUMBERS = 20_000_000  # of X, for each class, beyond which boosting takes minutes
-_ROWS, _ROWS_OF_LABELS = 1000, 2000  # that are left out
-_FIRST_ROWS = 400  # of those that tell whether a mean may pay
+_ROWS = 2000  # that are left out
+_NUMBERS_LEFT_OUT = 60_000  # of X, where rows are wide and a process takes longer
+_FIRST_SHARE = 0.25  # of the least gain, which the first of five fits has to show
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
 _LEAST_GAIN, _OF_LABELS = 0.004, 0.001  # nats per row that a mean has to be worth, and of labels
 _MOST = 3.0  # nats that a row can gain or lose
@@ -106,8 +107,7 @@ def fit_with_mean(
     if _is_chosen(found):
         function, latent = _cross_fitted(found.family, rows, groups)
     elif is_auto(mean) and _may_have_mean(found, rows, groups):
-        may_pay = _may_pay_for_numbers if rows.classes is None else _may_pay_for_labels
-        pays = partial(may_pay, found, rows) if groups is None else None
+        pays = None if rows.classes is None else partial(_may_pay, found, rows)
         function, latent = _cross_fitted(found.family, rows, groups, pays)
     if rows.classes is not None:
         return _of_labels(found, rows, function, latent)
@@ -174,45 +174,26 @@ def _of_numbers(found, rows, function, latent, groups):
     """The fit beside a mean, unless "auto" finds that it does not pay."""
     (fit,), n_jobs = found.fits, found.family.parameters.n_jobs
     if groups is None or why_not_in_groups(fit) is not None:
-        left = left_out_numbers(fit, some_rows(rows, _ROWS), n_jobs)
+        most = max(FEWEST_ROWS, _NUMBERS_LEFT_OUT // rows.n_features)
+        left = left_out_numbers(fit, some_rows(rows, min(most, _ROWS)), n_jobs)
     else:
         every = some_rows(rows, np.inf)
         left = left_out_numbers(fit, every, n_jobs, groups[every])
-    mean = _without_weight(found, function)
+    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
+    mean = WeightedMean(function, found.units, level, np.zeros(1), 1.0)
     predicted = mean.standardised(latent)
-    weight, spread, gain = _weighed(fit, left, predicted[left.chosen], rows)
-    if not _is_chosen(found) and not _is_clear(gain):
+    weigh = _least_squares if fit.likelihood is None else _most_likely
+    shares = rows.row_weights()[left.chosen]
+    weight, spread = weigh(fit, left, predicted[left.chosen], shares / shares.mean())
+    before, after = (
+        _densities(fit, left, predicted[left.chosen], *weights)
+        for weights in ((np.zeros_like(weight), 1.0), (weight, spread))
+    )
+    if not _is_chosen(found) and not _is_clear(after - before):
         return found
     mean = mean._replace(weight=weight, spread=spread)
     fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weight, spread))
     return found._replace(fits=[fit], beside=mean)
-
-
-def _may_pay_for_numbers(found, rows, chosen, latent):
-    """Whether predictions (k, q) of some rows gain beside the process, as far as they tell."""
-    (fit,), some = found.fits, slice(None, None, -(-len(chosen) // _FIRST_ROWS))
-    left = left_out_numbers(fit, chosen[some], found.family.parameters.n_jobs)
-    predicted = _without_weight(found, None).standardised(latent[some])
-    return np.mean(_weighed(fit, left, predicted, rows)[2]) > _LEAST_GAIN
-
-
-def _without_weight(found, function):
-    """The `WeightedMean` of a mean before it is weighed."""
-    likelihood = found.fits[0].likelihood
-    level = 0.0 if likelihood is None else likelihood.intercept
-    return WeightedMean(function, found.units, level, np.zeros(1), 1.0)
-
-
-def _weighed(fit, left, predicted, rows):
-    """Weights of predictions (k, p) of rows, the factor of deviations, and the gain of each row."""
-    weigh = _least_squares if fit.likelihood is None else _most_likely
-    shares = rows.row_weights()[left.chosen]
-    weight, spread = weigh(fit, left, predicted, shares / shares.mean())
-    before, after = (
-        _densities(fit, left, predicted, *weights)
-        for weights in ((np.zeros_like(weight), 1.0), (weight, spread))
-    )
-    return weight, spread, after - before
 
 
 def _least_squares(fit, left, predicted, shares):
@@ -266,7 +247,7 @@ def _in_table(fit, values):
 def _of_labels(found, rows, function, latent):
     """The fits, whose probabilities are calibrated with or without a mean, where this pays."""
     given = found.family.parameters
-    chosen = some_rows(rows, _ROWS_OF_LABELS)
+    chosen = some_rows(rows, _ROWS)
     view = found.family.view(found.fits, found.units)
     own = left_out_labels(found.fits, view, chosen, given.n_jobs)
     labels, weight = np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
@@ -290,16 +271,16 @@ def _of_labels(found, rows, function, latent):
     return found._replace(fits=fits, beside=best)
 
 
-def _may_pay_for_labels(found, rows, chosen, latent):
+def _may_pay(found, rows, chosen, latent):
     """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
-    some = slice(None, None, -(-len(chosen) // _FIRST_ROWS))
+    some = slice(None, None, -(-len(chosen) // _ROWS))
     chosen, latent = chosen[some], latent[some]
     given, view = found.family.parameters, found.family.view(found.fits, found.units)
     own = left_out_labels(found.fits, view, chosen, given.n_jobs)
     known = own, np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
     alone = own if given.calibration is None else calibrated(*known).combined(own, None)
     beside = calibrated(*known, None, latent).combined(own, latent)
-    return np.mean(_logs(beside, known[1]) - _logs(alone, known[1])) > _OF_LABELS
+    return np.mean(_logs(beside, known[1]) - _logs(alone, known[1])) > _FIRST_SHARE * _OF_LABELS
 
 
 def _logs(probabilities, labels):
