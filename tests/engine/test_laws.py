@@ -508,7 +508,8 @@ def test_the_exact_value_alone_is_that_with_its_gradient(n, noise):
     groups = distinct_inputs.DistinctInputs.of(table)
     for kernel in (ConstantKernel(2.0) * RBF(3.0), Matern([0.7, 2.0], nu=2.5)):
         both = exact.value_and_gradient(kernel, groups)
-        agree(exact.value(kernel, groups), both.value, 1e-11 if noise else 1e-4)
+        # without noise, the matrix is singular to working precision: values have three or four digits
+        agree(exact.value(kernel, groups), both.value, 1e-11 if noise else 1e-3)
 
 
 def test_scaling_targets_kernel_and_noise_together_shifts_every_objective_alike():

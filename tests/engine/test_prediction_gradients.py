@@ -19,7 +19,7 @@ RNG = np.random.RandomState(0)
 X = RNG.uniform(-3, 3, size=(60, 3))
 Y = np.sin(X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.1 * RNG.normal(size=60)
 AT = RNG.uniform(-2, 2, size=(7, 3))
-STEP = 3e-5  # longer ones are less exact, shorter ones lose digits
+STEP = 3e-4  # longer ones are less exact, shorter ones lose digits, the more so the less noise
 
 
 def differences(function):
