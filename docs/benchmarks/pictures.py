@@ -42,6 +42,7 @@ LABEL_PEERS += ("logistic regression",)
 BETTER, LEVEL, WORSE, NOTHING = "#0072B2", "#C8C8C8", "#E69F00", "#FFFFFF"
 SCORES = {"rmse": "Error (RMSE)", "log_density": "Log density", "log_loss": "Log loss of labels"}
 WITHIN = {"rmse": "within 1 %", "log_density": "within 0.01 nats", "log_loss": "within 0.01 nats"}
+MOST_NAMED = 5  # tables of a line
 INK, PALE = "#222222", "#777777"
 STYLE = {"font.size": 10, "axes.edgecolor": PALE, "axes.labelcolor": INK, "text.color": INK}
 STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11}
@@ -312,6 +313,7 @@ def bar_of(ax, row, pairs, nothing, score):
             ax.text(middle, row, str(count), ha="center", va="center", color=ink, bbox=back)
             left += count
     lost = [one.table for one, found in zip(pairs, outcomes) if found < 0]
+    lost[MOST_NAMED:] = [f"{len(lost) - MOST_NAMED} more"] if len(lost) > MOST_NAMED else []
     words = typical(pairs, score) + (f"; worse on {', '.join(lost)}" if lost else "")
     ax.text(left + 0.5, row, words, va="center", fontsize=9, color="#555555")
 

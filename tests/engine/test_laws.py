@@ -508,7 +508,7 @@ def test_the_exact_value_alone_is_that_with_its_gradient(n, noise):
     groups = distinct_inputs.DistinctInputs.of(table)
     for kernel in (ConstantKernel(2.0) * RBF(3.0), Matern([0.7, 2.0], nu=2.5)):
         both = exact.value_and_gradient(kernel, groups)
-        # without noise, the matrix is singular to working precision: values have three or four digits
+        # without noise, the matrix is nearly singular, and values have three or four digits
         agree(exact.value(kernel, groups), both.value, 1e-11 if noise else 1e-3)
 
 
