@@ -27,6 +27,7 @@ from skgp_sparse._engine.exact.preconditioner import precision, preconditioner
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.features.problem import Options
 from skgp_sparse.bounds import PEP
+from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.posteriors import IterativeExact
 from skgp_sparse.solvers import Stochastic
 
@@ -372,7 +373,8 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
     if by_whom == "user":
         monkeypatch.setattr("skgp_sparse.posteriors._iterative_exact.solve", stopping)
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
+            warnings.simplefilter("error")  # but two iterations may explain nothing yet
+            warnings.simplefilter("ignore", ConstantFitWarning)
             model.fit(X[:2000], y[:2000])
     else:
         kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 10.0]) + WhiteKernel(1e-3)
@@ -402,7 +404,7 @@ def test_weights_count_as_copies():
     X, y = smooth(500)
     weight = np.random.RandomState(0).randint(0, 4, size=len(X))
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-3)
-    options = dict(posterior="rows", n_inducing=100, optimizer=None, tol=1e-8, random_state=0)
+    options = dict(posterior="rows", n_inducing=100, optimizer=None, tol=1e-10, random_state=0)
     weighted = SparseGPRegressor(kernel, **options).fit(X, y, sample_weight=weight)
     repeated = SparseGPRegressor(kernel, **options)
     repeated.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
