@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skgp_sparse._engine.predictions.missing_values import averaged, missing_entries
 from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, is_name
@@ -58,11 +59,16 @@ class FittedMean:
     def _mean_part(self, X):
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if isinstance(self._beside, WeightedMean):
-            weight = self._beside.units.among_constants(self._beside.weight[None])
-            return weight * self._beside.function.latent(X)
+            missing = self._values is not None and missing_entries(X, self._values).any()
+            return averaged(self._weighted, X, self._values) if missing else self._weighted(X)
         if isinstance(self._drift, LinearMean):
             return np.reshape(self.mean_.predict(self._drift.filled(X)), (len(X), -1))
         return 0.0 if self._drift is None else self._drift.latent(X)
+
+    def _weighted(self, X):
+        """Predictions beside the process, times their weights."""
+        weight = self._view.of_latent().process.weight(X)
+        return self._beside.units.among_constants(weight) * self._beside.function.latent(X)
 
     def _logits_of_mean(self, X, n_classes):
         """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""

@@ -82,8 +82,13 @@ class Progress:
 
     def tell_plans(self, plans):
         """Print each of the plans once."""
-        for plan in dict.fromkeys(plans) if self.verbose else ():
-            print(f"[{self.name}] plan: {plan}")
+        for plan in dict.fromkeys(plans):
+            self.tell(f"plan: {plan}")
+
+    def tell(self, text):
+        """Print a sentence, where something is printed."""
+        if self.verbose:
+            print(f"[{self.name}] {text}")
 
     def runs(self):
         """A `Run` for each run of the optimiser, problem by problem."""

@@ -6,7 +6,12 @@ import numpy as np
 
 from skgp_sparse._engine.data.dataset import Batch
 from skgp_sparse._engine.predictions.left_out_groups import Group
-from skgp_sparse._engine.predictions.posterior import LEAVE_GROUPS_OUT, LEAVE_ONE_OUT, LeftOut
+from skgp_sparse._engine.predictions.posterior import (
+    LEAVE_GROUPS_OUT,
+    LEAVE_ONE_OUT,
+    LeftOut,
+    noise_in_blocks,
+)
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
@@ -83,15 +88,11 @@ def left_out_numbers(fit, chosen, n_jobs, groups=None):
     if groups is None:
         known, index = np.unique(place, return_inverse=True)
         with np.errstate(all="ignore"), single_threaded_blas():
-            left = _left_out(fit, known, n_jobs)
-        left = LeftOut(left.mean[index], left.variance[index])
+            left, noise = _left_out(fit, known, n_jobs)
+        left, noise = LeftOut(left.mean[index], left.variance[index]), noise[index]
     else:
-        left = _left_out_in_groups(fit, groups, place, n_jobs)
-    block = fit.rows.block(place)
-    noise = np.zeros(len(place))
-    if fit.likelihood is None:
-        noise = np.broadcast_to(_noise_of(fit, block.X), len(place))
-    return LeftOutRows(chosen, block, left.mean, left.variance, noise)
+        left, noise = _left_out_in_groups(fit, groups, place, n_jobs)
+    return LeftOutRows(chosen, fit.rows.block(place), left.mean, left.variance, noise)
 
 
 def left_out_labels(fits, view, chosen, n_jobs):
@@ -109,7 +110,7 @@ def _probabilities(fit, chosen, n_jobs):
     """Probabilities of classes that a problem tells of rows that are left out."""
     known, place = np.unique(_in_table(fit, chosen), return_inverse=True)
     with np.errstate(all="ignore"), single_threaded_blas():
-        left = _left_out(fit, known, n_jobs)
+        left = _left_out(fit, known, n_jobs)[0]
     moments = (np.squeeze(column.T) for column in left)
     return fit.likelihood.probability(*moments).T[place]
 
@@ -188,7 +189,7 @@ def _predicted_in_groups(fit, groups, n_jobs, name):
     rows = fit.rows
     place = _in_table(fit, np.arange(len(rows) if rows.places is None else len(rows.places)))
     left = _left_out_in_groups(fit, check_groups(groups, len(place), name), place, n_jobs)
-    return _of_numbers(left, fit, place)
+    return _of_numbers(*left, fit, place)
 
 
 def why_not_in_groups(fit):
@@ -201,7 +202,7 @@ def why_not_in_groups(fit):
 
 
 def _left_out_in_groups(fit, groups, place, n_jobs):
-    """`LeftOut` of the user's rows (k,), from their groups and their places in the table."""
+    """`LeftOut` and noise of the user's rows (k,), from groups and from places in the table."""
     copies, order = np.bincount(place), np.argsort(groups, kind="stable")
     members = np.split(order, np.flatnonzero(groups[order][1:] != groups[order][:-1]) + 1)
     found = [np.unique(place[one], return_inverse=True, return_counts=True) for one in members]
@@ -211,8 +212,7 @@ def _left_out_in_groups(fit, groups, place, n_jobs):
     mean, variance = np.empty((len(place), fit.rows.n_targets)), np.empty(len(place))
     for of_group, one, (_, index, _) in zip(left, members, found):
         mean[one], variance[one] = of_group.mean[index], of_group.variance[index]
-    left = LeftOut(mean, variance)
-    return left if fit.mean is None else fit.mean.beside(left, place)
+    return _beside_mean(fit, LeftOut(mean, variance), place)
 
 
 def why_unknown(fit):
@@ -244,22 +244,23 @@ def predicted(fit, n_jobs, chosen):
         Their numbers in the table, sorted. Their weights are positive.
     """
     with single_threaded_blas():
-        left = _left_out(fit, chosen, n_jobs)
+        left, noise = _left_out(fit, chosen, n_jobs)
         if fit.likelihood is not None:
             return _of_responses(left, fit, chosen)
-        return _of_numbers(left, fit, chosen)
+        return _of_numbers(left, noise, fit, chosen)
 
 
 def _left_out(fit, chosen, n_jobs):
-    """`LeftOut` of chosen rows, with another prediction where it has a weight."""
-    left = _left_out_of_process(fit, chosen, n_jobs)
-    return left if fit.mean is None else fit.mean.beside(left, chosen)
+    """`LeftOut` and noise of chosen rows, with another prediction where it has a weight."""
+    return _beside_mean(fit, _left_out_of_process(fit, chosen, n_jobs), chosen)
 
 
-def _noise_of(fit, X):
-    """Learned noise variance, with the factor of all variances."""
-    noise = fit.posterior.noise_variance(X)
-    return noise if fit.mean is None else fit.mean.spread**2 * noise
+def _beside_mean(fit, left, chosen):
+    """`LeftOut` and learned noise variance (k,), with the prediction beside a process."""
+    noise = np.zeros(len(chosen))
+    if fit.likelihood is None:
+        noise = noise_in_blocks(fit.posterior, fit.rows.block(chosen).X)
+    return (left, noise) if fit.mean is None else fit.mean.beside(left, noise, chosen)
 
 
 def _left_out_of_process(fit, chosen, n_jobs):
@@ -285,9 +286,8 @@ def _places_among(rows, others):
     return np.where(place < n, place, -1)
 
 
-def _of_numbers(left, fit, chosen):
+def _of_numbers(left, noise, fit, chosen):
     block = fit.rows.block(chosen)
-    noise = np.broadcast_to(_noise_of(fit, block.X), len(chosen))
     known = np.broadcast_to(block.noise, len(chosen))[:, None]
     variance = np.maximum(left.variance + noise, np.finfo(float).tiny)[:, None]
     density = log_normal_density(block.y, left.mean, np.sqrt(variance + known))

@@ -13,7 +13,7 @@ from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.data.moments import log_densities_of_targets
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._engine.predictions import sampled_functions
-from skgp_sparse._engine.predictions.posterior import FUNCTIONS, require
+from skgp_sparse._engine.predictions.posterior import FUNCTIONS, noise_in_blocks, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.rows.checks import check_trials, check_truth
@@ -128,9 +128,8 @@ class TargetView(NamedTuple):
 
         The variance includes that of the kernel's white noise, if wanted.
         """
-        mean, variance = self._by_blocks(self.process.mean_and_variance, X)
+        mean, variance, own = self._by_blocks(self.process.moments, X)
         if noise:
-            own = _noise(self.process, X)
             variance = variance + (own if variance.ndim == 1 else own[:, None])
         return _finite(mean), _finite(variance)
 
@@ -295,10 +294,8 @@ def _finite(predicted):
 
 def _noise(process, X):
     """Learned noise variance (n,), X read in blocks."""
-    blocks = row_blocks(len(X), X.shape[1])
     with np.errstate(all="ignore"):
-        parts = [np.broadcast_to(process.noise_variance(X[b]), b.stop - b.start) for b in blocks]
-    return np.concatenate(parts)
+        return noise_in_blocks(process, X)
 
 
 def _warn_of_infinity(mean, variance):

@@ -16,16 +16,23 @@ from scipy.special import softmax
 
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._engine.predictions.posterior import LeftOut, Posterior
-from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
+from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights, PosteriorWithMean
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.typing import Array
+from skgp_sparse.explain.leave_one_out import LeftOutRows
+from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.parameters.mean_functions import LEAST_PROBABILITY, MeanFunction
 
 _RIDGE = 5.0  # nats that a change of a weight by one has to gain
-_GRID = 21  # weights that are compared where a likelihood has no closed form
+_HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
+_OF_WEIGHT, _OF_FACTOR = (1e-4, 1e-3), (1e-3, 1e-4)  # ridges of a and b, and of c and d, per row
+_ENOUGH_ROWS = 200  # of fewer rows, ridges are larger
+_STARTS = (-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)
+_START_OF_FACTOR = 0.0, -0.5
 
 
 class WeightedMean(NamedTuple):
-    """Another prediction, and its weight beside a process.
+    """Another prediction beside a process, and its weights.
 
     Parameters
     ----------
@@ -34,17 +41,14 @@ class WeightedMean(NamedTuple):
         Of the process.
     level : float
         Constant that a likelihood adds to latent values.
-    weight : ndarray of shape (p,)
-        Weight of the prediction.
-    spread : float
-        Factor of standard deviations of the process.
+    weights : MeanWeights or None
+        None: they are not known yet.
     """
 
     function: MeanFunction
     units: TargetScaler
     level: float
-    weight: Array
-    spread: float
+    weights: MeanWeights | None = None
 
     def __call__(self, X: Array) -> Array:
         """Predictions (n, p) in the units of the process."""
@@ -56,22 +60,23 @@ class WeightedMean(NamedTuple):
 
     def of(self, process: Posterior) -> PosteriorWithMean:
         """The weighted mean of a process and the prediction."""
-        return PosteriorWithMean(process, self, self.weight, self.spread, self.function.is_flat)
+        return PosteriorWithMean(process, self, self.weights, self.function.is_flat)
 
 
 class LeftOutMean(NamedTuple):
     """Predictions (n, q) of the rows of a fit by others without them, and their weights."""
 
     predictions: Array
-    weight: Array | None = None
-    spread: float = 1.0
+    weights: MeanWeights | None = None
 
-    def beside(self, left: LeftOut, chosen: Array) -> LeftOut:
-        """`LeftOut` of the weighted mean, from that of the process."""
-        if self.weight is None:
-            return left
-        mean = (1.0 - self.weight) * left.mean + self.weight * self.predictions[chosen]
-        return LeftOut(mean, self.spread**2 * left.variance)
+    def beside(self, left: LeftOut, noise: Array, chosen: Array) -> tuple[LeftOut, Array]:
+        """`LeftOut` and noise variance (k,) of the weighted mean, from those of the process."""
+        if self.weights is None:
+            return left, noise
+        weight = self.weights.of(left.variance + noise)
+        factor = self.weights.factor(weight)
+        mean = (1.0 - weight) * left.mean + weight * self.predictions[chosen]
+        return LeftOut(mean, factor * left.variance), factor * noise
 
 
 class Calibration(NamedTuple):
@@ -193,3 +198,107 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
     share = float(theta[1]) if n_scales == 2 else 0.0
     function = function if share else None
     return Calibration(float(theta[0]), theta[n_scales:], share, function)
+
+
+# -- weights of numbers ----------------------------------------------------------------
+
+
+class Stacking(NamedTuple):
+    """Rows that are left out, of which weights of another prediction are learned.
+
+    Parameters
+    ----------
+    left : LeftOutRows
+        Predictions of the process.
+    predicted : ndarray of shape (k, p)
+        The other predictions.
+    share : ndarray of shape (k,)
+        Weights of rows, whose mean is one.
+    likelihood : Likelihood or None
+        None: the noise is Gaussian.
+    """
+
+    left: LeftOutRows
+    predicted: Array
+    share: Array
+    likelihood: Likelihood | None = None
+
+    variance = property(lambda self: self.left.variance + self.left.noise)
+
+    def densities(self, weights: MeanWeights) -> Array:
+        """Log densities (k,) of the targets, averaged over these."""
+        left, weight = self.left, weights.of(self.variance)
+        mean = left.mean + weight * (self.predicted - left.mean)
+        factor = weights.factor(weight)
+        if self.likelihood is not None:
+            latent = mean[:, 0] + left.block.offset
+            return self.likelihood.tilted(left.block.observed, latent, factor * left.variance)[0]
+        std = np.sqrt(factor * self.variance + left.block.noise)
+        return log_normal_density(left.block.y, mean, std[:, None]).mean(axis=1)
+
+    def without_mean(self) -> MeanWeights:
+        """`MeanWeights` with which the process is alone."""
+        error = (self.left.block.y - self.predicted) ** 2
+        if self.likelihood is not None:  # whose latent values are not seen
+            error = self.left.variance[:, None]
+        error = np.average(error, axis=0, weights=self.share)
+        return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
+
+    def weights(self) -> MeanWeights:
+        """The best `MeanWeights`.
+
+        With Gaussian noise, those of means have the least Huber loss, so that some large errors do
+        not decide, and factors of variances have the highest density. With a likelihood, weights
+        have the highest density.
+        """
+        alone = self.without_mean()
+        if self.likelihood is not None:
+            found = alone._replace(intercept=np.zeros(1))
+            return self._likeliest(found, _STARTS, _OF_WEIGHT, _with_weight)
+        pairs = [self._of_target(j, alone.error[j : j + 1]) for j in range(len(alone.error))]
+        found = _with_weight(alone, np.array(pairs).T)
+        return self._likeliest(found, (_START_OF_FACTOR,), _OF_FACTOR, _with_factor)
+
+    def _of_target(self, j, error):
+        """Intercept and slope of the weight of one target."""
+        scale = np.sqrt((self.variance + self.left.block.noise) * error)
+        own, change = (
+            one[:, j] - self.left.mean[:, j] for one in (self.left.block.y, self.predicted)
+        )
+
+        def loss(theta):
+            weight = MeanWeights(theta[:1], theta[1:], error).of(self.variance)[:, 0]
+            return np.mean(self.share * _huber((own - weight * change) ** 2 / scale))
+
+        return self._minimised(loss, _STARTS, _OF_WEIGHT)
+
+    def _likeliest(self, weights, starts, ridge, changed):
+        """`MeanWeights` with two numbers that have the highest density."""
+
+        def loss(theta):
+            return -np.mean(self.share * self.densities(changed(weights, theta)))
+
+        return changed(weights, self._minimised(loss, starts, ridge))
+
+    def _minimised(self, loss, starts, ridge):
+        """The best end of searches, with a ridge per row that is larger where rows are few."""
+        ridge = max(1.0, _ENOUGH_ROWS / len(self.share)) * np.array(ridge)
+        runs = [
+            minimize(lambda theta: loss(theta) + ridge @ theta**2, start, method="Nelder-Mead")
+            for start in starts
+        ]
+        return min(runs, key=lambda run: run.fun).x
+
+
+def _with_weight(weights, theta):
+    intercept, slope = np.reshape(theta, (2, -1))
+    return weights._replace(intercept=intercept, slope=slope)
+
+
+def _with_factor(weights, theta):
+    return weights._replace(log_factor=tuple(theta))
+
+
+def _huber(squared):
+    """Huber's loss of squared errors in units of their scale."""
+    return np.where(squared < _HUBER**2, squared, 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2)

@@ -12,12 +12,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.target_scaler import TargetScaler
-from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import AnyArray
 from skgp_sparse._ground.validation import is_auto, is_name
@@ -28,7 +26,13 @@ from skgp_sparse.explain.leave_one_out import (
     why_not_in_groups,
     why_unknown,
 )
-from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, WeightedMean, calibrated
+from skgp_sparse.explain.weighted_means import (
+    Calibration,
+    LeftOutMean,
+    Stacking,
+    WeightedMean,
+    calibrated,
+)
 from skgp_sparse.likelihoods import is_censored
 from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.parameters.mean_functions import (
@@ -49,8 +53,6 @@ _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
 _LEAST_GAIN, _OF_LABELS = 0.004, 0.001  # nats per row that a mean has to be worth, and of labels
 _MOST = 3.0  # nats that a row can gain or lose
 _LEAST_PROBABILITY = 1e-4  # of a label: one row should not decide
-_LEAST_RATIO = 0.01  # of variances with and without a mean
-_TINY = np.finfo(float).tiny
 
 
 class FittedProblems(NamedTuple):
@@ -107,8 +109,7 @@ def fit_with_mean(
     if _is_chosen(found):
         function, latent = _cross_fitted(found.family, rows, groups)
     elif is_auto(mean) and _may_have_mean(found, rows, groups):
-        pays = None if rows.classes is None else partial(_may_pay, found, rows)
-        function, latent = _cross_fitted(found.family, rows, groups, pays)
+        function, latent = _optional_mean(found, rows, groups)
     if rows.classes is not None:
         return _of_labels(found, rows, function, latent)
     return found if function is None else _of_numbers(found, rows, function, latent, groups)
@@ -124,6 +125,19 @@ def _with_drift(fit, family, rows, groups):
     family = copy(family)
     family.n_drift = columns.shape[1]
     return fit(family, rows.with_columns(columns))._replace(drift=drift)
+
+
+def _optional_mean(found, rows, groups):
+    """A mean that nobody asked for; None twice where it does not pay, or cannot be fitted."""
+    pays = None if rows.classes is None else partial(_may_pay, found, rows)
+    try:
+        return _cross_fitted(found.family, rows, groups, pays)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever its model raises, the processes are there
+        reason = f"{type(error).__name__}: {error}"
+        found.family.progress.tell(f"no mean, as boosting cannot be fitted ({reason})")
+        return None, None
 
 
 def _cross_fitted(family, rows, groups, pays=None):
@@ -180,55 +194,17 @@ def _of_numbers(found, rows, function, latent, groups):
         every = some_rows(rows, np.inf)
         left = left_out_numbers(fit, every, n_jobs, groups[every])
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
-    mean = WeightedMean(function, found.units, level, np.zeros(1), 1.0)
+    mean = WeightedMean(function, found.units, level)
     predicted = mean.standardised(latent)
-    weigh = _least_squares if fit.likelihood is None else _most_likely
     shares = rows.row_weights()[left.chosen]
-    weight, spread = weigh(fit, left, predicted[left.chosen], shares / shares.mean())
-    before, after = (
-        _densities(fit, left, predicted[left.chosen], *weights)
-        for weights in ((np.zeros_like(weight), 1.0), (weight, spread))
-    )
-    if not _is_chosen(found) and not _is_clear(after - before):
+    share = shares / shares.mean()
+    stacking = Stacking(left, predicted[left.chosen], share, fit.likelihood)
+    weights = stacking.weights()
+    gain = stacking.densities(weights) - stacking.densities(stacking.without_mean())
+    if not _is_chosen(found) and not _is_clear(gain):
         return found
-    mean = mean._replace(weight=weight, spread=spread)
-    fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weight, spread))
-    return found._replace(fits=[fit], beside=mean)
-
-
-def _least_squares(fit, left, predicted, shares):
-    """Weight (p,) of a prediction (k, p), and the factor of standard deviations.
-
-    Rows have weights (k,), `shares`, whose mean is one.
-    """
-    variance = (left.variance + left.noise + left.block.noise)[:, None]
-    unit = shares[:, None] / variance
-    error, change = left.block.y - left.mean, predicted - left.mean
-    slope = np.sum(unit * error * change, axis=0)
-    weight = np.clip(slope / np.maximum(np.sum(unit * change**2, axis=0), _TINY), 0.0, 1.0)
-    rest = error - weight * change
-    ratio = np.sum(unit * rest**2) / max(np.sum(unit * error**2), _TINY)
-    return weight, float(np.sqrt(np.clip(ratio, _LEAST_RATIO, 1.0)))
-
-
-def _most_likely(fit, left, predicted, shares):
-    """The weight (1,) with the highest density of responses; standard deviations stay."""
-
-    def loss(weight):
-        return -np.mean(shares * _densities(fit, left, predicted, np.array([weight]), 1.0))
-
-    return np.array([minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded").x]), 1.0
-
-
-def _densities(fit, left, predicted, weight, spread):
-    """Log densities (k,) of rows that are left out of a weighted mean, averaged over targets."""
-    mean = (1.0 - weight) * left.mean + weight * predicted
-    variance = spread**2 * left.variance
-    if fit.likelihood is not None:
-        latent = mean[:, 0] + left.block.offset
-        return fit.likelihood.tilted(left.block.observed, latent, variance)[0]
-    std = np.sqrt(variance + spread**2 * left.noise + left.block.noise)
-    return log_normal_density(left.block.y, mean, std[:, None]).mean(axis=1)
+    fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weights))
+    return found._replace(fits=[fit], beside=mean._replace(weights=weights))
 
 
 def _in_table(fit, values):

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine.predictions.posterior import FUNCTIONS, GRADIENTS, NotAvailable
 from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift, normal_mixture
-from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
+from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights, PosteriorWithMean
 from skgp_sparse.kernels import Columns
 
 RNG = np.random.RandomState(0)
@@ -21,7 +21,10 @@ Y += 0.1 * RNG.normal(size=Y.shape)
 QUERIES = RNG.uniform(-3, 3, size=(7, 2))
 KERNEL = ConstantKernel(0.8) * RBF([0.9, 1.3]) + WhiteKernel(0.05)
 HELD = {"optimizer": None, "normalize_y": False, "mean": None}
-WEIGHT, SPREAD = np.array([0.3, 0.8]), 0.7
+CONSTANT = MeanWeights(np.array([-0.8, 1.4]), np.zeros(2), np.ones(2), (-0.7, 0.0))
+VARYING = MeanWeights(
+    np.array([-0.8, 1.4]), np.array([0.5, 0.3]), np.array([0.1, 0.2]), (-0.2, -0.5)
+)
 SLOPE = np.array([[0.5, 0.0], [0.25, -1.0]])
 
 
@@ -57,39 +60,69 @@ def central(function, X, step=1e-5):
     return np.stack([(function(X + h) - function(X - h)) / (2 * step) for h in changes], axis=-1)
 
 
+def parts(process, weights, X):
+    """Weights (n, 2) and factors (n,), by their formulas."""
+    variance = process.mean_and_variance(X)[1] + process.noise_variance(X)
+    odds = weights.intercept + weights.slope * np.log(variance[:, None] / weights.error)
+    weight = 1.0 / (1.0 + np.exp(-odds))
+    c, d = weights.log_factor
+    return weight, np.exp(c + d * weight.mean(axis=1))
+
+
+@pytest.mark.parametrize("weights", [CONSTANT, VARYING], ids=["constant", "varying"])
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
-def test_a_weighted_mean_follows_from_its_parts(posterior):
+def test_a_weighted_mean_follows_from_its_parts(posterior, weights):
     process = process_of(KERNEL, X, Y, posterior)
-    mixed = PosteriorWithMean(process, other, WEIGHT, SPREAD)
+    mixed = PosteriorWithMean(process, other, weights)
     mean, variance = process.mean_and_variance(QUERIES)
-    expected = (1 - WEIGHT) * mean + WEIGHT * other(QUERIES)
+    weight, factor = parts(process, weights, QUERIES)
+    assert np.ptp(weight) > 0.1 and (np.ptp(factor) > 0.05) == (weights is VARYING)
+    expected = (1 - weight) * mean + weight * other(QUERIES)
+    agree(mixed.weight(QUERIES), weight, 1e-12)
     agree(mixed.mean(QUERIES), expected, 1e-12)
-    agree(mixed.mean_and_variance(QUERIES)[0], expected, 1e-12)
-    agree(mixed.mean_and_variance(QUERIES)[1], SPREAD**2 * variance, 1e-12)
-    for name in ("covariance", "noise_variance", "prior_variance"):
-        agree(getattr(mixed, name)(QUERIES), SPREAD**2 * getattr(process, name)(QUERIES), 1e-12)
+    for found in (mixed.mean_and_variance(QUERIES), mixed.moments(QUERIES)):
+        agree(found[0], expected, 1e-12)
+        agree(found[1], factor * variance, 1e-12)
+    noise = factor * process.noise_variance(QUERIES)
+    agree(mixed.noise_variance(QUERIES), noise, 1e-12)
+    agree(mixed.moments(QUERIES)[2], noise, 1e-12)
+    std = np.sqrt(factor)
+    agree(mixed.covariance(QUERIES), np.outer(std, std) * process.covariance(QUERIES), 1e-12)
     drawn = process.deviations(QUERIES, 3, np.random.RandomState(0))
     again = mixed.deviations(QUERIES, 3, np.random.RandomState(0))
-    agree(again, SPREAD * drawn, 1e-12)
-    assert mixed.factor == pytest.approx(SPREAD**2 * process.factor)
+    agree(again, std[:, None] * drawn, 1e-12)
 
 
-def test_gradients_of_a_weighted_mean_are_differences():
-    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
-    found = mixed.gradients(QUERIES, True)
+def test_far_from_the_data_weights_are_those_of_the_prior():
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, VARYING)
+    far = QUERIES + 1e3
+    agree(mixed.prior_variance(QUERIES), mixed.mean_and_variance(far)[1], 1e-9)
+    limit = VARYING.of(np.array([0.85]))[0]
+    agree(mixed.mean(far), limit * other(far), 1e-9)
+
+
+@pytest.mark.parametrize("weights", [CONSTANT, VARYING], ids=["constant", "varying"])
+@pytest.mark.parametrize("latent", [True, False])
+def test_gradients_of_a_weighted_mean_are_differences(latent, weights):
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, weights)
+
+    def variance(X):
+        _, variance, noise = mixed.moments(X)
+        return variance + (0.0 if latent else noise)
+
+    found = mixed.gradients(QUERIES, latent)
     agree(found.mean, mixed.mean(QUERIES), 1e-12)
-    agree(np.ravel(found.variance), np.ravel(mixed.mean_and_variance(QUERIES)[1]), 1e-12)
+    agree(found.variance, variance(QUERIES), 1e-12)
     agree(found.mean_slope, central(mixed.mean, QUERIES), 1e-7)
-    slope = central(lambda X: np.ravel(mixed.mean_and_variance(X)[1]), QUERIES)
-    agree(found.variance_slope.reshape(slope.shape), slope, 1e-7)
+    agree(found.variance_slope, central(variance, QUERIES), 1e-7)
 
 
 def test_a_mean_with_an_unknown_gradient_has_none():
     process = process_of(KERNEL, X, Y)
-    steep = PosteriorWithMean(process, linear, WEIGHT, SPREAD, is_flat=False)
+    steep = PosteriorWithMean(process, linear, VARYING, is_flat=False)
     assert steep.why_not(GRADIENTS) is not None
     assert "Set mean to None" in steep.why_not(GRADIENTS)
-    assert PosteriorWithMean(process, other, WEIGHT, SPREAD).why_not(GRADIENTS) is None
+    assert PosteriorWithMean(process, other, VARYING).why_not(GRADIENTS) is None
     drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), DRIFT)
     for question in (GRADIENTS, FUNCTIONS):
         assert "Set mean to None" in drift.why_not(question)
@@ -112,7 +145,7 @@ def test_a_drift_is_the_process_of_all_columns(posterior):
 
 @pytest.mark.second(share=0.1)
 def test_normal_inputs_have_the_moments_of_a_mixture():
-    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, VARYING)
     spread = np.full(QUERIES.shape, 0.2)
     mean, variance = normal_mixture(mixed, QUERIES, spread, 1)
     draws = QUERIES + spread * np.random.RandomState(1).normal(size=(4000, *QUERIES.shape))
@@ -126,7 +159,7 @@ def test_normal_inputs_have_the_moments_of_a_mixture():
 
 
 def test_sampled_functions_have_the_moments_of_a_weighted_mean():
-    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, VARYING)
     drawn = mixed.sample_functions(4000, 300, np.random.RandomState(0))
     values = drawn(QUERIES)
     mean, variance = mixed.mean_and_variance(QUERIES)
@@ -143,7 +176,8 @@ def test_a_drift_has_no_sampled_functions():
         drift.sample_functions(3, 100, np.random.RandomState(0))
 
 
-def test_gradients_of_sampled_functions_are_those_of_the_process():
-    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, WEIGHT, SPREAD)
+@pytest.mark.parametrize("weights", [CONSTANT, VARYING], ids=["constant", "varying"])
+def test_gradients_of_sampled_functions_are_differences(weights):
+    mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, weights)
     few = mixed.sample_functions(3, 100, np.random.RandomState(0))
     agree(few.gradient(QUERIES), central(few, QUERIES), 1e-5)

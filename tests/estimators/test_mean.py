@@ -165,9 +165,20 @@ def test_other_models_are_external_drifts():
 # -- weighted means --------------------------------------------------------------------
 
 
+def weight_and_factor(model, alone, queries):
+    """Weights (n, p) of the mean and factors (n,) of std, by their formulas."""
+    weights, units = model._beside.weights, alone._units
+    std = alone.predict(queries, return_std=True)[1].reshape(len(queries), -1)[:, :1]
+    odds = weights.intercept + weights.slope * np.log((std / units.scale[0]) ** 2 / weights.error)
+    weight = 1.0 / (1.0 + np.exp(-odds))
+    c, d = weights.log_factor
+    return weight, np.exp(0.5 * (c + d * weight.mean(axis=1)))
+
+
 def test_predictions_follow_from_the_parts(stepped, alone):
-    weight, spread = stepped._beside.weight[0], stepped._beside.spread
-    assert 0.2 < weight <= 1.0 and spread < 1.0
+    weight, spread = weight_and_factor(stepped, alone, QUERIES)
+    weight = weight[:, 0]
+    assert 0.2 < weight.mean() <= 1.0 and spread.mean() < 1.0
     mean, std = alone.predict(QUERIES, return_std=True)
     latent = alone.predict(QUERIES, return_std=True, latent=True)[1]
     expected = (1 - weight) * mean + weight * stepped.mean_.predict(QUERIES)
@@ -177,11 +188,16 @@ def test_predictions_follow_from_the_parts(stepped, alone):
     agree(its, spread * std, 1e-9)
     agree(stepped.predict(QUERIES, return_std=True, latent=True)[1], spread * latent, 1e-9)
     agree(stepped.noise_std(QUERIES), spread * alone.noise_std(QUERIES), 1e-9)
-    for is_latent in (False, True):
-        cov = alone.predict(QUERIES, return_cov=True, latent=is_latent)[1]
-        agree(stepped.predict(QUERIES, return_cov=True, latent=is_latent)[1], spread**2 * cov, 1e-9)
+    of_mean, of_process = stepped.predict_parts(QUERIES)
+    agree(of_mean, weight * stepped.mean_.predict(QUERIES), 1e-9)
+    agree(of_mean + of_process, expected, 1e-9)
+    both = np.outer(spread, spread)
+    own = alone.predict(QUERIES, return_cov=True, latent=True)[1]
+    agree(stepped.predict(QUERIES, return_cov=True, latent=True)[1], both * own, 1e-9)
+    cov = stepped.predict(QUERIES, return_cov=True)[1]
+    agree(np.diag(cov), its**2, 1e-9)
     levels = [0.05, 0.5, 0.9]
-    quantiles = expected[:, None] + spread * std[:, None] * norm.ppf(levels)
+    quantiles = expected[:, None] + (spread * std)[:, None] * norm.ppf(levels)
     agree(stepped.predict_quantiles(QUERIES, levels), quantiles, 1e-8)
     lower, upper = stepped.predict_interval(QUERIES, 0.8)
     agree(upper, expected + norm.ppf(0.9) * spread * std, 1e-8)
@@ -213,19 +229,17 @@ def test_sampled_functions_have_the_moments_of_predictions(stepped):
     agree(few.gradient(QUERIES).shape, (12, 3, 3), 0)
 
 
-def test_gradients_are_those_of_the_process_where_trees_are_flat(stepped, alone):
-    weight, spread = stepped._beside.weight[0], stepped._beside.spread
+def test_gradients_are_differences_where_trees_are_flat(stepped):
     found = stepped.predict(QUERIES, return_std=True, return_gradient=True)
-    own = alone.predict(QUERIES, return_std=True, return_gradient=True)
     agree(found[0], stepped.predict(QUERIES), 1e-9)
-    agree(found[1], spread * own[1], 1e-9)
-    agree(found[2], (1 - weight) * own[2], 1e-9)
-    agree(found[3], spread * own[3], 1e-9)
+    agree(found[1], stepped.predict(QUERIES, return_std=True)[1], 1e-9)
+    agree(found[2], central(stepped.predict, QUERIES, 1e-6), 1e-4)
+    std = lambda X: stepped.predict(X, return_std=True)[1]
+    agree(found[3], central(std, QUERIES, 1e-6), 1e-4)
 
 
 def test_steep_means_have_no_gradients():
     model = SparseGPRegressor(mean=Ridge(), random_state=0).fit(X[:60], SMOOTH[:60])
-    assert model._beside.weight > 0
     with pytest.raises(ValueError, match="Set mean to None"):
         model.predict(QUERIES, return_gradient=True)
     functions = model.sample_functions(2)
@@ -272,14 +286,14 @@ def test_conformal_intervals_cover():
 def test_several_targets_have_weights_of_their_own():
     both = np.column_stack([Y, 10.0 + 3.0 * SMOOTH])
     model = SparseGPRegressor(mean=TREES, random_state=0).fit(X, both)
-    weight = model._beside.weight
-    assert weight.shape == (2,) and weight[0] > weight[1]
     assert [type(one) for one in model.mean_] == [HistGradientBoostingRegressor] * 2
     alone = SparseGPRegressor(mean=None, random_state=0).fit(X, both)
+    weight, spread = weight_and_factor(model, alone, QUERIES)
+    assert weight.shape == (12, 2) and np.all(weight[:, 0] > weight[:, 1])
     trees = np.column_stack([one.predict(QUERIES) for one in model.mean_])
     agree(model.predict(QUERIES), (1 - weight) * alone.predict(QUERIES) + weight * trees, 1e-8)
     std = alone.predict(QUERIES, return_std=True)[1]
-    agree(model.predict(QUERIES, return_std=True)[1], model._beside.spread * std, 1e-8)
+    agree(model.predict(QUERIES, return_std=True)[1], spread[:, None] * std, 1e-8)
     assert model.loo_predict().mean.shape == (N, 2)
     assert model.sample_functions(3)(QUERIES).shape == (12, 2, 3)
     assert model.predict_quantiles(QUERIES).shape == (12, 2, 3)
@@ -290,9 +304,9 @@ def test_counts_have_a_weighted_mean_of_latent_values():
     options = {"likelihood": "poisson", "random_state": 0}
     model = SparseGPRegressor(mean="boosting", **options).fit(X[:200], counts[:200])
     alone = SparseGPRegressor(mean=None, **options).fit(X[:200], counts[:200])
-    weight = model._beside.weight[0]
-    assert model.mean_.loss == "poisson" and 0.0 < weight <= 1.0 and model._beside.spread == 1.0
     own, std = alone.predict(QUERIES, return_std=True, latent=True)
+    weight = model._beside.weights.of((std / alone._units.scale[0]) ** 2)[:, 0]
+    assert model.mean_.loss == "poisson" and model._beside.weights.log_factor == (0.0, 0.0)
     expected = (1 - weight) * own + weight * np.log(model.mean_.predict(QUERIES))
     found, its = model.predict(QUERIES, return_std=True, latent=True)
     agree(found, expected, 1e-6)
@@ -320,7 +334,7 @@ def test_a_mean_of_labels_that_does_not_pay_is_fitted_once(monkeypatch):
     assert model.fit(X, noise).mean_ is None
     assert len(fits) == 1
     assert model.fit(X, LABELS).mean_ is not None
-    assert len(fits) == 1 + 6  # five without a fifth of the rows, and one to all of them
+    assert len(fits) == 1 + 4  # three without a third of the rows, and one to all of them
 
 
 def test_the_first_fit_tells_of_the_rows_that_it_leaves_out(monkeypatch):
@@ -344,7 +358,57 @@ def test_the_first_fit_tells_of_the_rows_that_it_leaves_out(monkeypatch):
     for rows, chosen, first, latent in told:
         assert_array_equal(first, latent[chosen])
         assert np.all(rows.row_weights()[chosen] > 0.0)
-        assert 0.15 < len(chosen) / len(rows) < 0.25
+        assert 0.25 < len(chosen) / len(rows) < 0.4
+
+
+@pytest.mark.parametrize("known, as_frame", [(0, False), (1, True), (3, False)])
+@pytest.mark.parametrize("estimator", [SparseGPRegressor, SparseGPClassifier])
+def test_columns_with_few_values_change_nothing(known, as_frame, estimator):
+    rng = np.random.RandomState(3)
+    rows = rng.normal(size=(240, 3))
+    rows[:, 2] = np.nan
+    rows[:known, 2] = 1.0 + np.arange(known)
+    y = rows[:, 0] + 0.1 * rng.normal(size=240)
+    y = y if estimator is SparseGPRegressor else y > 0
+    given = pd.DataFrame(rows, columns=["a", "b", "c"]) if as_frame else rows
+    model = estimator(random_state=0, max_iter=20, tol=1e-2).fit(given, y)
+    assert model.score(given, y) > 0.95
+
+
+@pytest.mark.parametrize("error", [ValueError("no bins"), RuntimeError("no trees")])
+def test_auto_goes_on_without_a_mean_that_cannot_be_fitted(monkeypatch, capsys, error):
+    def fails(*args):
+        raise error
+
+    monkeypatch.setattr(mean_functions, "_fitted", fails)
+    for model, target in ((SparseGPRegressor(tol=1e-2), Y), (SparseGPClassifier(tol=1e-2), LABELS)):
+        model.set_params(random_state=0, verbose=1)
+        assert model.fit(X, target).mean_ is None
+        assert (
+            f"no mean, as boosting cannot be fitted ({type(error).__name__}"
+            in capsys.readouterr().out
+        )
+        with pytest.raises(type(error), match=str(error)):
+            model.set_params(mean="boosting").fit(X, target)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_interrupts_of_a_mean_go_through(monkeypatch, error):
+    def fails(*args):
+        raise error
+
+    monkeypatch.setattr(mean_functions, "_fitted", fails)
+    with pytest.raises(error):
+        SparseGPRegressor(random_state=0, tol=1e-2).fit(X, Y)
+
+
+def test_a_mean_that_is_not_finite_is_refused():
+    class Wild(Ridge):
+        def predict(self, X):
+            return np.full(len(X), np.inf)
+
+    with pytest.raises(ValueError, match="not finite. Pass another mean"):
+        SparseGPRegressor(mean=Wild(), random_state=0).fit(X[:60], Y[:60])
 
 
 @pytest.mark.second

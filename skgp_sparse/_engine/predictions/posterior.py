@@ -17,7 +17,7 @@ from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.data.dataset import Dataset, row_blocks
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
@@ -200,6 +200,25 @@ class Posterior(ABC):
         variance : ndarray of shape (n,) or (n, k)
             Latent variances, which are never negative.
         """
+
+    def moments(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array, Array]:
+        """Predict means, latent variances, and variances of the noise.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of a query.
+        n_jobs : int
+            Number of threads.
+
+        Returns
+        -------
+        mean, variance : ndarray
+            As of `mean_and_variance`.
+        noise : ndarray of shape (n,)
+            Learned noise, as of `noise_variance`.
+        """
+        return (*self.mean_and_variance(X, n_jobs), noise_in_blocks(self, X))
 
     @abstractmethod
     def covariance(self, X: AnyArray) -> Array:
@@ -493,6 +512,13 @@ def require(posterior: Posterior, question: str, name: str) -> None:
     reason = posterior.why_not(question)
     if reason is not None:
         raise NotAvailable(f"{name} {reason}")
+
+
+def noise_in_blocks(posterior: Posterior, X: AnyArray) -> Array:
+    """Learned noise variance (n,), X read in blocks."""
+    blocks = row_blocks(len(X), X.shape[1])
+    parts = [np.broadcast_to(posterior.noise_variance(X[b]), b.stop - b.start) for b in blocks]
+    return np.concatenate(parts)
 
 
 def float64(X: AnyArray) -> Array:

@@ -1,18 +1,22 @@
-"""A weighted mean of a process and of another prediction.
+"""A weighted mean of a process and of another prediction, whose weight follows the variance.
 
-With the weight s of the other prediction m, which is the same in all samples, and the standard
-deviations of the process times φ,
+A process knows where it does not know: its predictive variance v(x), noise included, is large
+there. With the mean μ of the process g and another prediction m,
 
-    f(x) = (1 - s) E[g(x)] + s m(x) + φ (g(x) - E[g(x)]).
+    w(x) = s(a + b log(v(x) / e)),    s(z) = 1 / (1 + exp(-z)),
+    f(x) = (1 - w(x)) μ(x) + w(x) m(x) + φ(x) (g(x) - μ(x)),    φ(x)² = exp(c + d w(x)),
 
-Both weights are learned from rows that are left out (stacked regression, Breiman 1996).
+where e is the mean squared error of m. The numbers a, b, c and d are learned from rows that are
+left out (stacked regression, Breiman 1996, with weights that depend on the query).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from skgp_sparse._engine.predictions.posterior import (
     FUNCTIONS,
@@ -20,11 +24,43 @@ from skgp_sparse._engine.predictions.posterior import (
     NORMALS,
     Posterior,
     float64,
+    noise_in_blocks,
 )
 from skgp_sparse._engine.predictions.posterior_with_drift import normal_mixture
-from skgp_sparse._engine.predictions.sampled_functions import in_weighted_mean
+from skgp_sparse._engine.predictions.sampled_functions import SharedMean, in_weighted_mean
+from skgp_sparse._ground.typing import Array
 
 _ANSWERS = frozenset([FUNCTIONS, NORMALS])  # where the process has them
+_TINY = np.finfo(float).tiny
+
+
+class MeanWeights(NamedTuple):
+    """Weights w of another prediction, and factors φ² of variances.
+
+    Parameters
+    ----------
+    intercept, slope : ndarray of shape (p,)
+        The numbers a and b of each target. Where b is zero, the weight is the same everywhere.
+    error : ndarray of shape (p,)
+        Mean squared error e of the other prediction.
+    log_factor : tuple of float
+        The numbers c and d. Of several targets, d multiplies the average of their weights.
+    """
+
+    intercept: Array
+    slope: Array
+    error: Array
+    log_factor: tuple[float, float] = (0.0, 0.0)
+
+    def of(self, variance: Array) -> Array:
+        """Weights (n, p) where the predictive variance is (n,)."""
+        ratio = np.maximum(variance, _TINY)[:, None] / np.maximum(self.error, _TINY)
+        return expit(self.intercept + self.slope * np.log(ratio))
+
+    def factor(self, weight: Array) -> Array:
+        """Factors (n,) of variances, from weights (n, p)."""
+        constant, of_weight = self.log_factor
+        return np.exp(constant + of_weight * weight.mean(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +73,14 @@ class PosteriorWithMean(Posterior):
         Of the process g.
     predict : callable
         ``X -> M``, the other prediction (n, p) of rows (n, d), standardised as targets are.
-    weight : ndarray of shape (p,)
-        Weight s, between 0 and 1.
-    spread : float
-        Factor φ.
+    weights : MeanWeights
     is_flat : bool
         Whether the gradient of m is zero nearly everywhere, as that of trees is.
     """
 
     posterior: Posterior
     predict: Callable[[np.ndarray], np.ndarray]
-    weight: np.ndarray
-    spread: float
+    weights: MeanWeights
     is_flat: bool = True
 
     remedy = "Set mean to None."
@@ -58,7 +90,7 @@ class PosteriorWithMean(Posterior):
     metric = property(attrgetter("posterior.metric"))
     n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
     holds_rows = property(attrgetter("posterior.holds_rows"))
-    factor = property(lambda self: self.posterior.factor * self.spread**2)
+    factor = property(attrgetter("posterior.factor"))
 
     @property
     def answers(self):
@@ -71,47 +103,81 @@ class PosteriorWithMean(Posterior):
 
     def mean(self, X, n_jobs=1):
         """Weighted mean (n, p)."""
-        X = float64(X)
-        return self._weighted(self.posterior.mean(X, n_jobs), X)
+        return self.moments(X, n_jobs)[0]
 
     def mean_and_variance(self, X, n_jobs=1):
         """Weighted mean and latent variance."""
+        return self.moments(X, n_jobs)[:2]
+
+    def moments(self, X, n_jobs=1):
+        """Weighted mean, latent variance and variance of the noise."""
         X = float64(X)
-        mean, variance = self.posterior.mean_and_variance(X, n_jobs)
-        return self._weighted(mean, X), self.spread**2 * variance
+        mean, variance, noise = self.posterior.moments(X, n_jobs)
+        weight = self.weights.of(variance + noise)
+        factor = self.weights.factor(weight)
+        mean = (1.0 - weight) * mean + weight * self.predict(X)
+        return mean, factor * variance, factor * noise
 
     def covariance(self, X):
         """Latent covariance."""
-        return self.spread**2 * self.posterior.covariance(X)
+        std = np.sqrt(self._factor(X))
+        return std[:, None] * std * self.posterior.covariance(X)
 
     def deviations(self, X, n_samples, random_state):
         """Latent samples minus the mean."""
-        return self.spread * self.posterior.deviations(X, n_samples, random_state)
+        drawn = self.posterior.deviations(X, n_samples, random_state)
+        return np.sqrt(self._factor(X))[:, None] * drawn
 
     def noise_variance(self, X):
         """Learned noise variance, which has the factor of all variances."""
-        return self.spread**2 * self.posterior.noise_variance(X)
+        return self._factor(X) * self.posterior.noise_variance(X)
 
     def prior_variance(self, X):
-        """Variance of the process before any data."""
-        return self.spread**2 * self.posterior.prior_variance(X)
+        """Variance before any data, where the process knows least."""
+        prior = np.broadcast_to(self.posterior.prior_variance(X), len(X))
+        weight = self.weights.of(prior + noise_in_blocks(self.posterior, X))
+        return self.weights.factor(weight) * prior
+
+    def weight(self, X, n_jobs=1):
+        """Weights (n, p) of the other prediction."""
+        _, variance, noise = self.posterior.moments(X, n_jobs)
+        return self.weights.of(variance + noise)
 
     def gradients(self, X, latent, n_jobs=1):
-        """`Slopes`, to which the other prediction adds nothing."""
-        found = self.posterior.gradients(X, latent, n_jobs)
+        """`Slopes`, where that of the other prediction is zero."""
+        X = float64(X)
+        total = self.posterior.gradients(X, False, n_jobs)
+        found = self.posterior.gradients(X, True, n_jobs) if latent else total
+        weight, weight_slope = self._weight_and_slope(total)
+        change = (self.predict(X) - found.mean)[:, :, None]
+        factor = self.weights.factor(weight)
+        of_factor = factor[:, None] * self.weights.log_factor[1] * weight_slope.mean(axis=1)
         return found._replace(
-            mean=self._weighted(found.mean, float64(X)),
-            variance=self.spread**2 * found.variance,
-            mean_slope=(1.0 - self.weight)[:, None] * found.mean_slope,
-            variance_slope=self.spread**2 * found.variance_slope,
+            mean=(1.0 - weight) * found.mean + weight * self.predict(X),
+            variance=factor * found.variance,
+            mean_slope=(1.0 - weight)[:, :, None] * found.mean_slope + change * weight_slope,
+            variance_slope=factor[:, None] * found.variance_slope
+            + found.variance[:, None] * of_factor,
         )
 
     def sample_functions(self, n_functions, n_frequencies, random_state):
-        """`SampledFunctions`, which share the other prediction."""
+        """`SampledFunctions`, which share the weighted mean."""
         drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
         process = self.posterior if self.metric is None else self.posterior.posterior
-        given = self.weight, self.spread, self.predict, self.is_flat
-        return in_weighted_mean(drawn, process.points[1], *given)
+        return in_weighted_mean(drawn, process.points[1], SharedMean(self))
+
+    def mean_and_factor(self, X):
+        """What sampled functions share: weighted means (n, p), and the factor φ (n,)."""
+        mean, variance, noise = self.posterior.moments(X)
+        weight = self.weights.of(variance + noise)
+        mean = (1.0 - weight) * mean + weight * self.predict(X)
+        return mean, np.sqrt(self.weights.factor(weight))
+
+    def slopes_of_mean_and_factor(self, X):
+        """Derivatives (n, p, d) and (n, d) of `mean_and_factor`."""
+        weight, slope = self._weight_and_slope(self.posterior.gradients(X, False))
+        half = 0.5 * self.weights.log_factor[1] * np.sqrt(self.weights.factor(weight))
+        return self.gradients(X, False).mean_slope, half[:, None] * slope.mean(axis=1)
 
     def predict_normals(self, X, X_std, n_jobs=1):
         """Moments of the mixture of predictions at inputs of a Sobol sequence."""
@@ -119,8 +185,15 @@ class PosteriorWithMean(Posterior):
 
     def with_fewer_neighbors(self, most):
         """The posterior, which predicts more quickly where it predicts from neighbours."""
-        fewer = self.posterior.with_fewer_neighbors(most)
-        return PosteriorWithMean(fewer, self.predict, self.weight, self.spread, self.is_flat)
+        return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
 
-    def _weighted(self, mean, X):
-        return (1.0 - self.weight) * mean + self.weight * self.predict(X)
+    def _factor(self, X):
+        """Factors (n,) of variances."""
+        return self.weights.factor(self.weight(X))
+
+    def _weight_and_slope(self, total):
+        """Weights (n, p) and their derivatives (n, p, d), from `Slopes` with the noise."""
+        weight = self.weights.of(total.variance)
+        of_log = self.weights.slope * weight * (1.0 - weight)
+        relative = total.variance_slope / np.maximum(total.variance, _TINY)[:, None]
+        return weight, of_log[:, :, None] * relative[:, None]

@@ -14,10 +14,9 @@ draws are from a distribution with more of them, and the squares of all amplitud
 two densities (importance sampling with a mixture).
 """
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Matern
@@ -33,29 +32,32 @@ _POWER = 10.0  # of uniform draws, of which small ones are high frequencies
 _LARGER = 0.5  # normal draws, for each column by its square root
 
 
-class SharedPrediction(NamedTuple):
-    """Predictions that all functions of a target share."""
+class SharedMean(NamedTuple):
+    """The mean that all functions of a target share, and the factor of their deviations from it."""
 
-    predict: Callable[[np.ndarray], np.ndarray]  # X -> (n, p)
-    factor: np.ndarray  # (p,)
-    target: np.ndarray  # (c,) of each function, -1 for one of a constant
-    is_flat: bool  # whether its gradient is zero nearly everywhere
+    posterior: Any  # a `PosteriorWithMean`
+    scale: np.ndarray | float = 1.0  # (p,) of targets
+    target: np.ndarray | None = None  # (c,) of each function, -1 for one of a constant
 
     def __call__(self, X):
-        """Values (n, c)."""
-        values = self.factor * self.predict(X)
-        return np.hstack([values, np.zeros((len(X), 1))])[:, self.target]
+        """Means (n, c) and factors (n, 1) of deviations."""
+        mean, factor = self.posterior.mean_and_factor(X)
+        return self._of_functions(mean[:, :, None])[:, :, 0], factor[:, None]
 
-    def of_functions(self, places):
-        """Keep the predictions of some of the functions."""
-        return self._replace(target=self.target[places])
+    def slopes(self, X):
+        """Derivatives (n, c, d) and (n, 1, d) of means and factors."""
+        mean, factor = self.posterior.slopes_of_mean_and_factor(X)
+        return self._of_functions(mean), factor[:, None]
 
     def in_units(self, units, k):
-        """Predict for k functions of each target, in units of y."""
+        """Share the mean of k functions of each target, in units of y."""
         varies = units.scale > 0
         target = np.where(varies, np.cumsum(varies) - 1, -1)
-        factor = self.factor * units.scale[varies]
-        return self._replace(factor=factor, target=np.repeat(target, k))
+        return self._replace(scale=units.scale[varies], target=np.repeat(target, k))
+
+    def _of_functions(self, values):
+        scaled = values * np.reshape(self.scale, (-1, 1))
+        return np.concatenate([scaled, np.zeros_like(scaled[:, :1])], axis=1)[:, self.target]
 
 
 class SampledFunctions:
@@ -84,8 +86,8 @@ class SampledFunctions:
         That of values of one row: ``(k,)``, or ``(n_targets, k)``.
     check : callable
         Makes numbers of inputs as users have them, or raises.
-    added : SharedPrediction or None
-        A prediction that all functions of a target share.
+    shared : SharedMean or None
+        A mean that all functions of a target share; the functions are deviations from it.
 
     Examples
     --------
@@ -111,12 +113,12 @@ class SampledFunctions:
         metric,
         shape,
         check=np.asarray,
-        added=None,
+        shared=None,
     ):
         self.harmonics, self.weights = harmonics, weights
         self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
         self.mean, self.metric, self.shape, self.check = mean, metric, shape, check
-        self.added = added
+        self.shared = shared
 
     def __repr__(self):
         return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
@@ -139,15 +141,17 @@ class SampledFunctions:
         def fill(block):
             K = kernels.evaluate(self.kernel, X[block], self.Z)
             np.matmul(self.harmonics.raw(X[block]), self.weights, out=values[block])
-            values[block] += K @ self.coefficients + self.mean
+            values[block] += K @ self.coefficients
 
         blocks = row_blocks(len(X), len(self.weights) + len(self.Z))
         n_jobs = resolve_n_jobs(None)
         with single_threaded_blas():
             for _ in ordered_map(fill, blocks, n_jobs):
                 pass
-        if self.added is not None:
-            values += self.added(given)
+        if self.shared is not None:
+            mean, factor = self.shared(given)
+            values = factor * values + mean
+        values += self.mean
         return values.reshape(len(X), *self.shape)
 
     def gradient(self, X):
@@ -168,12 +172,13 @@ class SampledFunctions:
         ValueError
             If the functions share the prediction of another model that has an unknown gradient.
         """
-        if self.added is not None and not self.added.is_flat:
+        if self.shared is not None and not self.shared.posterior.is_flat:
             raise ValueError(
                 "Sampled functions beside this mean have no gradient, as that of the mean is not "
                 "known. Set mean to None, or to trees."
             )
-        X = self._in_metric(self.check(X))
+        given = self.check(X)
+        X = self._in_metric(given)
         slopes = np.empty((len(X), len(self.mean), X.shape[1]))
         for one, coefficients in enumerate(self.coefficients.T):
             pull = kernels.linearize(self.kernel, self.Z, X)[1]
@@ -181,6 +186,8 @@ class SampledFunctions:
             of_prior = self.harmonics.slopes(X, self.weights[:, one])
             slopes[:, one] = of_prior + pull(G, True)[1]
         slopes = slopes if self.metric is None else slopes @ self.metric
+        if self.shared is not None:
+            slopes = self._beside_mean(given, slopes)
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])
 
     def __len__(self):
@@ -203,10 +210,17 @@ class SampledFunctions:
             self.metric,
             chosen.shape,
             self.check,
-            None if self.added is None else self.added.of_functions(places),
+            self.shared and self.shared._replace(target=self.shared.target[places]),
         )
         found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
         return found
+
+    def _beside_mean(self, X, slopes):
+        """Gradients (n, c, d), from those of deviations from the mean."""
+        mean, factor = self.shared(X)
+        mean_slope, factor_slope = self.shared.slopes(X)
+        deviations = (self(X).reshape(mean.shape) - self.mean - mean) / factor
+        return mean_slope + factor[:, :, None] * slopes + deviations[:, :, None] * factor_slope
 
     def _in_metric(self, X):
         return in_metric(self.metric, X)
@@ -246,30 +260,19 @@ def in_metric_of(drawn, metric):
     return SampledFunctions(*given, metric, drawn.shape, drawn.check)
 
 
-def in_weighted_mean(drawn, u, weight, spread, predict, is_flat):
-    """Sampled functions whose mean, with the coefficients u (m, p), is mixed with a prediction.
+def in_weighted_mean(drawn, u, shared):
+    """Sampled functions whose mean, with the coefficients u (m, p), is another one.
 
     Parameters
     ----------
     drawn : SampledFunctions
         In units of standardised targets.
     u : ndarray of shape (m, p)
-    weight : ndarray of shape (p,)
-        Of the prediction.
-    spread : float
-        Factor of deviations from the mean.
-    predict : callable
-        ``X -> (n, p)``.
-    is_flat : bool
-        Whether the gradient of the prediction is zero nearly everywhere.
+    shared : SharedMean
     """
     k, found = drawn.shape[-1], copy(drawn)
-    mean = np.repeat(u, k, axis=1)
-    own = np.repeat(1.0 - weight, k)
-    found.coefficients = own * mean + spread * (drawn.coefficients - mean)
-    found.weights = spread * drawn.weights
-    target = np.repeat(np.arange(len(weight)), k)
-    found.added = SharedPrediction(predict, weight, target, is_flat)
+    found.coefficients = drawn.coefficients - np.repeat(u, k, axis=1)
+    found.shared = shared._replace(target=np.repeat(np.arange(u.shape[1]), k))
     return found
 
 
@@ -285,8 +288,8 @@ def in_units(drawn, units, check):
     given = drawn.harmonics, weights, drawn.kernel, drawn.Z, coefficients, np.repeat(units.mean, k)
     p = len(units.mean)
     shape = (k,) if p == 1 else (p, k)
-    added = drawn.added and drawn.added.in_units(units, k)
-    return SampledFunctions(*given, drawn.metric, shape, check, added)
+    shared = drawn.shared and drawn.shared.in_units(units, k)
+    return SampledFunctions(*given, drawn.metric, shape, check, shared)
 
 
 def _by_target(draws, p):
