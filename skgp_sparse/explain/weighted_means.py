@@ -255,20 +255,28 @@ class Stacking(NamedTuple):
         if self.likelihood is not None:
             found = alone._replace(intercept=np.zeros(1))
             return self._likeliest(found, _STARTS, _OF_WEIGHT, _with_weight)
-        pairs = [self._of_target(j, alone.error[j : j + 1]) for j in range(len(alone.error))]
-        found = _with_weight(alone, np.array(pairs).T)
+        targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
+        found = _with_weight(alone, np.array(targets).T)
         return self._likeliest(found, (_START_OF_FACTOR,), _OF_FACTOR, _with_factor)
 
-    def _of_target(self, j, error):
+    def loss(self, weights: MeanWeights) -> float:
+        """Mean Huber loss of means, averaged over targets with Gaussian noise."""
+        left = self.left
+        mean = left.mean + weights.of(self.variance) * (self.predicted - left.mean)
+        scale = np.sqrt((self.variance + left.block.noise)[:, None] * weights.error)
+        return np.mean(self.share[:, None] * _huber((left.block.y - mean) ** 2 / scale))
+
+    def _target(self, j):
+        """The same rows with one of their targets."""
+        left, one = self.left, np.s_[:, j : j + 1]
+        left = left._replace(block=left.block._replace(y=left.block.y[one]), mean=left.mean[one])
+        return self._replace(left=left, predicted=self.predicted[one])
+
+    def _least_loss(self, error):
         """Intercept and slope of the weight of one target."""
-        scale = np.sqrt((self.variance + self.left.block.noise) * error)
-        own, change = (
-            one[:, j] - self.left.mean[:, j] for one in (self.left.block.y, self.predicted)
-        )
 
         def loss(theta):
-            weight = MeanWeights(theta[:1], theta[1:], error).of(self.variance)[:, 0]
-            return np.mean(self.share * _huber((own - weight * change) ** 2 / scale))
+            return self.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
 
         return self._minimised(loss, _STARTS, _OF_WEIGHT)
 

@@ -51,6 +51,7 @@ _NUMBERS_LEFT_OUT = 60_000  # of X, where rows are wide and a process takes long
 _FIRST_SHARE = 0.25  # of the least gain, which the first of five fits has to show
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
 _LEAST_GAIN, _OF_LABELS = 0.004, 0.001  # nats per row that a mean has to be worth, and of labels
+_LEAST_SHARE = 0.002  # of the loss of means that a mean of numbers has to save
 _MOST = 3.0  # nats that a row can gain or lose
 _LEAST_PROBABILITY = 1e-4  # of a label: one row should not decide
 
@@ -200,11 +201,24 @@ def _of_numbers(found, rows, function, latent, groups):
     share = shares / shares.mean()
     stacking = Stacking(left, predicted[left.chosen], share, fit.likelihood)
     weights = stacking.weights()
-    gain = stacking.densities(weights) - stacking.densities(stacking.without_mean())
-    if not _is_chosen(found) and not _is_clear(gain):
+    if not _is_chosen(found) and not _pays(stacking, weights):
         return found
     fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weights))
     return found._replace(fits=[fit], beside=mean._replace(weights=weights))
+
+
+def _pays(stacking, weights):
+    """Whether rows that are left out are predicted better than by the process alone.
+
+    With Gaussian noise, means have to be better, too: where weights are next to zero, only a factor
+    of variances is left.
+    """
+    alone = stacking.without_mean()
+    gain = stacking.densities(weights) - stacking.densities(alone)
+    if stacking.likelihood is not None:
+        return _is_clear(gain)
+    is_closer = stacking.loss(weights) < (1.0 - _LEAST_SHARE) * stacking.loss(alone)
+    return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
 
 
 def _in_table(fit, values):
