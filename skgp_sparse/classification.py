@@ -105,7 +105,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
           otherwise it is None.
 
-        Training rows have predictions of five fits, each without a fifth of the rows (equal rows
+        Training rows have predictions of three fits, each without a third of the rows (equal rows
         stay together); queries have those of a fit to all rows. With a user's kernel, the
         mean is a drift: a part of the kernel with the prior ``N(0, 1000)`` of its coefficients, and
         the process explains what it does not. The default kernel sees all columns, as the mean

@@ -130,16 +130,16 @@ class SparseGPRegressor(
           it takes them.
         - Any regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the
           numbers and codes of X. A grid search sets its parameters as ``mean__max_depth``.
-        - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
+        - "auto": "boosting" where it improves predictions of rows that are left out. The
           default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
           otherwise it is None.
 
-        Training rows have predictions of five fits, each without a fifth of the rows (`groups` of
+        Training rows have predictions of three fits, each without a third of the rows (`groups` of
         `fit` stay together); queries have those of a fit to all rows. With a user's kernel, the
         mean is a drift: a part of the kernel with the prior ``N(0, 1000)`` of its coefficients, and
         the process explains what it does not. The default kernel sees all columns, as the mean
-        does: the prediction is a weighted mean of both, whose weights come from rows that are left
-        out, see the guide.
+        does: the prediction is a weighted mean of both, whose weights follow the variance of the
+        process, as rows that are left out tell; see the guide.
     posterior : str or PosteriorMethod, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`, such as
         ``InducingPoints(n_mean=2000)``, whose parameters a grid search sets as

@@ -7,7 +7,6 @@ need as constants.
 - `_operators`: nodes of one version of ONNX
 - `_kernel_formulas`: stationary kernels, their sums, products and powers
 - `_process_formulas`: mean and variance of the latent process
-- `_mean_formulas`, `_tree_formulas`: weighted means and calibrated probabilities; boosted trees
 - `_response_formulas`: from there to mean and deviation of y, or to probabilities of classes
 - `_converters`: what is registered
 """

@@ -10,8 +10,9 @@ from skl2onnx.proto import onnx_proto
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.explain.views import ResponseView
-from skgp_sparse.onnx import _mean_formulas, _response_formulas
+from skgp_sparse.onnx import _response_formulas
 from skgp_sparse.onnx._operators import Operators
+from skgp_sparse.onnx._process_formulas import PosteriorGraph
 from skgp_sparse.regression import SparseGPRegressor
 
 
@@ -28,7 +29,7 @@ def register():
     An estimator that has no formulas in ONNX raises `NotImplementedError` when it is converted.
     There are formulas for posteriors that are exact, given inducing points (without parameters) or
     random features, for sums, products and powers of stationary kernels, for all likelihoods of
-    regression (of `Censored` without limits), and for the probabilities of two classes or, with
+    regression (of `Censored` without limits), without a mean, and for the probabilities of two classes or, with
     ``multi_class="one_vs_rest"`` or ``likelihood="ordinal"``, of several.
 
     Examples
@@ -103,8 +104,8 @@ def _moments(ops, X, model, wants_std):
     view, name = fitted_view(model), type(model).__name__
     has_link = isinstance(view, ResponseView)
     process = (view.latent if has_link else view).process
-    mean, variance_of = _mean_formulas.moments(ops, process, X, name)
-    variance = variance_of() if has_link or wants_std else None
+    graph = PosteriorGraph(ops, process, X, name)
+    mean, variance = graph.mean(), graph.variance() if has_link or wants_std else None
     if has_link:
         mean, variance = _response_formulas.response(ops, view.likelihood, mean, variance, name)
     if not np.all(view.units.scale):  # constant targets, of which the process says nothing
@@ -134,8 +135,8 @@ def _decide(ops, X, model):
         )
     columns = []
     for latent, likelihood in zip(view.latent, view.likelihoods):
-        mean, variance_of = _mean_formulas.moments(ops, latent.process, X, name)
-        moments = mean, variance_of()
+        graph = PosteriorGraph(ops, latent.process, X, name)
+        moments = graph.mean(), graph.variance()
         if view.ranks is None:
             columns.append(_response_formulas.probability(ops, likelihood, *moments, name))
     if view.ranks is not None:
@@ -151,8 +152,8 @@ def _decide(ops, X, model):
         probabilities = _response_formulas.normalised(ops, positive, view.n_classes)
         best = ops.ArgMax(positive, axis=1, keepdims=0)
     if view.calibration is not None:
-        given = view.calibration, probabilities, X, view.n_classes
-        probabilities = _mean_formulas.calibrated(ops, *given)
+        given = view.calibration, probabilities, view.n_classes, name
+        probabilities = _response_formulas.calibrated(ops, *given)
         best = ops.ArgMax(probabilities, axis=1, keepdims=0)
     return best, probabilities
 
@@ -165,7 +166,7 @@ def _labels(classes):
 
 def _start(operator, container):
     """The operators, and the queries in double precision."""
-    ops = Operators(container.target_opset, operator.inputs[0])
+    ops = Operators(container.target_opset)
     return ops, ops.Cast(operator.inputs[0], to=onnx_proto.TensorProto.DOUBLE)
 
 

@@ -13,12 +13,10 @@ class Operators:
     ----------
     version : int
         The version of the operator set.
-    given : variable or None
-        The queries as the graph receives them.
     """
 
-    def __init__(self, version, given=None):
-        self.version, self.given = version, given
+    def __init__(self, version):
+        self.version = version
 
     def __getattr__(self, name):
         return partial(self._node, getattr(onnx_ops, f"Onnx{name}"))

@@ -89,8 +89,8 @@ def _check(process, name):
     if type(process) not in (ExactPosterior, SparsePosterior):
         raise NotImplementedError(
             f"A {name} whose prediction is a {type(process).__name__} cannot be converted to ONNX. "
-            "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters) and metric to "
-            "'ard', and fit again."
+            "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters), metric to "
+            "'ard' and mean to None, and fit again."
         )
     if not process.features.complete:
         _kernel_formulas.check(process.kernel, name)

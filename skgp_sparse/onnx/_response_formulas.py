@@ -14,6 +14,7 @@ from scipy.special import erfcx
 from scipy.stats import kstwobign
 
 from skgp_sparse import likelihoods
+from skgp_sparse.parameters.mean_functions import LEAST_PROBABILITY
 
 _DEGREE = 14  # of g, which is then off by 2e-10
 _NODE_SPACING = 0.1  # between nodes of log K
@@ -164,3 +165,16 @@ _RESPONSES = {
     likelihoods.Censored: _censored,
 }
 _PROBABILITIES = {likelihoods.Probit: _probit, likelihoods.Logit: _logit}
+
+
+def calibrated(ops, calibration, probabilities, n_classes, name):
+    """Probabilities (n, n_classes) after a `Calibration` without a mean."""
+    if calibration.weight:
+        raise NotImplementedError(
+            f"A {name} with a mean cannot be converted to ONNX. Set mean to None and fit again, or "
+            "predict in Python."
+        )
+    logs = ops.Log(ops.Max(probabilities, LEAST_PROBABILITY))
+    mean = ops.MatMul(logs, np.full((n_classes, 1), 1.0 / n_classes))
+    logits = ops.Mul(ops.Sub(logs, mean), np.array([calibration.scale]))
+    return ops.Softmax(ops.Add(logits, calibration.bias[None]), axis=1)

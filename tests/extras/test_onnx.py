@@ -234,6 +234,8 @@ REFUSALS = {
         posterior=InducingPoints(tight_variance=True)
     ).fit(X, Y),
     "likelihood OwnSigmoid": lambda: classifier(likelihood=OwnSigmoid()),
+    "prediction is a PosteriorWithMean.*mean to None": lambda: regressor(mean="boosting").fit(X, Y),
+    "with a mean cannot.*mean to None": lambda: classifier(mean="boosting"),
     "multi_class='softmax'.*'one_vs_rest'": lambda: classifier(3, multi_class="softmax"),
     "multi_class='one_vs_one'.*'one_vs_rest'": lambda: classifier(3, multi_class="one_vs_one"),
 }
