@@ -212,18 +212,19 @@ class Stacking(NamedTuple):
         Predictions of the process.
     predicted : ndarray of shape (k, p)
         The other predictions.
-    share : ndarray of shape (k,)
-        Weights of rows, whose mean is one.
+    row_weight : ndarray of shape (k,)
+        Weights of rows.
     likelihood : Likelihood or None
         None: the noise is Gaussian.
     """
 
     left: LeftOutRows
     predicted: Array
-    share: Array
+    row_weight: Array
     likelihood: Likelihood | None = None
 
     variance = property(lambda self: self.left.variance + self.left.noise)
+    share = property(lambda self: self.row_weight / self.row_weight.mean())
 
     def densities(self, weights: MeanWeights) -> Array:
         """Log densities (k,) of the targets, averaged over these."""
@@ -290,7 +291,7 @@ class Stacking(NamedTuple):
 
     def _minimised(self, loss, starts, ridge):
         """The best end of searches, with a ridge per row that is larger where rows are few."""
-        ridge = max(1.0, _ENOUGH_ROWS / len(self.share)) * np.array(ridge)
+        ridge = max(1.0, _ENOUGH_ROWS / self.row_weight.sum()) * np.array(ridge)
         runs = [
             minimize(lambda theta: loss(theta) + ridge @ theta**2, start, method="Nelder-Mead")
             for start in starts

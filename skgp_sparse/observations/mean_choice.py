@@ -197,9 +197,8 @@ def _of_numbers(found, rows, function, latent, groups):
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     mean = WeightedMean(function, found.units, level)
     predicted = mean.standardised(latent)
-    shares = rows.row_weights()[left.chosen]
-    share = shares / shares.mean()
-    stacking = Stacking(left, predicted[left.chosen], share, fit.likelihood)
+    row_weight = rows.row_weights()[left.chosen]
+    stacking = Stacking(left, predicted[left.chosen], row_weight, fit.likelihood)
     weights = stacking.weights()
     if not _is_chosen(found) and not _pays(stacking, weights):
         return found

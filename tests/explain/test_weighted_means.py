@@ -1,5 +1,7 @@
 """Weights of a mean beside a process, and calibrated probabilities, from rows that are left out."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from conftest import agree
@@ -11,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.predictions.posterior import LeftOut
+from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights
 from skgp_sparse.explain import weighted_means
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 
@@ -29,17 +32,27 @@ def parts(model, X, y, *rest, **known):
     return model.fit(X, y, *rest, **known), clone(model).set_params(mean=None).fit(X, y, *rest)
 
 
+def weight_and_factor(model, std):
+    """Weights (n,) and factors (n,) of std, from those of the process in units of y."""
+    weights, scale = model._beside.weights, model._units.scale[0]
+    odds = weights.intercept + weights.slope * np.log((std / scale) ** 2 / weights.error)
+    weight, (c, d) = 1.0 / (1.0 + np.exp(-odds)), weights.log_factor
+    return weight, np.exp(0.5 * (c + d * weight))
+
+
+def predicted_without(model):
+    """Predictions of training rows by fits of the mean without them, in units of y."""
+    predicted, places = model._fits[0].mean.predictions, model._fits[0].rows.places
+    return model._units.inverse(predicted if places is None else predicted[places])[:, 0]
+
+
 def test_loo_predict_is_a_weighted_mean():
     model, alone = parts(SparseGPRegressor(mean=MEAN, random_state=0), X, Y)
-    weight, spread = model._beside.weight[0], model._beside.spread
-    assert 0.1 < weight <= 1.0 and 0.1 <= spread < 1.0
-    rows = model._fits[0].rows
-    predicted = model._fits[0].mean.predictions[:, 0]
-    if rows.places is not None:
-        predicted = predicted[rows.places]
-    predicted = model._units.inverse(predicted[:, None])[:, 0]
     left, own = model.loo_predict(), alone.loo_predict()
-    assert_allclose(left.mean, (1 - weight) * own.mean + weight * predicted, rtol=1e-9, atol=1e-12)
+    weight, spread = weight_and_factor(model, own.std)
+    assert 0.1 < weight.mean() <= 1.0 and 0.1 <= spread.mean() < 1.0
+    mixed = (1 - weight) * own.mean + weight * predicted_without(model)
+    assert_allclose(left.mean, mixed, rtol=1e-9, atol=1e-12)
     assert_allclose(left.std, spread * own.std, rtol=1e-9)
     assert np.mean(left.log_density) > np.mean(own.log_density)
 
@@ -48,12 +61,53 @@ def test_rows_are_predicted_by_fits_without_them():
     noise = np.random.RandomState(1).normal(size=N)
     forest = RandomForestRegressor(30, random_state=0)  # which learns noise by heart
     model = SparseGPRegressor(mean=forest, random_state=0).fit(X, noise)
-    in_order = model._fits[0].mean.predictions
-    if model._fits[0].rows.places is not None:
-        in_order = in_order[model._fits[0].rows.places]
-    predicted = model._units.inverse(in_order)[:, 0]
+    predicted = predicted_without(model)
     assert abs(np.corrcoef(predicted, noise)[0, 1]) < 0.4  # four standard errors of no correlation
     assert np.corrcoef(model.mean_.predict(X), noise)[0, 1] > 0.8
+
+
+def huber(squared):
+    return np.where(squared < 9.0, squared, 6.0 * np.sqrt(squared) - 9.0)
+
+
+def loss_of_mean(model, y, left, predicted, theta):
+    """Mean Huber loss of the weighted mean with intercept and slope theta, and its ridge."""
+    weights, scale = model._beside.weights, model._units.scale[0]
+    variance, error = (left.std / scale) ** 2, weights.error[0]
+    weight = 1.0 / (1.0 + np.exp(-theta[0] - theta[1] * np.log(variance / error)))
+    rest = (y - left.mean - weight * (predicted - left.mean)) / scale
+    ridge = max(1.0, 200 / len(y)) * (1e-4 * theta[0] ** 2 + 1e-3 * theta[1] ** 2)
+    return np.mean(huber(rest**2 / np.sqrt(variance * error))) + ridge
+
+
+def are_best(loss, theta):
+    """Whether no change of numbers makes a loss smaller by more than rounding."""
+    changes = [s * h for s in (-1, 1) for h in (0.01, 0.1, 1.0)]
+    others = [theta + h * one for h in changes for one in np.eye(len(theta))]
+    return loss(theta) <= min(map(loss, others)) + 1e-7
+
+
+def test_weights_have_the_least_huber_loss():
+    model, alone = parts(SparseGPRegressor(mean=MEAN, random_state=0), X, Y)
+    left, predicted, weights = alone.loo_predict(), predicted_without(model), model._beside.weights
+    error = np.mean((Y - predicted) ** 2) / model._units.scale[0] ** 2
+    assert_allclose(weights.error, error, rtol=1e-9)
+    theta = np.append(weights.intercept, weights.slope)
+    assert are_best(partial(loss_of_mean, model, Y, left, predicted), theta)
+
+
+def test_factors_of_variances_have_the_highest_density():
+    model, alone = parts(SparseGPRegressor(mean=MEAN, random_state=0), X, Y)
+    left, own, scale = model.loo_predict(), alone.loo_predict(), model._units.scale[0]
+    weight = weight_and_factor(model, own.std)[0]
+
+    def loss(theta):
+        variance = (own.std / scale) ** 2 * np.exp(theta[0] + theta[1] * weight)
+        squared = ((Y - left.mean) / scale) ** 2
+        ridge = 200 / N * (1e-3 * theta[0] ** 2 + 1e-4 * theta[1] ** 2)
+        return 0.5 * np.mean(np.log(variance) + squared / variance) + ridge
+
+    assert are_best(loss, np.array(model._beside.weights.log_factor))
 
 
 def test_weights_of_groups_are_from_left_out_groups():
@@ -64,39 +118,23 @@ def test_weights_of_groups_are_from_left_out_groups():
         model = SparseGPRegressor(mean=MEAN, random_state=0).fit(X, Y, weight, groups=groups)
         kept = np.arange(N) if weight is None else np.flatnonzero(weight)
         alone = clone(model).set_params(mean=None).fit(X[kept], Y[kept])
-        left = alone.loo_predict(groups=groups[kept])
-        places = model._fits[0].rows.places
-        at = kept if places is None else places[kept]
-        predicted = model._units.inverse(model._fits[0].mean.predictions[at])[:, 0]
-        error, change = Y[kept] - left.mean, predicted - left.mean
-        slope = np.sum(error * change / left.std**2) / np.sum(change**2 / left.std**2)
-        assert_allclose(model._beside.weight, np.clip(slope, 0.0, 1.0), rtol=1e-4)
-        assert 0.05 < slope
+        left, predicted = alone.loo_predict(groups=groups[kept]), predicted_without(model)[kept]
+        weights = model._beside.weights
+        theta = np.append(weights.intercept, weights.slope)
+        assert are_best(partial(loss_of_mean, model, Y[kept], left, predicted), theta)
     by_rows = SparseGPRegressor(mean=MEAN, random_state=0).fit(X, Y)
-    assert abs(by_rows._beside.weight[0] - model._beside.weight[0]) > 0.05
+    assert abs(by_rows._beside.weights.intercept[0] - weights.intercept[0]) > 0.05
 
 
 def test_left_out_rows_without_a_weight_stay():
-    left = LeftOut(np.ones((2, 1)), np.ones(2))
-    assert LeftOutMean(np.zeros((4, 1))).beside(left, np.array([0, 3])) is left
-    mean = LeftOutMean(np.arange(4.0)[:, None], np.array([0.25]), 0.5)
-    found = mean.beside(left, np.array([0, 3]))
+    left, noise = LeftOut(np.ones((2, 1)), np.ones(2)), np.full(2, 0.5)
+    assert LeftOutMean(np.zeros((4, 1))).beside(left, noise, np.array([0, 3])) == (left, noise)
+    weights = MeanWeights(np.log([1 / 3]), np.zeros(1), np.ones(1), (np.log(0.25), 0.0))
+    mean = LeftOutMean(np.arange(4.0)[:, None], weights)
+    found, noise = mean.beside(left, noise, np.array([0, 3]))
     assert_allclose(found.mean, [[0.75], [1.5]])
     assert_allclose(found.variance, [0.25, 0.25])
-
-
-def test_weights_are_those_of_least_squares():
-    model, alone = parts(SparseGPRegressor(mean=MEAN, random_state=0), X, Y)
-    own, left = alone.loo_predict(), model.loo_predict()
-    weight = model._beside.weight[0]
-    change = (left.mean - own.mean) / weight
-
-    def loss(s):
-        return np.sum((Y - own.mean - s * change) ** 2 / own.std**2)
-
-    assert loss(weight) <= min(loss(s) for s in np.linspace(0, 1, 101)) + 1e-9
-    ratio = loss(weight) / loss(0.0)
-    assert model._beside.spread == pytest.approx(np.sqrt(ratio), rel=1e-6)
+    assert_allclose(noise, [0.125, 0.125])
 
 
 def test_weights_of_rows_are_copies():
@@ -105,7 +143,8 @@ def test_weights_of_rows_are_copies():
     model = SparseGPRegressor(mean=MEAN, random_state=0)
     weighted = clone(model).fit(X, Y, weight)
     repeated = clone(model).fit(X[again], Y[again])
-    assert_allclose(weighted._beside.weight, repeated._beside.weight, rtol=1e-6)
+    of_both = weighted._beside.weights, repeated._beside.weights
+    assert_allclose(of_both[0].intercept, of_both[1].intercept, rtol=1e-3)
     assert_allclose(weighted.predict(QUERIES), repeated.predict(QUERIES), rtol=1e-6, atol=1e-8)
     for one, other in zip(weighted.loo_predict(), repeated.loo_predict()):
         assert_allclose(one[again], other, rtol=1e-6, atol=1e-8)
@@ -176,7 +215,7 @@ def test_folds_have_whole_groups():
     groups = np.random.RandomState(1).randint(0, 12, N).astype(str)
     rows = np.column_stack([np.arange(N), X])
     SparseGPRegressor(mean=Watched(max_iter=3), random_state=0).fit(rows, Y, groups=groups)
-    assert len(seen) == 6 and len(seen[-1]) == N
+    assert len(seen) == 4 and len(seen[-1]) == N
     for fold in seen[:-1]:
         inside = {groups[int(i)] for i in fold}
         assert not inside & {groups[i] for i in range(N) if i not in fold}
