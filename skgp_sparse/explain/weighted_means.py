@@ -239,26 +239,26 @@ class Stacking(NamedTuple):
 
     def without_mean(self) -> MeanWeights:
         """`MeanWeights` with which the process is alone."""
-        error = (self.left.block.y - self.predicted) ** 2
-        if self.likelihood is not None:  # whose latent values are not seen
-            error = self.left.variance[:, None]
-        error = np.average(error, axis=0, weights=self.share)
+        error = np.ones(1)  # where latent values are not seen
+        if self.likelihood is None:
+            error = (self.left.block.y - self.predicted) ** 2
+            error = np.average(error, axis=0, weights=self.row_weight)
         return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
 
     def weights(self) -> MeanWeights:
         """The best `MeanWeights`.
 
         With Gaussian noise, those of means have the least Huber loss, so that some large errors do
-        not decide, and factors of variances have the highest density. With a likelihood, weights
-        have the highest density.
+        not decide, and factors of variances have the highest density. With a likelihood, a weight
+        that is the same everywhere has the highest density.
         """
         alone = self.without_mean()
         if self.likelihood is not None:
-            found = alone._replace(intercept=np.zeros(1))
-            return self._likeliest(found, _STARTS, _OF_WEIGHT, _with_weight)
+            return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], _with_intercept)
         targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
-        found = _with_weight(alone, np.array(targets).T)
-        return self._likeliest(found, (_START_OF_FACTOR,), _OF_FACTOR, _with_factor)
+        intercept, slope = np.transpose(targets)
+        found = alone._replace(intercept=intercept, slope=slope)
+        return self._likeliest(found, [_START_OF_FACTOR], _OF_FACTOR, _with_factor)
 
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
@@ -282,7 +282,7 @@ class Stacking(NamedTuple):
         return self._minimised(loss, _STARTS, _OF_WEIGHT)
 
     def _likeliest(self, weights, starts, ridge, changed):
-        """`MeanWeights` with two numbers that have the highest density."""
+        """`MeanWeights` with numbers that have the highest density."""
 
         def loss(theta):
             return -np.mean(self.share * self.densities(changed(weights, theta)))
@@ -299,9 +299,8 @@ class Stacking(NamedTuple):
         return min(runs, key=lambda run: run.fun).x
 
 
-def _with_weight(weights, theta):
-    intercept, slope = np.reshape(theta, (2, -1))
-    return weights._replace(intercept=intercept, slope=slope)
+def _with_intercept(weights, theta):
+    return weights._replace(intercept=theta)
 
 
 def _with_factor(weights, theta):
