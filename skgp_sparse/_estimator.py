@@ -358,6 +358,7 @@ def _per_row(fit):
 
 def _as_kept(fit):
     """The fit as pickles hold it: its objective has the rows, which not every posterior keeps."""
+    fit = fit._replace(left_out=None)
     if fit.rows is None or (fit.posterior.n_rows_kept and fit.rows.in_memory):
         return fit
     return fit._replace(objective=None, given=None, mean=None)

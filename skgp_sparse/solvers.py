@@ -79,10 +79,13 @@ class Fit(NamedTuple):
     given : Dataset or None, default=None
         All rows of `fit`, where the objective has others. It is filled in by the estimator.
     refit : callable or None, default=None
-        ``(job, fit, kernel, moves) -> Fit``, which goes on from the fit with a kernel of other
+        ``(job, fit, kernel) -> Fit``, which goes on from the fit with a kernel of other
         noise; None: its solver does.
     mean : LeftOutMean or None, default=None
         Predictions of another model, which has a weight beside the process. It is filled in by the
+        estimator.
+    left_out : KnownRows or None, default=None
+        What the posterior says of training rows that were left out already. It is filled in by the
         estimator.
 
     Examples
@@ -104,6 +107,7 @@ class Fit(NamedTuple):
     given: Dataset | None = None
     refit: Callable[..., Any] | None = None
     mean: Any = None
+    left_out: Any = None
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ from skgp_sparse._engine.predictions.posterior import (
     LEAVE_GROUPS_OUT,
     LEAVE_ONE_OUT,
     LeftOut,
+    Posterior,
     noise_in_blocks,
 )
 from skgp_sparse._ground.distinct import Distinct
@@ -71,12 +72,32 @@ class LeftOutRows(NamedTuple):
     noise: np.ndarray  # (k,) learned, 0 with a likelihood
 
 
+class KnownRows(NamedTuple):
+    """What a posterior says of training rows that were left out already, no mean beside it."""
+
+    posterior: Posterior
+    chosen: np.ndarray  # (k,) numbers in the table, sorted
+    left: LeftOut
+
+
 def some_rows(rows, most):
-    """Numbers of at most so many of the user's rows that have a weight."""
-    chosen = np.flatnonzero(rows.row_weights() > 0)
+    """Numbers of at most so many of the user's rows that have a weight.
+
+    Fewer rows are some of those that more would be.
+    """
+    has_weight = rows.row_weights() > 0 if rows.places is None else rows.places >= 0
+    chosen = np.flatnonzero(has_weight)
     if len(chosen) > most:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:most])
     return chosen
+
+
+def known_rows(fit, chosen, n_jobs):
+    """`KnownRows` of chosen rows of a table, or of all that have a weight: as cheap if exact."""
+    if fit.posterior.is_exact and fit.used_rows is fit.rows:
+        chosen = np.flatnonzero(fit.rows.row_weights() > 0)
+    with single_threaded_blas():
+        return KnownRows(fit.posterior, chosen, _left_out_of_process(fit, chosen, n_jobs))
 
 
 def left_out_numbers(fit, chosen, n_jobs, groups=None):
@@ -84,7 +105,7 @@ def left_out_numbers(fit, chosen, n_jobs, groups=None):
 
     With groups (k,) of all rows that have a weight, those of one are left out together.
     """
-    place, n_jobs = _in_table(fit, chosen), resolve_n_jobs(n_jobs)
+    place, n_jobs = in_table(fit.rows, chosen), resolve_n_jobs(n_jobs)
     if groups is None:
         known, index = np.unique(place, return_inverse=True)
         with np.errstate(all="ignore"), single_threaded_blas():
@@ -101,14 +122,14 @@ def left_out_labels(fits, view, chosen, n_jobs):
     return view.of_classes(np.column_stack(columns))
 
 
-def _in_table(fit, chosen):
+def in_table(rows, chosen):
     """Numbers of the user's rows in the table of a fit."""
-    return chosen if fit.rows.places is None else fit.rows.places[chosen]
+    return chosen if rows.places is None else rows.places[chosen]
 
 
 def _probabilities(fit, chosen, n_jobs):
     """Probabilities of classes that a problem tells of rows that are left out."""
-    known, place = np.unique(_in_table(fit, chosen), return_inverse=True)
+    known, place = np.unique(in_table(fit.rows, chosen), return_inverse=True)
     with np.errstate(all="ignore"), single_threaded_blas():
         left = _left_out(fit, known, n_jobs)[0]
     moments = (np.squeeze(column.T) for column in left)
@@ -163,7 +184,7 @@ def loo_probabilities(fits, view, parameters, name):
     if view.calibration is None:
         return probabilities
     mean = fits[0].mean
-    latent = None if mean is None else mean.predictions[_in_table(fits[0], of_user)]
+    latent = None if mean is None else mean.predictions[in_table(fits[0].rows, of_user)]
     return view.calibration.combined(probabilities, latent)
 
 
@@ -187,7 +208,7 @@ def _predicted_in_groups(fit, groups, n_jobs, name):
     if reason is not None:
         raise ValueError(f"{name} with groups {reason}")
     rows = fit.rows
-    place = _in_table(fit, np.arange(len(rows) if rows.places is None else len(rows.places)))
+    place = in_table(fit.rows, np.arange(len(rows) if rows.places is None else len(rows.places)))
     left = _left_out_in_groups(fit, check_groups(groups, len(place), name), place, n_jobs)
     return _of_numbers(*left, fit, place)
 
@@ -264,6 +285,21 @@ def _beside_mean(fit, left, chosen):
 
 
 def _left_out_of_process(fit, chosen, n_jobs):
+    """`LeftOut` of chosen rows, of which those that the fit knows are not left out again."""
+    known = fit.left_out
+    if known is None or known.posterior is not fit.posterior:
+        return _left_out_now(fit, chosen, n_jobs)
+    is_known = np.isin(chosen, known.chosen)
+    place = np.searchsorted(known.chosen, chosen[is_known])
+    mean, variance = np.empty((len(chosen), fit.rows.n_targets)), np.empty(len(chosen))
+    mean[is_known], variance[is_known] = known.left.mean[place], known.left.variance[place]
+    if not is_known.all():
+        others = _left_out_now(fit, chosen[~is_known], n_jobs)
+        mean[~is_known], variance[~is_known] = others.mean, others.variance
+    return LeftOut(mean, variance)
+
+
+def _left_out_now(fit, chosen, n_jobs):
     """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
     posterior, used, given = fit.posterior, fit.used_rows, fit.rows
     if used is given:

@@ -10,6 +10,7 @@ from skgp_sparse._engine.features.problem import Evaluation
 from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
 from skgp_sparse._engine.predictions.posterior import Posterior
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block
 
@@ -63,6 +64,11 @@ class NeighborsObjective(Objective):
         """The log density."""
         J = left_out.value(kernel, self.left, self.metric, self.n_jobs)
         return self._share * J - self._price()[0]
+
+    def value_of(self, mean, variance):
+        """The log density of rows whose moments are known, without a penalty."""
+        densities = log_normal_density(self.left.y, mean, np.sqrt(variance)[:, None])
+        return self._share * np.sum(self.left.count[:, None] * densities)
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta and, where it is learned, wrt the metric."""

@@ -168,7 +168,8 @@ class GaussianObservations(ObservationModel):
         total = rows.total_weight()
         value = fit.value * total / fit.objective.total
         objective = replace(fit.objective, rows=rows, total=total, posterior=posterior)
-        return fit._replace(objective=objective, posterior=posterior, value=value, n_iter=0)
+        given = {"objective": objective, "posterior": posterior, "value": value}
+        return fit._replace(**given, n_iter=0, left_out=None)
 
     def _job(self, rows, kernel=None, posterior=None):
         """The `Job` of a table, begun at a kernel or at the initial one."""

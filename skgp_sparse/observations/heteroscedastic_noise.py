@@ -4,7 +4,8 @@
    what the noise is there.
 2. A second process follows the logarithms of these squares, at a few inducing points. Its mean f
    is the `LogNoiseFunction` of a `HeteroscedasticNoise`, which takes the place of the white noise.
-   Both steps are taken twice: errors in units of the new noise tell what is left.
+   Both steps are taken twice, hyperparameters held: errors in units of the new noise tell what is
+   left.
 3. The fit goes on from where it ended, with the level of the noise among the hyperparameters.
 
 Whether that pays is judged by rows that are left out of both processes: the noise of a row follows
@@ -20,12 +21,18 @@ from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
-from skgp_sparse import bounds
+from skgp_sparse import bounds, kernels
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
-from skgp_sparse.explain.leave_one_out import predicted, why_unknown
+from skgp_sparse.explain.leave_one_out import (
+    in_table,
+    known_rows,
+    predicted,
+    some_rows,
+    why_unknown,
+)
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.parameter_vectors import if_possible
@@ -34,19 +41,20 @@ from skgp_sparse.parameters.choices import resolve_inducing, resolve_kernel
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Points
-from skgp_sparse.solvers import LBFGS, KeepParameters
+from skgp_sparse.solvers import LBFGS, KeepParameters, fit_at
 
 _FEWEST = 100  # rows of which "auto" learns how the noise varies
 _LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
-_MOST_ROWS = 4000  # whose errors are followed
-_NEIGHBORS = 50  # that tell errors
+_MOST_ROWS = 2000  # that are left out, as for a mean
+_ERRORS = 1000  # of them, from which the second process learns its hyperparameters
+_NEIGHBORS, _FEWER = 100, 50  # that tell errors, and those of the second pass
 _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS, _COARSER = 100, 5.0  # of their search, and its tolerance in units of that of the fit
 _SHARE_OF_TIME = 0.4  # of the fit before, that is left if noise may vary by default
 _CONVERGED = 600  # rows up to which the last step of a default fit converges ...
-_BRIEFLY, _MOVES = 6, 2000  # ... its iterations above, and rows up to which it moves anything
+_BRIEFLY, _MANY = 6, 2000  # ... its iterations above; rows of which a posterior costs much
 _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValuePrior()
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
@@ -80,12 +88,13 @@ def with_heteroscedastic_noise(job, fit, family, random_state):
     if not is_asked or is_late:
         return fit
     with single_threaded_blas(), collected() as warnings:
-        given = job, fit, family, random_state
         if is_wanted:
-            other, gain = _varied(*given)
+            fit = _seen(fit, job)
+            other = _varied(job, fit, family, random_state)
         else:
-            other, gain = if_possible(_varied, *given, otherwise=(fit, 0.0))
-    if not is_wanted and gain <= _NATS:
+            fit = if_possible(_seen, fit, job, otherwise=fit)
+            other = if_possible(_varied, job, fit, family, random_state)
+    if other is None:
         return fit
     for message, category in warnings:
         warn(message, category)
@@ -129,41 +138,66 @@ def _why_never(job):
     return None
 
 
-def _varied(job, fit, family, random_state):
-    """The `Fit` whose noise varies, and the nats that rows gain by it which are left out.
+def _seen(fit, job):
+    """The fit that knows what it says of rows which are left out, some of all or, if exact, all."""
+    rows = fit.rows
+    chosen = np.unique(in_table(rows, some_rows(rows, _MOST_ROWS)))
+    few = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
+    return fit._replace(left_out=known_rows(few, chosen, job.settings.options.n_jobs))
 
-    Hyperparameters are held in the first pass, and move in the second: errors in units of noise
-    that varies say what is left. Unless it is wanted, a pass that gains nothing is the last one,
-    and there is none where the noise that would be learned promises nothing.
+
+def _varied(job, fit, family, random_state):
+    """The `Fit` whose noise varies, or None where rows that are left out gain nothing by it.
+
+    If it is wanted, it is kept in any case. Otherwise, a pass that promises nothing is the last.
     """
-    rows, n_jobs = fit.rows, job.settings.options.n_jobs
-    chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
-    if len(chosen) > _MOST_ROWS:
-        chosen = np.sort(random_state.permutation(chosen)[:_MOST_ROWS])
+    rows, is_wanted = fit.rows, family.parameters.noise == "learned"
+    chosen, n_jobs = fit.left_out.chosen, job.settings.options.n_jobs
     chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
-    X, before = rows.block(chosen).X, _left_out(fit, n_jobs, chosen)
-    noise = fit.posterior.noise_variance(X)
-    is_wanted = family.parameters.noise == "learned"
+    X, before = rows.block(chosen).X, _predicted(fit, chosen, n_jobs)
+    noise = np.broadcast_to(fit.posterior.noise_variance(X), len(chosen))
     if not is_wanted and np.median(noise / before.variance[:, 0]) < _LEAST_SHARE:
-        return fit, 0.0
+        return None
     weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
-    logs, left, other = np.zeros(len(chosen)), before, fit
-    for moves in (False, True):
+    logs, left, second = np.zeros(len(chosen)), before, None
+    for is_last in (False, True):
         table = _table_of(rows, chosen, logs + _logarithms(left))
-        second = _second_process(job, table, family, random_state)
+        second = _second_process(job, table, family, random_state, second)
         factor = _factor_of(second)
         of_others = factor.mean + predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
         level, promised = _likeliest_level(before, noise, of_others, weight)
-        if not (moves or is_wanted) and promised <= _NATS:
-            return fit, promised
+        if not is_wanted and promised <= _NATS:
+            return None
         kernel = fit.kernel.k1 + _noise_like(fit.kernel.k2, factor, level)
-        other = _fit_again(job, fit, kernel, moves, random_state)
-        logs, left = factor(X), _left_out(other, n_jobs, chosen)
-        change = np.expm1(of_others - logs) * other.posterior.noise_variance(X)
-        gain = _gain(before, left.mean, left.variance + left.known + change[:, None], weight)
-        if not is_wanted and gain <= _NATS:
-            break
-    return other, gain
+        if not is_last:
+            logs, left = factor(X), _left_again(fit, kernel, before, chosen, n_jobs)
+    other = _seen(_fit_again(job, fit, kernel, random_state), job)
+    left = _predicted(other, chosen, n_jobs)
+    change = np.expm1(of_others - factor(X)) * other.posterior.noise_variance(X)
+    gain = _gain(before, left.mean, left.variance + left.known + change[:, None], weight)
+    return other if is_wanted or gain > _NATS else None
+
+
+def _predicted(fit, chosen, n_jobs):
+    """`RowPredictions` of chosen rows that the fit knows."""
+    return predicted(fit._replace(posterior=fit.left_out.posterior), n_jobs, chosen)
+
+
+def _left_again(fit, kernel, before, chosen, n_jobs):
+    """`RowPredictions` with a kernel of other noise, all else held.
+
+    Of many rows with an exact posterior, errors are those of before, in units of the other noise.
+    """
+    if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
+        X = fit.rows.block(chosen).X
+        change = kernels.diagonal(kernel, X)[1] - fit.posterior.noise_variance(X)
+        return before._replace(variance=before.variance + change[:, None])
+    if fit.refit is None:
+        other = fit_at(fit.objective, kernel, 0)._replace(given=fit.given)
+    else:
+        near = fit.posterior.with_fewer_neighbors(_FEWER)
+        other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
+    return predicted(other, n_jobs, chosen)
 
 
 def _likeliest_level(before, noise, logs, weight):
@@ -187,12 +221,6 @@ def _gain(before, mean, variance, weight):
         gains = log_normal_density(before.y, mean, np.sqrt(variance)) - before.log_density
         gain = np.sum(weight[:, None] * gains)
     return gain if np.isfinite(gain) else -np.inf
-
-
-def _left_out(fit, n_jobs, chosen):
-    """Leave-one-out predictions of some rows, from few neighbours where these predict."""
-    fit = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
-    return predicted(fit, n_jobs, chosen)
 
 
 def _factor_of(second):
@@ -223,12 +251,17 @@ def _table_of(rows, chosen, targets):
     return replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
 
 
-def _second_process(job, table, family, random_state):
-    """The `Fit` of the process that follows the logarithms."""
+def _second_process(job, table, family, random_state, before=None):
+    """The `Fit` of the process that follows the logarithms, which may go on from one before.
+
+    Its hyperparameters are those of some errors, and it is given all of them.
+    """
+    size = min(len(table), _ERRORS)
+    some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
     kernel = resolve_kernel(None, None, table, family.columns())
     initialise = resolve_inducing("auto", _POINTS, table.n_features, family.name)[0]
     other = job._replace(
-        rows=table,
+        rows=some,
         kernel=kernel,
         model=GaussianObjectives(bounds.TitsiasNew()),
         points=Points(_POINTS, initialise),
@@ -246,21 +279,31 @@ def _second_process(job, table, family, random_state):
         thorough=None,
         move_basis=False,
     )
+    method = Exact() if other.are_few(_FEW) else InducingPoints()
     with collected():  # it need not converge
-        posterior_method = Exact() if other.are_few(_FEW) else InducingPoints()
-        return posterior_method.fit(other, random_state)
+        found = method.fit(other if before is None else _begun_at(before, other), random_state)
+        if size < len(table):
+            other = _begun_at(found, other._replace(rows=table))
+            found = method.fit(other.with_settings(solver=KeepParameters()), random_state)
+    return found
 
 
-def _fit_again(job, fit, kernel, moves, random_state):
-    """The `Fit` that goes on from another one with another kernel, if it moves at all."""
+def _begun_at(fit, job):
+    """The job that goes on from hyperparameters and inducing points of a fit."""
+    Z = fit.posterior.features.Z
+    return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *given: Z), is_started=True)
+
+
+def _fit_again(job, fit, kernel, random_state):
+    """The `Fit` that goes on from another one with a kernel of other noise."""
     if fit.refit is not None:
-        return fit.refit(job, fit, kernel, moves)
+        return fit.refit(job, fit, kernel)
     settings = job.settings._replace(n_restarts=0, find_periods=False, thorough=None)
     model, n = None if fit.posterior.is_exact else job.model, len(fit.used_rows)
     is_brief = job.is_free and n > _CONVERGED
     if is_brief:
         settings = settings._replace(max_iter=min(_BRIEFLY, settings.max_iter))
-    solver = settings.solver if moves and not (is_brief and n > _MOVES) else KeepParameters()
+    solver = KeepParameters() if is_brief and n > _MANY else settings.solver
     with collected() as warnings:
         other = solver.solve(fit.objective, kernel, settings, random_state, model)
     for message, category in warnings:

@@ -75,7 +75,7 @@ _OF_SMOOTHNESS = Budget(1000, 6)
 _LAST = Budget(4000, 20)  # of the best model
 _GAIN = 0.02  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
-_OF_NOISE = 6  # iterations with another noise
+_OF_NOISE = 3  # iterations with another noise
 _CONCLUDED = 4000  # rows that the value of the fit is of
 
 
@@ -302,34 +302,29 @@ class NearestNeighborSearch:
         return progress(iteration, value, note=note, quantity=LEAVE_ONE_OUT)
 
 
-def with_other_noise(job, fit, kernel, moves):
+def with_other_noise(job, fit, kernel):
     """The `Fit` that goes on from another one with a kernel of other noise, its metric held.
-
-    The kernel is held, too, unless it `moves`.
 
     Its variances have the factor that makes the rows most likely that are left out.
     """
-    objective, n_iter = fit.objective, fit.n_iter
-    if moves:
-        function = VectorFunction(objective, kernel, prior=prior_of(job))
-        most = min(_OF_NOISE, job.settings.max_iter)
-        tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
-        maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
-        (objective, kernel), n_iter = function.at(maximum.x), n_iter + maximum.n_iter
-    before, left = fit.posterior, objective.left
+    before, left, n_jobs = fit.posterior, fit.objective.left, job.settings.options.n_jobs
+    function = VectorFunction(fit.objective, kernel, prior=prior_of(job))
+    most = min(_OF_NOISE, job.settings.max_iter)
+    tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
+    maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
+    kernel = function.at(maximum.x)[1]
     posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
     with arithmetic():
-        n_jobs = job.settings.options.n_jobs
-        value = objective.value(kernel)
         mean, variance = left_out.moments(kernel, left, before.metric, n_jobs)
+        value = fit.objective.value_of(mean, variance)
     given = (left.y - mean) ** 2, np.maximum(variance - left.noise, 0.0), left.noise, left.count
     posterior = replace(posterior, factor=variance_factor(*given, _CENTRAL, _LEAST_FACTOR))
     return fit._replace(
         kernel=kernel,
-        objective=replace(objective, posterior=posterior),
+        objective=replace(fit.objective, posterior=posterior),
         posterior=posterior,
         value=value,
-        n_iter=n_iter,
+        n_iter=fit.n_iter + maximum.n_iter,
     )
 
 

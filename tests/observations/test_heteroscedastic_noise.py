@@ -10,10 +10,12 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, kernels
+from skgp_sparse.explain.leave_one_out import known_rows, left_out_numbers, some_rows
 from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
+from skgp_sparse.observations import heteroscedastic_noise
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
-from skgp_sparse.solvers import Minibatches
+from skgp_sparse.solvers import LBFGS, Minibatches
 from skgp_sparse.testing import check_kernel_rule
 
 
@@ -122,6 +124,61 @@ def test_gradients_of_predictions(posterior):
         for move in step * np.eye(2)
     ]
     assert_allclose(std_grad[0], np.ravel(moved) / (2 * step), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
+@pytest.mark.parametrize("does_vary", [True, False])
+def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
+    X, y = table(300)
+    if not does_vary:
+        y = np.sin(X[:, 0]) + 0.3 * np.random.RandomState(0).normal(size=300)
+    options = {"n_inducing": 20} if posterior == "inducing" else {}
+    model = SparseGPRegressor(posterior=posterior, random_state=0, **options).fit(X, y)
+    assert varies(model) == does_vary
+    fit = model._fits[0]
+    chosen = some_rows(fit.rows, 200)
+    assert np.isin(chosen, some_rows(fit.rows, 250)).all()
+    now = left_out_numbers(fit._replace(left_out=None), chosen, 1)
+    monkeypatch.setattr(type(fit.posterior), "leave_one_out", None)  # nobody asks it again
+    known = left_out_numbers(fit, chosen, 1)
+    assert_allclose(known.mean, now.mean, rtol=1e-8, atol=1e-8)
+    assert_allclose(known.variance, now.variance, rtol=1e-8, atol=1e-12)
+    assert len(model.loo_predict().mean) == 300
+    other = pickle.loads(pickle.dumps(model))
+    assert other._fits[0].left_out is None
+    assert_allclose(other.predict(QUERIES), model.predict(QUERIES), rtol=1e-10)
+
+
+def test_known_rows_are_of_one_posterior():
+    X, y = table(300)
+    model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, y)
+    fit = model._fits[0]
+    chosen, few = np.arange(0, 300, 7), fit.posterior.with_fewer_neighbors(5)
+    fewer = left_out_numbers(fit._replace(posterior=few), chosen, 1)
+    assert np.abs(fewer.mean - left_out_numbers(fit, chosen, 1).mean).max() > 1e-6
+    some = fit._replace(left_out=known_rows(fit._replace(left_out=None), chosen[::2], 1))
+    others = left_out_numbers(some, chosen, 1)  # half of which are not known
+    assert_allclose(others.mean, left_out_numbers(fit, chosen, 1).mean, rtol=1e-8, atol=1e-8)
+    model.partial_fit(X[:1] + 0.1, y[:1])
+    assert model._fits[0].left_out is None
+
+
+@pytest.mark.second
+def test_hyperparameters_of_the_noise_are_of_some_errors(monkeypatch):
+    sizes = []
+
+    def counted(self, objective, *given, **options):
+        sizes.append(len(objective.rows))
+        return LBFGS().solve(objective, *given, **options)
+
+    monkeypatch.setattr(
+        heteroscedastic_noise, "LBFGS", type("Counted", (LBFGS,), {"solve": counted})
+    )
+    X, y = table(1500)
+    model = SparseGPRegressor(n_inducing=20, posterior="inducing", mean=None, random_state=0)
+    assert varies(model.fit(X, y))
+    assert sizes == [1000, 1000]
 
 
 def test_rows_that_are_left_out_see_it():

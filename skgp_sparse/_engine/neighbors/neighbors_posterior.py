@@ -160,7 +160,17 @@ class NeighborsPosterior(Posterior):
 
     def with_fewer_neighbors(self, most):
         """A copy of the posterior that predicts from at most so many neighbours."""
-        return replace(self, k=min(self.k, most))
+        if self.k <= most:
+            return self
+        other = replace(self, k=most)
+        vars(other)["search"] = self.search
+        return other
+
+    def with_noise_of(self, prior):
+        """A copy of the posterior with a prior of other noise, whose near rows are the same."""
+        other = replace(self, prior=prior, noise=self.rows.variances(prior))
+        vars(other)["search"] = self.search
+        return other
 
     def plus(self, rows):
         """A copy of the posterior, given more `DistinctRows`."""
