@@ -201,7 +201,7 @@ class SiteLoop:
     def _solve_plainly(self, sites, history, max_iter, is_warm):
         evaluate, admissible = self.evaluate, partial(by_row, _admissible)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            evaluate = self.evaluate if is_warm else self._evaluate_if_possible
+            evaluate = self.evaluate if is_warm else self._evaluate_if_possible  # or from the start
             admissible = lambda proposal, plain: proposal
         limits = {"tol": self.tol, "max_iter": max_iter}
         return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)

@@ -274,8 +274,6 @@ class SiteObjectives(ObjectiveFactory):
         groups = DistinctInputs.of(rows)
         basis, inner = InducingBasis(groups.X), self.inner._replace(tol=tol)
         project = partial(exact_sites.join_rows, groups)
-        if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            project = collapsed_sites.project_rows
         return SiteObjective(rows, self.method, basis, options, inner, project)
 
     def in_basis(self, rows, basis, options):
