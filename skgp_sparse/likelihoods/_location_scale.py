@@ -71,8 +71,8 @@ def quantile(values: Array, weight: Array, q: float) -> float:
 
 def central_spread(values: Array, weight: Array) -> float:
     """Standard deviation from the central 90 %, which a few outliers do not move; it may be 0."""
-    ends = (quantile(values, weight, q) / _CENTRAL for q in (_TAIL, 1.0 - _TAIL))
-    return -np.subtract(*ends)
+    low, high = (quantile(values, weight, q) / _CENTRAL for q in (_TAIL, 1.0 - _TAIL))
+    return high - low
 
 
 def _spread(values: Array, weight: Array) -> float:
