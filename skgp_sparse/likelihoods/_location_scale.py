@@ -1,5 +1,7 @@
 """Likelihoods of numbers with noise: a level and a scale in units of the observations."""
 
+from typing import Any
+
 import numpy as np
 
 from skgp_sparse._ground.typing import Array, Limits
@@ -44,7 +46,7 @@ class LocationScale(LevelLikelihood):
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level, scale and bounds from medians; see `Likelihood.started`."""
-        level, values = self.level, {}
+        level, values = self.level, dict[str, Any]()
         if level is None:
             level = self._within("level", median(y - offset, weight))
             values["level"] = level
