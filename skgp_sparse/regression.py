@@ -292,10 +292,10 @@ class SparseGPRegressor(
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods
         "gaussian", "student_t" and "censored" only, with the middles or finite ends of intervals;
-        with known limits, y is divided by a power of two. A target that is constant beside others
-        is predicted as that constant, with the standard deviation 0, and has no influence on the
-        others. If all rows are one or two different ones with equal targets, hyperparameters stay,
-        and y is in units of its size.
+        outliers hardly change their mean and scale, and with known limits, y is only scaled. A
+        target that is constant beside others is predicted as that constant, with the standard
+        deviation 0, and has no influence on the others. If all rows are one or two different ones
+        with equal targets, hyperparameters stay, and y is in units of its size.
     n_targets : int, default=None
         The number of dimensions of the target values. It is used to decide the number of outputs
         when predicting from the prior distribution, and `fit` checks it.

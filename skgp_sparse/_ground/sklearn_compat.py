@@ -49,7 +49,8 @@ class IterationReporter:
     """Tells scikit-learn's callbacks about a fit, its runs of the optimiser and their iterations.
 
     How many runs there will be is not known in advance: a poor optimum is tried again from other
-    starts. Does nothing where the installed version has no callbacks.
+    starts. Does nothing for an estimator without callbacks, whose problems may be fitted in several
+    threads; with callbacks, all calls come from one thread.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class IterationReporter:
         self.task = {"estimator": estimator, "X": X, "y": y}
         self.max_iter = max_iter
         self.context, self.run, self.iteration = None, None, 0
-        if hasattr(estimator, "_init_callback_context"):
+        if has_callbacks(estimator):
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(**self.task)
 

@@ -189,8 +189,14 @@ class ResponseView(NamedTuple):
         ends = interval_ends(y, self.likelihood, name)
         y = check_truth(y, X, 1, name) if ends is None else ends.T
         check_consistent_length(X, y.T)
-        self.likelihood.check(y, name)
-        return self.likelihood.encode(y, None, name)
+        likelihood = self.likelihood_of_targets()
+        likelihood.check(y, name)
+        return likelihood.encode(y, None, name)
+
+    def likelihood_of_targets(self):
+        """The likelihood in units of y."""
+        mean, scale = np.ravel(self.units)
+        return self.likelihood.rescaled(-mean / scale, 1.0 / scale)
 
     def centre_and_scale(self, X, offset=None):
         """Centre and unit of intervals, in units of y; see `centre_and_scale`."""

@@ -48,7 +48,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=(),
     admissible : callable
         ``(proposal, plain) -> state``: moves an accelerated step back to where the map is defined.
     tol : float
-        Largest gap, relative to the value or to 1.
+        Largest gap.
     max_iter : int
     history : sequence
         That of an earlier solution, if there is one.
@@ -94,7 +94,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=(),
 
 
 def _closed(step, tol):
-    return step.gap <= tol * max(1.0, abs(step.value))
+    return step.gap <= tol
 
 
 def _accepted(trial, step):

@@ -28,7 +28,7 @@ SMALLEST = 1e-30  # precision of a site that says nothing
 _MOST_ITERATIONS = 100
 _MOST_PLAIN = 40  # of these, before turns go on
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
-_FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
+_FINEST, _COARSEST = 1e-11, 1e-8  # ... within these limits
 _ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 _SITES_WORTH_THREADS = 8192  # sites from which threads gain more than they wait
@@ -38,7 +38,7 @@ class Inner(NamedTuple):
     """When the inner loop ends."""
 
     max_iter: int = _MOST_ITERATIONS
-    tol: float = 1e-9
+    tol: float = 1e-9  # nats per row
     parameter: str = ""  # of the estimator, that sets max_iter
     exactly: bool = False  # whether rounding is all that may be left
 
@@ -112,6 +112,11 @@ class SiteLoop:
         return pays and self.method.takes_turns and self.projected.frozen_sites is None
 
     @property
+    def tol(self):
+        """Largest gap, in nats: the value of the objective depends on the unit of the targets."""
+        return self.inner.tol * max(1.0, sum(map(np.sum, self.observed.weight)))
+
+    @property
     def is_small(self):
         """Whether the covariance of all rows is cheap, of one latent value each."""
         return self.method.likelihood.n_latent == 1 and sum(self.bundles.sizes) <= FEW_ROWS
@@ -120,7 +125,7 @@ class SiteLoop:
         """The `Solution`, from the `InnerState` of an earlier evaluation or from the start."""
         if last is not None:
             with suppress(np.linalg.LinAlgError):  # sites of other hyperparameters need not do
-                solution = self._solve_from(last.sites, last.history)
+                solution = self._solve_from(last.sites, last.history, is_warm=True)
                 if solution.converged or not self.inner.exactly:
                     return solution
         return self._solve_from(self._first_sites())
@@ -180,24 +185,25 @@ class SiteLoop:
         except np.linalg.LinAlgError:
             return Step(state, None, np.nan, -np.inf, True, None)
 
-    def _solve_from(self, sites, history=()):
+    def _solve_from(self, sites, history=(), is_warm=False):
         """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
         if self.inner.exactly and self.takes_turns and self.is_small:
             return AlternatingUpdates(self).solve(sites)
         most = self.inner.max_iter
         few = min(most, _MOST_PLAIN) if self.takes_turns else most
-        plain = self._solve_plainly(sites, history, few)
+        plain = self._solve_plainly(sites, history, few, is_warm)
         if plain.converged or plain.n_iter >= most or not self.takes_turns:
             return plain
         rest = self.inner._replace(max_iter=most - plain.n_iter)
         turned = AlternatingUpdates(replace(self, inner=rest)).solve(plain.state)
         return turned._replace(n_iter=plain.n_iter + turned.n_iter)
 
-    def _solve_plainly(self, sites, history, max_iter):
+    def _solve_plainly(self, sites, history, max_iter, is_warm):
         evaluate, admissible = self.evaluate, partial(by_row, _admissible)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            evaluate, admissible = self._evaluate_if_possible, lambda proposal, plain: proposal
-        limits = {"tol": self.inner.tol, "max_iter": max_iter}
+            evaluate = self.evaluate if is_warm else self._evaluate_if_possible  # or from the start
+            admissible = lambda proposal, plain: proposal
+        limits = {"tol": self.tol, "max_iter": max_iter}
         return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
 
     def _first_sites(self):

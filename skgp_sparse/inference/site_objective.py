@@ -38,9 +38,11 @@ from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, natural
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
-_USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
+_USERS_TOLERANCE = (
+    1e-12  # of values, per row; gradients are off by the root of what the value is off by
+)
 _OF_GRADIENTS = 1e-15
-_USERS_LIMIT = 1e-6  # gap of which users are warned, relative to the value
+_USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
 _OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
@@ -217,7 +219,7 @@ class SiteObjective(ExactFit, SparseFit):
         counts = (*(last.counts[-_REMEMBERED:] if last else ()), solution.n_iter)
         inner_state = InnerState(solution.state, solution.history, counts)
         if self.starts is not None:
-            if not solution.step.gap <= _USERS_LIMIT * max(1.0, abs(solution.step.value)):
+            if not solution.step.gap <= _USERS_LIMIT * max(1.0, self.size()):
                 self._warn_of(solution)
             self.starts.keep(kernel, inner_state)
         return loop, solution, inner_state
@@ -272,8 +274,6 @@ class SiteObjectives(ObjectiveFactory):
         groups = DistinctInputs.of(rows)
         basis, inner = InducingBasis(groups.X), self.inner._replace(tol=tol)
         project = partial(exact_sites.join_rows, groups)
-        if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            project = collapsed_sites.project_rows
         return SiteObjective(rows, self.method, basis, options, inner, project)
 
     def in_basis(self, rows, basis, options):

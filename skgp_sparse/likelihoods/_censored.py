@@ -44,8 +44,10 @@ class Censored(LocationScale):
     scale : float, default=None
         The standard deviation of the noise, in units of y. If None, a fit starts with half the
         spread of the observations.
-    scale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        The lower and upper bound on `scale`. If set to "fixed", the scale is not learned.
+    scale_bounds : pair of float, "fixed" or None, default=None
+        The lower and upper bound on `scale`, in units of the observations. If None, a fit takes
+        1e-5 and 1e5 times the spread of the observations. If set to "fixed", the scale is not
+        learned.
     level : float, default=None
         The number at ``f = 0`` without noise. If None, a fit starts with the median of the
         observations, each of which is the middle of its interval or its finite end.
@@ -78,7 +80,7 @@ class Censored(LocationScale):
         lower: float = -np.inf,
         upper: float = np.inf,
         scale: float | None = None,
-        scale_bounds: Limits = (1e-5, 1e5),
+        scale_bounds: Limits | None = None,
         level: float | None = None,
         level_bounds: Limits = (-np.inf, np.inf),
     ) -> None:
@@ -149,7 +151,8 @@ class Censored(LocationScale):
             value, slope, curvature = self.tilted(y, f - self.intercept, np.zeros(len(f)))
             return value, slope, np.maximum(curvature, SMALLEST_PRECISION)
 
-        return best_constant(log_likelihood, y, weight, offset, self.intercept)
+        step = 10.0 * self._value("scale")
+        return best_constant(log_likelihood, y, weight, offset, self.intercept, step)
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of what is observed; see `Likelihood.response`."""

@@ -1,5 +1,7 @@
 """Likelihoods of numbers with noise: a level and a scale in units of the observations."""
 
+from typing import Any
+
 import numpy as np
 
 from skgp_sparse._ground.typing import Array, Limits
@@ -8,19 +10,21 @@ from skgp_sparse.likelihoods._parametric import LevelLikelihood
 
 _MAD = 1.4826  # standard deviations per median absolute deviation, of a normal distribution
 _SHARE_OF_NOISE = 0.5  # of the spread of the observations, to start with
+_BOUNDS = 1e-5, 1e5  # on the scale, in units of that spread
+_TAIL, _CENTRAL = 0.05, 3.29  # width, in standard deviations, between two tails of a normal one
 
 
 class LocationScale(LevelLikelihood):
     """A likelihood of ``y = f + level + noise``, whose noise has a scale."""
 
     standardises = True
-    may_be_none = ("level", "scale")
+    may_be_none = ("level", "scale", "scale_bounds")
     locations: tuple[str, ...] = ("level",)  # parameters that move with the origin
 
     def __init__(
         self,
         scale: float | None = None,
-        scale_bounds: Limits = (1e-5, 1e5),
+        scale_bounds: Limits | None = None,
         level: float | None = None,
         level_bounds: Limits = (-np.inf, np.inf),
     ) -> None:
@@ -41,27 +45,41 @@ class LocationScale(LevelLikelihood):
         return self._with(values)
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
-        """Estimate a missing level and scale from medians; see `Likelihood.started`."""
-        level, values = self.level, {}
+        """Estimate a missing level, scale and bounds from medians; see `Likelihood.started`."""
+        level, values = self.level, dict[str, Any]()
         if level is None:
             level = self._within("level", median(y - offset, weight))
             values["level"] = level
+        spread = _spread(y - offset - level, weight)
         if self.scale is None:
-            spread = _SHARE_OF_NOISE * _spread(y - offset - level, weight)
-            values["scale"] = self._within("scale", spread)
+            values["scale"] = self._within("scale", _SHARE_OF_NOISE * spread)
+        if self.scale_bounds is None:
+            low, high = (float(bound * spread) for bound in _BOUNDS)
+            values["scale_bounds"] = min(low, self.scale or low), max(high, self.scale or high)
         return self._with(values)
 
 
 def median(values: Array, weight: Array) -> float:
     """The weighted median."""
+    return quantile(values, weight, 0.5)
+
+
+def quantile(values: Array, weight: Array, q: float) -> float:
+    """A weighted quantile."""
     order = np.argsort(values)
     total = np.cumsum(weight[order])
-    return values[order][np.searchsorted(total, 0.5 * total[-1])]
+    return values[order][np.searchsorted(total, q * total[-1])]
+
+
+def central_spread(values: Array, weight: Array) -> float:
+    """Standard deviation from the central 90 %, which a few outliers do not move; it may be 0."""
+    low, high = (quantile(values, weight, q) / _CENTRAL for q in (_TAIL, 1.0 - _TAIL))
+    return high - low
 
 
 def _spread(values: Array, weight: Array) -> float:
-    """Standard deviation, from the median absolute deviation unless this is zero."""
-    spread = _MAD * median(np.abs(values), weight)
+    """Standard deviation from the median absolute deviation, or what else is not zero."""
+    spread = _MAD * median(np.abs(values), weight) or central_spread(values, weight)
     if spread == 0.0:
         spread = np.sqrt(np.average(values**2, weights=weight))
     return spread if spread > 0.0 else 1.0

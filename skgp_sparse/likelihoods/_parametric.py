@@ -13,6 +13,7 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.likelihoods._base import Likelihood
 
 _ROUNDING = 1e-8  # by which the logarithm of a bound may move it
+_LEAST_GAIN = 1e-20  # nats of a row, from which a constant is best
 
 
 def check_parameters(likelihood: Likelihood, name: str) -> None:
@@ -24,13 +25,14 @@ def check_parameters(likelihood: Likelihood, name: str) -> None:
     name : str
         Of the estimator, for the message.
     """
-    given = likelihood.get_params(deep=False)
+    given, optional = likelihood.get_params(deep=False), likelihood.may_be_none
     for parameter in given:
         if f"{parameter}_bounds" in given:
             is_signed = parameter in likelihood.may_be_negative
-            may_be_none = parameter in likelihood.may_be_none
-            _check_value(parameter, given[parameter], may_be_none, is_signed, name)
-            _check_bounds(parameter, given[f"{parameter}_bounds"], is_signed, name)
+            _check_value(parameter, given[parameter], parameter in optional, is_signed, name)
+            bounds, may_be_none = given[f"{parameter}_bounds"], f"{parameter}_bounds" in optional
+            if not (bounds is None and may_be_none):
+                _check_bounds(parameter, bounds, is_signed, name)
     low, high = likelihood.ends
     if not (isinstance(low, Real) and isinstance(high, Real) and low < high):
         raise ValueError(
@@ -106,7 +108,7 @@ class Parametric(Likelihood):
     @property
     def limits(self) -> Array:
         """Lower and upper bounds of `theta`."""
-        pairs = [self._coordinate(n, getattr(self, f"{n}_bounds")) for n in self._learned()]
+        pairs = [self._coordinate(n, self._bounds(n)) for n in self._learned()]
         return np.array(pairs, dtype=float).reshape(-1, 2)
 
     def with_theta(self, theta: Array) -> "Likelihood":
@@ -132,8 +134,13 @@ class Parametric(Likelihood):
 
     def _within(self, name: str, value: float) -> float:
         """The value, moved into the bounds of the parameter."""
-        bounds = getattr(self, f"{name}_bounds")
+        bounds = self._bounds(name)
         return float(value if isinstance(bounds, str) else np.clip(value, *bounds))
+
+    def _bounds(self, name: str) -> Any:
+        """The bounds of a parameter; those that are None have no effect."""
+        bounds = getattr(self, f"{name}_bounds")
+        return (np.finfo(float).tiny, np.inf) if bounds is None else bounds
 
     def _slopes(self, n: int, **by_name: Array) -> Array:
         """The derivatives that belong to learned parameters, as an array (k, n)."""
@@ -241,6 +248,6 @@ def best_constant(
         _, slope, curvature = log_likelihood(y, level + offset)
         step = np.clip((weight @ slope) / (weight @ curvature), -largest_step, largest_step)
         level = level + step
-        if abs(step) < 1e-10 * (1.0 + abs(level)):
+        if step * (weight @ slope) < _LEAST_GAIN * weight.sum():
             break
     return weight @ log_likelihood(y, level + offset)[0]

@@ -42,8 +42,10 @@ class StudentT(LocationScale):
     scale : float, default=None
         The scale of the noise, in units of the observations. If None, a fit starts with half the
         spread of the observations.
-    scale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        The lower and upper bound on `scale`. If set to "fixed", the scale is not learned.
+    scale_bounds : pair of float, "fixed" or None, default=None
+        The lower and upper bound on `scale`, in units of the observations. If None, a fit takes
+        1e-5 and 1e5 times the spread of the observations. If set to "fixed", the scale is not
+        learned.
     df : float, default=4.0
         The degrees of freedom.
     df_bounds : pair of float or "fixed", default=(1.5, 1e3)
@@ -71,7 +73,7 @@ class StudentT(LocationScale):
     def __init__(
         self,
         scale: float | None = None,
-        scale_bounds: Limits = (1e-5, 1e5),
+        scale_bounds: Limits | None = None,
         df: float = 4.0,
         df_bounds: Limits = (1.5, 1e3),
         level: float | None = None,

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.intervals import observed
+from skgp_sparse._engine.data.intervals import observed, points
+from skgp_sparse._engine.data.moments import mean_and_spread, rounding_of
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import is_censored, warn_outside_bounds
+from skgp_sparse.likelihoods._location_scale import central_spread, median
 from skgp_sparse.observations.site_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import resolve_latent_kernel, resolve_likelihood, resolve_method
@@ -21,6 +23,9 @@ from skgp_sparse.parameters.requests import check_posterior_method, tolerance
 from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
+
+_MOST_SPREAD = 3.0  # standard deviation, in units of the spread of the central 90 %
+_NEAR_SCALES = 1000  # tried, of which some take the limits there and back exactly
 
 
 class LikelihoodObservations(SiteObservations):
@@ -60,8 +65,7 @@ class LikelihoodObservations(SiteObservations):
 
     def attributes(self, fits, units):
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
-        mean, scale = units.mean[0], units.scale[0]
-        likelihood = fits[0].likelihood.rescaled(-mean / scale, 1.0 / scale)
+        likelihood = self.view(fits, units).likelihood_of_targets()
         process = fits[0].posterior
         learned = {"metric_": process.metric, "variance_factor_": process.factor}
         return {"posterior_": fits[0].name, "likelihood_": likelihood, **learned}
@@ -102,15 +106,46 @@ class LikelihoodObservations(SiteObservations):
                 "of which an end is known."
             )
         units = TargetScaler.of(rows, self.normalizes, self.name)
+        if not self.normalizes:
+            return units
+        centre, spread = _centre_and_spread(rows)
         if is_censored(self.likelihood) and not self.likelihood.takes_intervals:
-            return TargetScaler(np.zeros(1), 2.0 ** np.round(np.log2(units.scale)))
-        return units
+            return TargetScaler(np.zeros(1), _exact_at(self.likelihood.ends, spread or units.scale))
+        return TargetScaler(np.array([centre]), np.array([spread])) if spread else units
 
     def _job(self, rows):
         """The `Job` of a table; the parameters of the likelihood start from the data."""
         likelihood = self.likelihood.rescaled(*np.ravel(rows.units))
         likelihood = likelihood.started(*observations_of(rows))
         method = resolve_method(self.parameters.bound, likelihood, self.name)
-        kernel = resolve_latent_kernel(self.given_kernel(), likelihood, rows, self.columns())
+        spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
+        kernel = self.given_kernel(), likelihood, rows, self.columns(), spread or 1.0
+        kernel = resolve_latent_kernel(*kernel)
         inner = Inner.within(tolerance(self.parameters.tol))
         return self.job(rows, kernel, SiteObjectives(method, inner))
+
+
+def _centre_and_spread(rows):
+    """Mean and standard deviation of targets without offsets, which few outliers hardly move.
+
+    The spread is 0 if the targets are equal.
+    """
+    y, weight, offset = observations_of(rows)
+    middle = points(*y) if y.ndim == 2 else y
+    known = np.isfinite(middle)
+    y, weight = (middle - offset)[known], weight[known]
+    mean, spread = mean_and_spread(y, weight)
+    if spread <= rounding_of(mean):
+        return mean, 0.0
+    most, centre = _MOST_SPREAD * central_spread(y, weight), median(y, weight)
+    spread = min(spread, most) if most > 0.0 else spread
+    return np.clip(mean, centre - spread, centre + spread), spread
+
+
+def _exact_at(limits, scale):
+    """A scale that is the same but for rounding, and takes limits there and back exactly."""
+    limits = np.array([limit for limit in limits if np.isfinite(limit)])
+    scales = scale * (1.0 + np.finfo(float).eps * np.arange(_NEAR_SCALES))[:, None]
+    inside = limits / scales
+    exact = (inside * scales == limits) & (inside / (1.0 / scales) == limits)
+    return scales[np.argmax(exact.all(axis=1))]

@@ -10,8 +10,7 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
-from skgp_sparse._engine.data.intervals import moments_of_targets
-from skgp_sparse._engine.data.moments import merge, or_one
+from skgp_sparse._engine.data.moments import or_one
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, require
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
@@ -196,10 +195,10 @@ def thorough_search(kernel, given, rows):
     return ThoroughSearch(quiet, (quiet.theta,))
 
 
-def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS):
-    """A clone of the kernel of a process that a likelihood follows, or the default one."""
+def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS, spread=1.0):
+    """A clone of the kernel of a process that a likelihood follows, or that of such a spread."""
     if kernel is None:
-        variance = _spread(rows) ** 2 if likelihood.standardises else 1.0
+        variance = spread**2
         signal = default_signal(rows, variance, likelihood.latent_variance, columns=columns)
         signal = with_drift(signal, variance, rows, columns, True)
         return _informed(signal, rows, columns, is_default=True)
@@ -258,18 +257,6 @@ def _check_codes(kernel, rows, columns):
 def with_noise_floor(rows, kernel):
     """The rows with known noise above what the arithmetic needs, where no noise is learned."""
     return rows if kernels.has_noise(kernel) else replace(rows, least_noise=_SMALLEST_NOISE)
-
-
-def _spread(rows):
-    """Standard deviation of the targets without their offsets, 1 where it is 0."""
-    spread = merge(_moments_of_piece(rows, piece) for piece in rows.pieces()).spread[0]
-    return spread if spread > 0 else 1.0
-
-
-def _moments_of_piece(rows, piece):
-    y = rows.targets(piece)
-    centred = y if rows.offset is None else y - rows.offset[piece, None]
-    return moments_of_targets(centred, rows.weights(piece), rows.n_targets)
 
 
 def resolve_inducing(init, n_inducing, n_features, name):

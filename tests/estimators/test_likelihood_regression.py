@@ -23,7 +23,7 @@ from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine.predictions.prior import Prior
 from skgp_sparse.bounds import DTC, PEP, Titsias, TitsiasNew
 from skgp_sparse.explain.views import TargetView
-from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
+from skgp_sparse.likelihoods import Censored, Gamma, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.metrics import log_predictive_density_scorer
 
 COUNTS = stored("counts")
@@ -681,3 +681,60 @@ def test_an_inner_loop_that_diverges_leaves_no_trace():
     counts = np.abs(np.round(3 * (np.sin(3 * t) + 0.1 * noise)))
     model = SparseGPRegressor(likelihood="poisson", random_state=0).fit(X, counts)
     assert model.log_marginal_likelihood_value_ > -300 and np.max(model.predict(X)) < 10
+
+
+def units_of_y():
+    """Likelihoods and targets in a unit of y, by name."""
+    rng = np.random.RandomState(1)
+    X = rng.uniform(0, 10, (40, 1))
+    z, t = np.sin(X[:, 0]) + 0.2 * rng.normal(size=(2, 40))
+    t += 0.1 * rng.standard_t(2, size=40)
+    ends = np.column_stack([np.where(z < -0.5, -np.inf, z), np.maximum(z, -0.5)])
+    return X, {
+        "student_t": lambda unit: ("student_t", unit * t),
+        "own bounds": lambda unit: (StudentT(scale_bounds=(0.01 * unit, 0.2 * unit)), unit * t),
+        "fixed scale": lambda unit: (StudentT(0.1 * unit, "fixed"), unit * t),
+        "intervals": lambda unit: ("censored", unit * ends),
+        "limits": lambda unit: (Censored(-0.5 * unit, 0.9 * unit), unit * np.clip(z, -0.5, 0.9)),
+        "gamma": lambda unit: ("gamma", unit * np.exp(z)),
+        "lognormal": lambda unit: ("lognormal", unit * np.exp(z)),
+    }
+
+
+@pytest.mark.parametrize("name", units_of_y()[1])
+def test_fits_are_the_same_in_every_unit(name):
+    X, cases = units_of_y()
+
+    def fitted(unit):
+        likelihood, y = cases[name](unit)
+        model = SparseGPRegressor(likelihood=likelihood, random_state=0).fit(X, y)
+        exact = y[:, 0] == y[:, 1] if y.ndim == 2 else np.ones(len(y))
+        if name == "limits":
+            exact = (y > -0.5 * unit) & (y < 0.9 * unit)
+            own = model.likelihood_
+            found = model.predict_quantiles(X, [1e-12, 1.0 - 1e-12])
+            assert [own.lower, own.upper] == [found.min(), found.max()] == [y.min(), y.max()]
+        density = model.log_predictive_density(X, y) + exact * np.log(unit)
+        return model.predict_quantiles(X, [0.1, 0.5, 0.9]) / unit, density
+
+    plain = fitted(1.0)
+    for unit in (1e-12, 3e4, 1e12):
+        for ours, theirs in zip(fitted(unit), plain):
+            assert np.abs(ours - theirs).max() < 1e-6 * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize("size", [1e4, 1e12])
+def test_one_outlier_does_not_move_what_student_t_finds(size):
+    X, cases = units_of_y()
+    y = cases["student_t"](1.0)[1]
+    plain = SparseGPRegressor(likelihood="student_t", random_state=0).fit(X, y).predict(X)
+    y[7] += size
+    model = SparseGPRegressor(likelihood="student_t", random_state=0).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X) - plain) ** 2)) < 0.15
+
+
+def test_bounds_that_are_not_given_hold_a_scale_that_is():
+    X, cases = units_of_y()
+    own = small(StudentT(1e7), optimizer=None).fit(X, cases["student_t"](1.0)[1]).likelihood_
+    assert_allclose([own.scale, own.scale_bounds[1]], 1e7)
+    assert 1e-6 < own.scale_bounds[0] < 1e-4

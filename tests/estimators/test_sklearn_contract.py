@@ -2,7 +2,9 @@
 
 import inspect
 import pickle
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _safeguards
+from skgp_sparse._ground.sklearn_compat import IterationReporter
 from skgp_sparse.bounds import PEP
 from skgp_sparse.explain.kernel_bounds import warn_at_bounds
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
@@ -455,6 +458,29 @@ def test_callbacks_see_every_class_of_a_classifier(callbacks, n_classes):
     recorder = _Recorder(at=1, action=lambda: True)
     small_classifier().set_callbacks(recorder).fit(X, y)
     assert recorder.iterations == problems
+
+
+def test_problems_in_several_threads_have_nothing_to_tell_without_callbacks(callbacks, monkeypatch):
+    from sklearn.callback._callback_context import CallbackContext
+
+    both, add = threading.Barrier(2, timeout=20), CallbackContext._add_child
+
+    def meet_and_add(self, child):  # both threads have taken the same number here
+        both.wait()
+        add(self, child)
+
+    monkeypatch.setattr(CallbackContext, "_add_child", meet_and_add)
+    reporter = IterationReporter(small_classifier(), None, None, 5)
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(reporter.report, [1, 1])) == [False, False]
+
+
+def test_callbacks_are_called_from_the_thread_of_the_fit(callbacks):
+    X, y = labelled_table(4)
+    recorder, seen = _Recorder(), set()
+    recorder.on_fit_task_begin = lambda estimator, context: seen.add(threading.get_ident())
+    small_classifier().set_callbacks(recorder).fit(X, y)
+    assert seen == {threading.get_ident()}
 
 
 def test_an_interrupt_keeps_the_former_classifier(callbacks):

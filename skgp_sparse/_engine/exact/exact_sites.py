@@ -21,6 +21,10 @@ The gradient is that of ``log N(λ1/λ2; 0, Cov)``, where every row has noise ``
 B is at least the identity, so that no jitter is needed however close inputs are. See Rasmussen and
 Williams (2006), sections 3.4 and 3.6; their ``α = b - s B⁻¹ (s K b)`` loses digits where the
 variance is large. An inner iteration takes ``⅔ u³`` multiplications and additions.
+
+Where precisions are negative, ``s = √|a|``, and their signs σ take the place of the identity in B.
+With the negative ones last, ``B⁻¹ = Tᵀ D T`` with ``D = ±1`` and ``h_g = (σ_g - [B⁻¹]_gg)/s_g²``.
+There is a posterior if as many of D as of σ are negative.
 """
 
 from typing import NamedTuple
@@ -35,7 +39,7 @@ from skgp_sparse._engine.exact.exact import kernel_matrix, pull_back
 from skgp_sparse._engine.features.inducing_basis import InducingFeatures
 from skgp_sparse._engine.features.problem import Observations, Problem
 from skgp_sparse._engine.predictions.feature_posterior import ExactPosterior
-from skgp_sparse._engine.sparse.collapsed_sites import Cores, observe
+from skgp_sparse._engine.sparse.collapsed_sites import NO_POSTERIOR, Cores, observe, project_rows
 from skgp_sparse._ground import linalg
 from skgp_sparse._ground.parallel import for_each, ordered_map
 
@@ -50,8 +54,9 @@ _TINY = np.finfo(float).tiny
 class JointCore(NamedTuple):
     """The Gaussian posterior over the process at the distinct inputs, given all sites."""
 
-    T: np.ndarray  # (u, u) lower triangular, L⁻¹
+    T: np.ndarray  # (u, u) L⁻¹, lower triangular if no precision is negative
     s: np.ndarray  # (u,)
+    a: np.ndarray  # (u,)
     b: np.ndarray  # (u,)
     alpha: np.ndarray  # (u,)
     mean: np.ndarray  # (u,) μ
@@ -61,8 +66,7 @@ class JointCore(NamedTuple):
 
     def divergence(self):
         """``KL[q ‖ p]`` of the process and of its white noise at the rows."""
-        trace = np.vdot(self.T, self.T)
-        process = trace - len(self.s) + self.mean @ self.alpha + self.log_det
+        process = self.mean @ self.alpha - self.a @ self.variance + self.log_det
         return 0.5 * process + self.noise.divergence(self)
 
     def log_normaliser(self):
@@ -148,7 +152,7 @@ class JointRows(NamedTuple):
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block; without a residual, all bounds have the same."""
         n_jobs = self.problem.options.n_jobs
-        inverses = [linalg.lower_gram(core.T, n_jobs) for core in cores]
+        inverses = [_inverse(core, n_jobs) for core in cores]
 
         def cotangent(*at):
             return sum(_cotangent(*pair, *at) for pair in zip(cores, inverses))
@@ -159,8 +163,17 @@ class JointRows(NamedTuple):
         return {"kernel": of_process + of_noise}
 
     def posterior(self, core):
-        """The `ExactPosterior` over one of the processes; its inducing points are the inputs."""
+        """The `ExactPosterior` over one of the processes; its inducing points are the inputs.
+
+        Where precisions are negative, it is that of all rows as features.
+        """
         kernel = self.problem.kernel
+        if np.any(core.a < 0.0):
+            noise = core.noise
+            natural = noise.weight * np.stack([noise.linear, noise.precision])[:, None]
+            rows = project_rows(self.problem)
+            blocks = PerRow(natural[..., block] for block in rows.layout.blocks)
+            return rows.posterior(rows.solve(blocks)[0])
         L = _factor_of_sites(self.K, core.s, self.problem.options.n_jobs) / core.s[:, None]
         features = InducingFeatures(kernel, self.groups.X, L)
         return ExactPosterior(kernel, features, core.alpha[:, None])
@@ -169,20 +182,25 @@ class JointRows(NamedTuple):
         n_jobs = self.problem.options.n_jobs
         noise = self._noise(a, b)
         a, b = self.groups.sum(a / noise.gain), self.groups.sum(b / noise.gain)
-        s = np.sqrt(np.maximum(a, _TINY))
-        L = _factor_of_sites(self.K, s, n_jobs)
-        log_det = linalg.log_det_from_cholesky(L)
-        T = linalg.inverse_lower(L, n_jobs)
-        del L
-        alpha = s * (T.T @ (T @ (b / s)))
-        variance = _variances(self.K, s, T, n_jobs)
-        return JointCore(T, s, b, alpha, self.K @ alpha, variance, log_det, noise)
+        s = np.sqrt(np.maximum(np.abs(a), _TINY))
+        if np.any(a < 0.0):
+            T, log_det = _inverse_with_signs(self.K, s, a < 0.0, n_jobs)
+        else:
+            L = _factor_of_sites(self.K, s, n_jobs)
+            log_det = linalg.log_det_from_cholesky(L)
+            T = linalg.inverse_lower(L, n_jobs)
+            del L
+        alpha = s * (T.T @ (_signs(a) * (T @ (np.where(a < 0.0, -b, b) / s))))
+        variance = _variances(self.K, s, a, T, n_jobs)
+        return JointCore(T, s, a, b, alpha, self.K @ alpha, variance, log_det, noise)
 
     def _noise(self, a, b):
         index, weight = self.groups.index, self.groups.weight
         copies = np.maximum(weight, 1.0)  # less than one is one that says less
         linear, precision = b / copies, a / copies
         gain = 1.0 + self.r * precision
+        if np.any(gain <= 0.0):
+            raise np.linalg.LinAlgError(NO_POSTERIOR)
         return Noise(index, self.r, copies * (weight > 0), linear, precision, gain)
 
 
@@ -217,15 +235,45 @@ def _factor_of_sites(K, s, n_jobs):
     return linalg.cholesky(B, n_jobs, failure=_NO_KERNEL)
 
 
-def _variances(K, s, T, n_jobs):
+def _inverse_with_signs(K, s, negative, n_jobs):
+    """``T`` where some precisions are negative, its columns in the order of K, and ``log |B|``."""
+    p, q = np.flatnonzero(~negative), np.flatnonzero(negative)
+    L = _factor_of_sites(K[np.ix_(p, p)], s[p], n_jobs)
+    first = linalg.inverse_lower(L, n_jobs)
+    C = (s[q, None] * K[np.ix_(q, p)] * s[p]) @ first.T
+    rest = C @ C.T - s[q, None] * K[np.ix_(q, q)] * s[q]
+    rest.flat[:: len(q) + 1] += 1.0
+    last = linalg.cholesky(rest, n_jobs, failure=NO_POSTERIOR)
+    log_det = linalg.log_det_from_cholesky(L) + linalg.log_det_from_cholesky(last)
+    last = linalg.inverse_lower(last, n_jobs)
+    T = np.zeros(K.shape)
+    T[: len(p), p] = first
+    T[len(p) :, p] = -last @ (C @ first)
+    T[len(p) :, q] = last
+    return T, log_det
+
+
+def _signs(a):
+    """``D``: those of the precisions, where the negative ones come last."""
+    return np.where(np.arange(len(a)) < np.count_nonzero(a >= 0.0), 1.0, -1.0)
+
+
+def _inverse(core, n_jobs):
+    """``B⁻¹``, of which the lower triangle is known."""
+    if np.any(core.a < 0.0):
+        return (core.T.T * _signs(core.a)) @ core.T
+    return linalg.lower_gram(core.T, n_jobs)
+
+
+def _variances(K, s, a, T, n_jobs):
     """``h``, from what is left of the prior variance where a site hardly changes it."""
-    prior, a = np.array(K.diagonal()), s**2
-    if a @ prior < np.finfo(float).eps:  # a bound of the relative change of all of them
+    prior, signs = np.array(K.diagonal()), _signs(a)
+    if s**2 @ prior < np.finfo(float).eps:  # a bound of the relative change of all of them
         return prior
-    h = (1.0 - np.einsum("ij,ij->j", T, T)) / a
-    flat = np.flatnonzero(a * prior < _FLAT)
+    h = (np.where(a < 0.0, -1.0, 1.0) - signs @ T**2) / s**2
+    flat = np.flatnonzero(s**2 * prior < _FLAT)
     blocks = [flat[rows] for rows in row_blocks(len(flat), len(K))]
-    lost = ordered_map(lambda block: linalg.product_norms(K[block] * s, T), blocks, n_jobs)
+    lost = ordered_map(lambda block: (K[block] * s @ T.T) ** 2 @ signs, blocks, n_jobs)
     for block, change in zip(blocks, lost):
         h[block] = prior[block] - change
     return h

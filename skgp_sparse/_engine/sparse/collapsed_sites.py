@@ -28,7 +28,7 @@ from skgp_sparse._engine.sparse.collapsed import core_of
 from skgp_sparse._engine.sparse.passes import Sums
 from skgp_sparse._ground.linalg import product_norms, weighted_gram
 
-_NO_POSTERIOR = (
+NO_POSTERIOR = (
     "There is no posterior: the sites of the rows are not finite, or too many precisions negative. "
     "Check the scale of X and y and the bounds of the hyperparameters."
 )
@@ -150,7 +150,7 @@ def core_at_sites(sums, n_jobs, frozen_sites=None):
     """The `Core` given `Sums` over sites, and over frozen ones; may raise ``LinAlgError``."""
     if frozen_sites is not None:
         sums = Sums(sums.VaV + frozen_sites.VaV, sums.Vay + frozen_sites.Vay)
-    core = core_of(sums, n_jobs, failure=_NO_POSTERIOR)
+    core = core_of(sums, n_jobs, failure=NO_POSTERIOR)
     return (
         core if frozen_sites is None else core._replace(frozen_sites=_expected(core, frozen_sites))
     )
