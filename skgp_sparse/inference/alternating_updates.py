@@ -105,7 +105,7 @@ class AlternatingUpdates:
 
     @property
     def _tol(self):
-        return self.loop.tol * (_OF_NEWTON if self.loop.is_small else 1.0)
+        return self.loop.inner.tol * (_OF_NEWTON if self.loop.is_small else 1.0)
 
     def solve(self, sites):
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
@@ -169,7 +169,8 @@ class AlternatingUpdates:
     def _best_means(self, means, variance, precision):
         """The `Means` that maximise ``Q``, as closely as the precisions are worth it."""
         for _ in range(_MOST_STEPS if len(precision) == 1 else _STEPS_OF_SEVERAL):
-            least = _OF_TOL * self._tol
+            size = abs(means.value) if self.loop.size is None else self.loop.size
+            least = _OF_TOL * self._tol * max(1.0, size)
             of_precisions = self._gap_of_precisions(means, variance, precision)
             if self._gap_of_means(means, variance) <= max(least, _OF_THE_GAP * of_precisions):
                 break

@@ -33,7 +33,9 @@ class Solution(NamedTuple):
     history: deque  # of steps, for another solve of a map that is nearly the same
 
 
-def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=(), propose=None):
+def solve_fixed_point(
+    evaluate, state, admissible, *, tol, max_iter, size=None, history=(), propose=None
+):
     """Iterate ``state -> evaluate(state).target`` until the gap closes.
 
     Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose value falls
@@ -48,8 +50,10 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=(),
     admissible : callable
         ``(proposal, plain) -> state``: moves an accelerated step back to where the map is defined.
     tol : float
-        Largest gap.
+        Largest gap, relative to the size.
     max_iter : int
+    size : float or None
+        None: the value, or 1.
     history : sequence
         That of an earlier solution, if there is one.
     propose : callable, optional
@@ -73,7 +77,7 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=(),
     closest = state, step
     history, damping, since_best = deque(history, maxlen=_WINDOW), 1.0, 0
     n_iter = 1
-    while n_iter < max_iter and not _closed(step, tol) and since_best < _STALLED:
+    while n_iter < max_iter and not _closed(step, tol, size) and since_best < _STALLED:
         n_iter += 1
         target = step.target if propose is None else propose(state, step)
         proposal = state + damping * (target - state)
@@ -90,11 +94,11 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, history=(),
             history.clear()
             damping, since_best = 0.5 * damping, since_best + 1
     state, step = closest
-    return Solution(state, step, n_iter, _closed(step, tol), history)
+    return Solution(state, step, n_iter, _closed(step, tol, size), history)
 
 
-def _closed(step, tol):
-    return step.gap <= tol
+def _closed(step, tol, size):
+    return step.gap <= tol * max(1.0, abs(step.value) if size is None else size)
 
 
 def _accepted(trial, step):

@@ -28,7 +28,7 @@ SMALLEST = 1e-30  # precision of a site that says nothing
 _MOST_ITERATIONS = 100
 _MOST_PLAIN = 40  # of these, before turns go on
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
-_FINEST, _COARSEST = 1e-11, 1e-8  # ... within these limits
+_FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
 _ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 _SITES_WORTH_THREADS = 8192  # sites from which threads gain more than they wait
@@ -38,7 +38,7 @@ class Inner(NamedTuple):
     """When the inner loop ends."""
 
     max_iter: int = _MOST_ITERATIONS
-    tol: float = 1e-9  # nats per row
+    tol: float = 1e-9
     parameter: str = ""  # of the estimator, that sets max_iter
     exactly: bool = False  # whether rounding is all that may be left
 
@@ -111,10 +111,16 @@ class SiteLoop:
         pays = self.inner.exactly or self.method.likelihood.n_latent == 1
         return pays and self.method.takes_turns and self.projected.frozen_sites is None
 
-    @property
-    def tol(self):
-        """Largest gap, in nats: the value of the objective depends on the unit of the targets."""
-        return self.inner.tol * max(1.0, sum(map(np.sum, self.observed.weight)))
+    @cached_property
+    def size(self):
+        """What gaps are relative to: the rows, or None: the value, which positive targets change.
+
+        Other targets have no unit, or are standardised.
+        """
+        domain = self.method.likelihood.domain
+        if 0.0 in domain.without and np.isinf(domain.high):
+            return sum(map(np.sum, self.observed.weight))
+        return None
 
     @property
     def is_small(self):
@@ -203,7 +209,7 @@ class SiteLoop:
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
             evaluate = self.evaluate if is_warm else self._evaluate_if_possible  # or from the start
             admissible = lambda proposal, plain: proposal
-        limits = {"tol": self.tol, "max_iter": max_iter}
+        limits = {"tol": self.inner.tol, "size": self.size, "max_iter": max_iter}
         return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
 
     def _first_sites(self):

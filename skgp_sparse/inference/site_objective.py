@@ -38,9 +38,7 @@ from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, natural
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
-_USERS_TOLERANCE = (
-    1e-12  # of values, per row; gradients are off by the root of what the value is off by
-)
+_USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
 _OF_GRADIENTS = 1e-15
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
