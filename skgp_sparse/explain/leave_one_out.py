@@ -100,6 +100,16 @@ def left_out_labels(fits, view, chosen, n_jobs):
     return view.of_classes(np.column_stack(columns))
 
 
+def calibrated_labels(fits, view, chosen, n_jobs):
+    """Probabilities (k, n_classes) of some of the rows of fits to labels, as they are predicted."""
+    probabilities = left_out_labels(fits, view, chosen, n_jobs)
+    if view.calibration is None:
+        return probabilities
+    mean = fits[0].mean
+    latent = None if mean is None else mean.predictions[_in_table(fits[0], chosen)]
+    return view.calibration.combined(probabilities, latent)
+
+
 def _in_table(fit, chosen):
     """Numbers of the user's rows in the table of a fit."""
     return chosen if fit.rows.places is None else fit.rows.places[chosen]
@@ -158,12 +168,7 @@ def loo_probabilities(fits, view, parameters, name):
         )
     rows = [_rows_of(fit, name) for fit in fits][0]  # which refuses fits that keep no rows
     of_user = np.arange(len(rows) if rows.places is None else len(rows.places))
-    probabilities = left_out_labels(fits, view, of_user, parameters.n_jobs)
-    if view.calibration is None:
-        return probabilities
-    mean = fits[0].mean
-    latent = None if mean is None else mean.predictions[_in_table(fits[0], of_user)]
-    return view.calibration.combined(probabilities, latent)
+    return calibrated_labels(fits, view, of_user, parameters.n_jobs)
 
 
 def _rows_of(fit, name):
@@ -233,7 +238,7 @@ def why_unknown(fit):
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 
-def predicted(fit, n_jobs, chosen):
+def predicted(fit, n_jobs, chosen, left=None):
     """`RowPredictions` of some rows of a fit that `why_unknown` has nothing against.
 
     Parameters
@@ -242,9 +247,11 @@ def predicted(fit, n_jobs, chosen):
     n_jobs : int
     chosen : ndarray of shape (k,)
         Their numbers in the table, sorted. Their weights are positive.
+    left : LeftOut or None
+        What is predicted of them by a fit that does not leave them out.
     """
     with single_threaded_blas():
-        left = _left_out(fit, chosen, n_jobs)
+        left = _left_out(fit, chosen, n_jobs) if left is None else left
         if fit.likelihood is not None:
             return _of_responses(left, fit, chosen)
         return _of_numbers(left, fit, chosen)
