@@ -113,9 +113,9 @@ def _of_each_class(probabilities, labels, weight):
 def _of_labels(probabilities, labels, weight):
     """The share of labels (k,) from 0 to c - 1 that probabilities (k, c) explain."""
     truth = np.eye(probabilities.shape[1])[labels]
-    share = weight @ truth / weight.sum()
+    share = np.average(truth, axis=0, weights=weight)
     of_labels = np.sum(probabilities * truth, axis=1)
-    gain = np.log(np.maximum(of_labels, _LEAST_PROBABILITY)) - np.log(truth @ share)
+    gain = np.log(np.maximum(of_labels, _LEAST_PROBABILITY)) - np.log(share[labels])
     squares = np.sum((truth - share) ** 2 - (truth - probabilities) ** 2, axis=1)
     squares /= or_one(np.sum(share * (1.0 - share)))
     return max(_of_gain(gain, weight, -np.sum(xlogy(share, share))), _at_most(squares, weight))
@@ -179,7 +179,7 @@ def _of_gain(gain, weight, most):
 def _at_most(values, weight):
     """The mean of values (k,) with what it may be more by chance."""
     values, share = np.nan_to_num(values), weight / weight.sum()
-    mean = share @ values
+    mean = np.sum(share * values)
     return float(mean + _IN_DOUBT * np.sqrt(np.sum((share * (values - mean)) ** 2)))
 
 
