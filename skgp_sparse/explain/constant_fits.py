@@ -157,8 +157,9 @@ def _constant(fit, block, found, y):
     def densities(theta):
         if fit.likelihood is None:
             return log_normal_density(y, theta[0], np.sqrt(np.exp(theta[1]) + known))
+        latent = theta[0] + np.broadcast_to(block.offset, len(y))
         spread = np.full(len(y), np.exp(theta[1]))
-        return fit.likelihood.tilted(block.observed, theta[0] + block.offset, spread)[0]
+        return fit.likelihood.tilted(block.observed, latent, spread)[0]
 
     start = np.array([centre, np.log(variance)])
     simplex = start + np.array([[0.0, 0.0], [0.5 * np.sqrt(variance), 0.0], [0.0, -0.5]])

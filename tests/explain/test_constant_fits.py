@@ -59,6 +59,19 @@ def test_counts_are_told():
     assert len(told(lambda: model.fit(HOURS, counts))) == 1
 
 
+@pytest.mark.second
+@pytest.mark.parametrize("likelihood", ["negative_binomial", "gamma", "student_t", "censored"])
+def test_responses_are_told(likelihood):
+    y = wave()
+    targets = {
+        "negative_binomial": np.random.RandomState(0).poisson(3 * np.exp(y / 3)),
+        "gamma": np.exp(y / 3),
+        "censored": np.column_stack([y, np.where(y > 2, np.inf, y)]),
+    }.get(likelihood, y)
+    model = SparseGPRegressor(LONG, likelihood=likelihood, random_state=0)
+    assert len(told(lambda: model.fit(HOURS, targets))) == 1
+
+
 def test_what_is_judged_is_predicted_with_the_mean(monkeypatch):
     """A process that explains nothing may stand beside a mean that does."""
     fit_with_mean = _estimator.fit_with_mean
