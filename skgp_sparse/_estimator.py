@@ -83,6 +83,8 @@ class SparseGP(
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         fit = partial(self._fit_problems, reporter, self._earlier())
         found = fit_with_mean(fit, family, rows, groups) if is_here else fit(family, rows)
+        if self._compares_near_rows:
+            warn_of_constant_fits(found, rows)
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
         self._know_mean(found.drift, found.beside)
@@ -107,9 +109,7 @@ class SparseGP(
         watched = bool(self.verbose) or has_callbacks(self)
         fits = family.refined(jobs, fit_all(jobs, states, self.n_jobs, watched), states)
         warn_of_kernels_at_bounds(family, jobs, fits)
-        if self._compares_near_rows:
-            warn_of_constant_fits(family, jobs, fits)
-        return FittedProblems(family, fits, jobs[0].rows.units)
+        return FittedProblems(family, fits, jobs[0].rows.units, jobs=jobs)
 
     def _learn(self, X, y, sample_weight, offset=None, trials=None, **known):
         """Learn from rows that arrive later; `known` is handed to the family."""

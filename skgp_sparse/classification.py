@@ -103,7 +103,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           codes of X. A grid search sets its parameters as ``mean__max_depth``.
         - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
           default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
-          otherwise it is None.
+          otherwise it is None. It is also None where an approximation is named, which is then
+          fitted alone: where `bound`, `n_inducing`, `inducing_init` or `posterior` is not "auto".
 
         Training rows have predictions of three fits, each without a third of the rows (equal rows
         stay together); queries have those of a fit to all rows. With a user's kernel, the
@@ -234,7 +235,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     calibration : "auto" or None, default="auto"
         Whether probabilities are calibrated, if `kernel` is None and `mean` is not "linear": by a
         temperature and a bias of every class, where this improves predictions of rows that are
-        left out.
+        left out. Where an approximation is named, as for `mean`, only a mean that is named has a
+        calibration.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"
         The columns that are categories, spelled as those of histogram gradient boosting:
 

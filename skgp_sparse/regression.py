@@ -132,7 +132,8 @@ class SparseGPRegressor(
           numbers and codes of X. A grid search sets its parameters as ``mean__max_depth``.
         - "auto": "boosting" where it improves predictions of rows that are left out. The
           default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
-          otherwise it is None.
+          otherwise it is None. It is also None where an approximation is named, which is then
+          fitted alone: where `bound`, `n_inducing`, `inducing_init` or `posterior` is not "auto".
 
         Training rows have predictions of three fits, each without a third of the rows (`groups` of
         `fit` stay together); queries have those of a fit to all rows. With a user's kernel, the
@@ -209,7 +210,8 @@ class SparseGPRegressor(
           `skgp_sparse.kernels.HeteroscedasticNoise` in the place of the `WhiteKernel`.
         - "auto": "learned" for the default kernel, from 100 rows on, where rows that are left out
           of both processes are more likely by 3 nats. Otherwise "constant", and always for rows
-          that are not in memory or come by `partial_fit`.
+          that are not in memory or come by `partial_fit`, and where an approximation is named,
+          as for `mean`.
 
         Noise that varies needs ``likelihood="gaussian"`` and inducing points, an exact posterior or
         neighbours.

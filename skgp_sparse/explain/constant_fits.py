@@ -1,37 +1,52 @@
 """Fits that explain no more than a constant, although rows that are near to each other are alike.
 
+What is judged is what is predicted, the mean or the calibration beside processes included, of rows
+that are left out where this is possible. It explains nothing where neither its density nor its
+squared errors are better than those of a constant: of the shares of the classes, or of a normal
+distribution of latent values that is the same everywhere.
+
 Rows are alike where the correlation c of the targets of near rows is clearly positive: of rows that
 are next to each other in the order of a column, or of nearest rows in all columns. A share of about
 c of the variance can be explained then.
 """
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import xlogy
 
 from skgp_sparse._engine.data.moments import or_one
 from skgp_sparse._engine.exact.scale_evidence import lag_correlation
+from skgp_sparse._engine.predictions.posterior import LeftOut
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import ConstantFitWarning, warn
+from skgp_sparse.explain.leave_one_out import calibrated_labels, predicted, why_unknown
 from skgp_sparse.posteriors._scales import some_rows
 
-_FEWEST_ROWS = 20  # that can tell
-_ROWS, _NEAR_ROWS = 200, 2000  # that are predicted, and that are compared
+_FEWEST_ROWS = 20  # that can tell, also of a class
+_ROWS, _NEAR_ROWS = 500, 2000  # that are predicted, and that are compared
 _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the variance, and of c
 _CORRELATION, _STANDARD_ERRORS = 0.1, 4.0  # of near rows, at least
+_IN_DOUBT = 2.0  # standard errors that count in favour of a fit
+_MOST = 3.0  # nats that a row can gain or lose
+_LEAST_PROBABILITY = 1e-4  # of a label: one row should not decide
+_EVALUATIONS = 60  # of the search for a constant
 
 
-def warn_of_constant_fits(family, jobs, fits):
+def warn_of_constant_fits(found, rows):
     """Warn once of all classes or targets of which fits explain no more than a constant.
 
     Parameters
     ----------
-    family : ObservationModel
-    jobs : list of Job
-    fits : list of Fit
+    found : FittedProblems
+    rows : Dataset
+        As the user passed them.
     """
+    family = found.family
     if not family.moves():
         return
-    with single_threaded_blas():
-        named = [name for job, fit in zip(jobs, fits) for name in _unexplained(family, job, fit)]
+    with single_threaded_blas(), np.errstate(all="ignore"):
+        named = [*_unexplained(found, rows)]
     if not named:
         return
     listed = ", ".join(filter(None, named))
@@ -46,41 +61,127 @@ def warn_of_constant_fits(family, jobs, fits):
     )
 
 
-def _unexplained(family, job, fit):
-    """Names of the targets that a fit has missed; of a single one, that of the job."""
-    if not job.is_complete or job.rows.total_weight() < _FEWEST_ROWS:
-        return
-    explained = _explained(job, fit)
-    if explained.min() >= _LITTLE:
-        return
-    rows, codes = some_rows(job, _NEAR_ROWS), family.columns().codes()
-    X = np.delete(rows.X, codes, axis=1)  # codes of levels have no order
-    for k in np.flatnonzero(explained < _LITTLE):
-        alike = _likeness(X, rows.y[:, k] - rows.y[:, k].mean())
-        if alike > max(_CORRELATION, explained[k] / _SHARE):
-            yield job.name if len(explained) == 1 else family.target_name(k)
+def _unexplained(found, rows):
+    """Names of the targets that fits have missed; of a single one, that of its job."""
+    family, codes = found.family, found.family.columns().codes()
+    for job, shares in zip(found.jobs, _explained(found, rows)):
+        if min(shares) >= _LITTLE or job.rows.total_weight() < _FEWEST_ROWS:
+            continue
+        some = some_rows(job, _NEAR_ROWS)
+        X = np.delete(some.X, codes, axis=1)  # codes of levels have no order
+        for k, share in enumerate(shares):
+            if share < _LITTLE:
+                alike = _likeness(X, some.y[:, k] - some.y[:, k].mean())
+                if alike > max(_CORRELATION, share / _SHARE):
+                    yield job.name if len(shares) == 1 else family.target_name(k)
 
 
-def _explained(job, fit):
-    """Shares (p,) of the variance of the targets of some rows that their means explain."""
+def _explained(found, rows):
+    """For every job, shares of the variance of its targets or classes that are explained."""
+    fits, family = found.fits, found.family
+    has_pairs = getattr(family, "multi_class", None) == "one_vs_one"
+    if rows.classes is None or has_pairs or any(map(why_unknown, fits)):
+        return [_of_fit(job, fit) for job, fit in zip(found.jobs, fits)]
+    labels = np.ravel(rows.y)
+    chosen, weight = _some_of_each(labels, rows.row_weights(), len(rows.classes))
+    view = family.view(fits, found.units)._replace(calibration=found.beside)
+    probabilities = calibrated_labels(fits, view, chosen, family.parameters.n_jobs)
+    known = probabilities, labels[chosen], weight
+    if len(fits) == 1:
+        return [_of_each_class(*known) if family.multi_class == "softmax" else [_of_labels(*known)]]
+    return [[share] for share in _of_each_class(*known)]
+
+
+def _some_of_each(labels, weight, n_classes):
+    """Numbers (k,) of some rows of every class, and weights with which they stand for all."""
+    most = max(_FEWEST_ROWS, _ROWS // n_classes)
+    order = np.random.RandomState(0).permutation(np.flatnonzero(weight > 0))
+    every = [order[labels[order] == k] for k in range(n_classes)]
+    some = [of_class[:most] for of_class in every]
+    stand = [weight[s] * (weight[e].sum() / weight[s].sum()) for s, e in zip(some, every)]
+    return np.concatenate(some), np.concatenate(stand)
+
+
+def _of_each_class(probabilities, labels, weight):
+    """Shares that probabilities (k, n_classes) explain of every class against the others."""
+    return [
+        _of_labels(np.column_stack([1.0 - p, p]), (labels == k).astype(int), weight)
+        for k, p in enumerate(probabilities.T)
+    ]
+
+
+def _of_labels(probabilities, labels, weight):
+    """The share of labels (k,) from 0 to c - 1 that probabilities (k, c) explain."""
+    truth = np.eye(probabilities.shape[1])[labels]
+    share = np.average(truth, axis=0, weights=weight)
+    of_labels = np.sum(probabilities * truth, axis=1)
+    gain = np.log(np.maximum(of_labels, _LEAST_PROBABILITY)) - np.log(share[labels])
+    squares = np.sum((truth - share) ** 2 - (truth - probabilities) ** 2, axis=1)
+    squares /= or_one(np.sum(share * (1.0 - share)))
+    return max(_of_gain(gain, weight, -np.sum(xlogy(share, share))), _at_most(squares, weight))
+
+
+def _of_fit(job, fit):
+    """Shares of the variances of its targets that a fit explains of some rows."""
     chosen = job.rows.sample(_ROWS, np.random.RandomState(0))
-    block = job.rows.block(chosen)
-    mean, y = fit.posterior.mean(block.X, job.settings.options.n_jobs), block.y
-    if job.model.has_sites:
-        y, mean = _responses(fit.likelihood, block, mean)
-    total = np.sum((y - y.mean(axis=0)) ** 2, axis=0)
-    share = 1.0 - np.sum((y - mean) ** 2, axis=0) / or_one(total)
-    return np.where(total > 0, share, 1.0)
+    block, n_jobs, left = job.rows.block(chosen), job.settings.options.n_jobs, None
+    if why_unknown(fit) is not None:
+        left = LeftOut(*fit.posterior.mean_and_variance(block.X, n_jobs))
+        if fit.likelihood is not None and fit.likelihood.n_latent > 1:
+            probabilities = fit.likelihood.probability(left.mean.T, left.variance.T).T
+            labels = np.ravel(block.y).astype(int)
+            return _of_each_class(probabilities, labels, np.ones(len(chosen)))
+    found = predicted(fit, n_jobs, chosen, left)
+    columns = zip(found.y.T, found.mean.T, found.log_density.T)
+    return [_of_numbers(fit, block, found, *column) for column in columns]
 
 
-def _responses(likelihood, block, latent):
-    """Observations (n, p) and their means at latent values; classes of a softmax are columns."""
-    if likelihood.n_latent > 1:
-        classes = np.arange(likelihood.n_latent)
-        return block.y == classes, likelihood.probability(latent.T, np.zeros(latent.T.shape)).T
-    mean = likelihood.response(latent[:, 0] + block.offset, np.zeros(len(latent)))[0]
-    y = likelihood.decode(block.observed)[1]
-    return np.where(np.isnan(y), mean, y)[:, None], mean[:, None]
+def _of_numbers(fit, block, found, y, mean, density):
+    """The share of the variance of a target (k,) that its predictions explain."""
+    weight, y = np.ones(len(y)), np.where(np.isnan(y), mean, y)  # intervals without a middle
+    if np.ptp(y) == 0.0:
+        return 1.0
+    constant = _constant(fit, block, found, y)
+    most = np.inf if np.any(found.is_density) else -np.mean(constant)
+    squares = ((y - y.mean()) ** 2 - (y - mean) ** 2) / np.var(y)
+    return max(_of_gain(density - constant, weight, most), _at_most(squares, weight))
+
+
+def _constant(fit, block, found, y):
+    """Log densities (k,) of a target at the likeliest latent distribution that all rows share."""
+    centre, variance, known = 0.0, 1.0, found.known[:, 0]
+    if fit.likelihood is None:
+        variance = np.var(y)
+        centre, variance = y.mean(), max(variance - known.mean(), 0.01 * variance)
+
+    def densities(theta):
+        if fit.likelihood is None:
+            return log_normal_density(y, theta[0], np.sqrt(np.exp(theta[1]) + known))
+        latent = theta[0] + np.broadcast_to(block.offset, len(y))
+        spread = np.full(len(y), np.exp(theta[1]))
+        return fit.likelihood.tilted(block.observed, latent, spread)[0]
+
+    start = np.array([centre, np.log(variance)])
+    simplex = start + np.array([[0.0, 0.0], [0.5 * np.sqrt(variance), 0.0], [0.0, -0.5]])
+    options = {"maxfev": _EVALUATIONS, "initial_simplex": simplex}
+    best = minimize(lambda t: -np.mean(densities(t)), start, method="Nelder-Mead", options=options)
+    return densities(best.x)
+
+
+def _of_gain(gain, weight, most):
+    """The share of a variance that gains (k,) of log densities are worth, of at most so many nats.
+
+    It is that of a normal variable, relative to that of `most` (Cox and Snell; Nagelkerke).
+    """
+    gain = _at_most(np.clip(gain, -_MOST, _MOST), weight)
+    return float(-np.expm1(-2.0 * gain) / or_one(-np.expm1(-2.0 * most)))
+
+
+def _at_most(values, weight):
+    """The mean of values (k,) with what it may be more by chance."""
+    values, share = np.nan_to_num(values), weight / weight.sum()
+    mean = np.sum(share * values)
+    return float(mean + _IN_DOUBT * np.sqrt(np.sum((share * (values - mean)) ** 2)))
 
 
 def _likeness(X, y):

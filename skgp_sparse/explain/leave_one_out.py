@@ -122,6 +122,16 @@ def left_out_labels(fits, view, chosen, n_jobs):
     return view.of_classes(np.column_stack(columns))
 
 
+def calibrated_labels(fits, view, chosen, n_jobs):
+    """Probabilities (k, n_classes) of some of the rows of fits to labels, as they are predicted."""
+    probabilities = left_out_labels(fits, view, chosen, n_jobs)
+    if view.calibration is None:
+        return probabilities
+    mean = fits[0].mean
+    latent = None if mean is None else mean.predictions[in_table(fits[0].rows, chosen)]
+    return view.calibration.combined(probabilities, latent)
+
+
 def in_table(rows, chosen):
     """Numbers of the user's rows in the table of a fit."""
     return chosen if rows.places is None else rows.places[chosen]
@@ -180,12 +190,7 @@ def loo_probabilities(fits, view, parameters, name):
         )
     rows = [_rows_of(fit, name) for fit in fits][0]  # which refuses fits that keep no rows
     of_user = np.arange(len(rows) if rows.places is None else len(rows.places))
-    probabilities = left_out_labels(fits, view, of_user, parameters.n_jobs)
-    if view.calibration is None:
-        return probabilities
-    mean = fits[0].mean
-    latent = None if mean is None else mean.predictions[in_table(fits[0].rows, of_user)]
-    return view.calibration.combined(probabilities, latent)
+    return calibrated_labels(fits, view, of_user, parameters.n_jobs)
 
 
 def _rows_of(fit, name):
@@ -254,7 +259,7 @@ def why_unknown(fit):
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 
-def predicted(fit, n_jobs, chosen):
+def predicted(fit, n_jobs, chosen, left=None):
     """`RowPredictions` of some rows of a fit that `why_unknown` has nothing against.
 
     Parameters
@@ -263,9 +268,13 @@ def predicted(fit, n_jobs, chosen):
     n_jobs : int
     chosen : ndarray of shape (k,)
         Their numbers in the table, sorted. Their weights are positive.
+    left : LeftOut or None
+        What is predicted of them by a fit that does not leave them out.
     """
     with single_threaded_blas():
-        left, noise = _left_out(fit, chosen, n_jobs)
+        left, noise = (
+            _left_out(fit, chosen, n_jobs) if left is None else _with_noise(fit, left, chosen)
+        )
         if fit.likelihood is not None:
             return _of_responses(left, fit, chosen)
         return _of_numbers(left, noise, fit, chosen)
@@ -278,10 +287,15 @@ def _left_out(fit, chosen, n_jobs):
 
 def _beside_mean(fit, left, chosen):
     """`LeftOut` and learned noise variance (k,), with the prediction beside a process."""
-    noise = np.zeros(len(chosen))
-    if fit.likelihood is None:
-        noise = noise_in_blocks(fit.posterior, fit.rows.block(chosen).X)
+    left, noise = _with_noise(fit, left, chosen)
     return (left, noise) if fit.mean is None else fit.mean.beside(left, noise, chosen)
+
+
+def _with_noise(fit, left, chosen):
+    """`LeftOut` and learned noise variance (k,) of the process, which is zero with a likelihood."""
+    if fit.likelihood is not None:
+        return left, np.zeros(len(chosen))
+    return left, noise_in_blocks(fit.posterior, fit.rows.block(chosen).X)
 
 
 def _left_out_of_process(fit, chosen, n_jobs):

@@ -32,7 +32,7 @@ from skgp_sparse.parameters.choices import (
     thorough_search,
     with_noise_floor,
 )
-from skgp_sparse.parameters.requests import check_posterior_method
+from skgp_sparse.parameters.requests import check_posterior_method, compares_approximations
 from skgp_sparse.posteriors._contract import errors_named
 from skgp_sparse.posteriors._moves import Action, WarmStart, next_action, warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
@@ -65,7 +65,9 @@ class GaussianObservations(ObservationModel):
 
     def refined(self, jobs, fits, random_states):
         """The fit whose noise varies with the inputs, where that is wanted and pays."""
-        if self.parameters.noise == "constant" or not self.moves():
+        noise = self.parameters.noise
+        is_alone = is_auto(noise) and compares_approximations(self.parameters)
+        if noise == "constant" or is_alone or not self.moves():
             return fits
         return [with_heteroscedastic_noise(jobs[0], fits[0], self, random_states[0])]
 

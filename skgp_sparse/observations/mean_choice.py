@@ -6,7 +6,7 @@ the same, and their weighted mean is better than either (`explain.weighted_means
 labels are calibrated by the same rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,6 +42,8 @@ from skgp_sparse.parameters.mean_functions import (
     cross_fitted,
     linear,
 )
+from skgp_sparse.parameters.requests import compares_approximations
+from skgp_sparse.posteriors._job import Job
 from skgp_sparse.solvers import Fit
 
 FEWEST_ROWS = 200  # of which a fifth tells enough of a mean
@@ -68,6 +70,8 @@ class FittedProblems(NamedTuple):
         Columns that the processes were given.
     beside : WeightedMean, Calibration or None
         What changes predictions of the processes.
+    jobs : list of Job
+        What was fitted.
     """
 
     family: ObservationModel
@@ -75,6 +79,7 @@ class FittedProblems(NamedTuple):
     units: TargetScaler
     drift: LinearMean | MeanFunction | None = None
     beside: WeightedMean | Calibration | None = None
+    jobs: Sequence[Job] = ()
 
 
 def fit_with_mean(
@@ -106,12 +111,12 @@ def fit_with_mean(
         if _is_chosen(found):
             _refuse(found, mean)
         return found
-    function, latent = None, None
+    function, latent, is_alone = None, None, compares_approximations(parameters)
     if _is_chosen(found):
         function, latent = _cross_fitted(found.family, rows, groups)
-    elif is_auto(mean) and _may_have_mean(found, rows, groups):
+    elif is_auto(mean) and not is_alone and _may_have_mean(found, rows, groups):
         function, latent = _optional_mean(found, rows, groups)
-    if rows.classes is not None:
+    if rows.classes is not None and (function is not None or not is_alone):
         return _of_labels(found, rows, function, latent)
     return found if function is None else _of_numbers(found, rows, function, latent, groups)
 

@@ -72,6 +72,15 @@ def request_of(
     )
 
 
+def compares_approximations(parameters: Any) -> bool:
+    """Whether a user names an approximation: it is fitted alone, without what "auto" adds to it.
+
+    A mean, noise that varies and a calibration of labels are added if they are asked for.
+    """
+    names = "bound", "n_inducing", "inducing_init", "posterior"
+    return not all(is_auto(getattr(parameters, name)) for name in names)
+
+
 def check_posterior_method(family: ModelOfRequest) -> None:
     """Raise if the posterior cannot be given what is asked for."""
     given, chosen = family.parameters, family.posterior_method

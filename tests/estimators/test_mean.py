@@ -1,6 +1,7 @@
 """A mean beside the process, as users meet it: drifts, weighted means, calibrated probabilities."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -478,14 +480,45 @@ def test_pickles_of_inducing_points_keep_the_mean():
 @pytest.mark.second(share=0.1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_that_arrive_later_end_the_mean():
-    model = SparseGPRegressor(n_inducing=40, random_state=0, max_iter=20).fit(X, Y)
+    options = {"noise": "constant", "random_state": 0, "max_iter": 20}
+    model = SparseGPRegressor(**options).fit(X, Y)
     assert model.mean_ is not None
     model.partial_fit(QUERIES, np.zeros(12))
     assert model.mean_ is None
-    alone = SparseGPRegressor(mean=None, n_inducing=40, random_state=0, max_iter=20).fit(X, Y)
+    alone = SparseGPRegressor(mean=None, **options).fit(X, Y)
     alone.partial_fit(QUERIES, np.zeros(12))
     agree(model.predict(X), alone.predict(X), 1e-8)
     agree(model.predict(X, True)[1], alone.predict(X, True)[1], 1e-8)
+
+
+@pytest.mark.second
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"bound": "titsias"},
+        {"n_inducing": 20},
+        {"inducing_init": "random"},
+        {"inducing_init": X[:20]},
+        {"posterior": "exact"},
+    ],
+    ids=lambda named: "-".join(f"{k} {type(v).__name__}" for k, v in named.items()),
+)
+def test_an_approximation_that_is_named_is_fitted_alone(named):
+    given = {"random_state": 0, "max_iter": 3} | named
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SparseGPRegressor(**given).fit(X, Y)
+        plain = SparseGPRegressor(mean=None, noise="constant", **given).fit(X, Y)
+        chosen = SparseGPRegressor(mean=TREES, noise="learned", **given).fit(X, Y)
+        labels = SparseGPClassifier(**given).fit(X, Y > 0.3)
+        bare = SparseGPClassifier(mean=None, calibration=None, **given).fit(X, Y > 0.3)
+        with_mean = SparseGPClassifier(mean=LogisticRegression(), **given).fit(X, Y > 0.3)
+    assert model.mean_ is None and np.ptp(model.noise_std(QUERIES)) == 0
+    assert_array_equal(model.predict(QUERIES), plain.predict(QUERIES))
+    assert chosen.mean_ is not None and "HeteroscedasticNoise" in str(chosen.kernel_)
+    assert labels.mean_ is None and labels.calibration_ is None
+    assert_array_equal(labels.predict_proba(QUERIES), bare.predict_proba(QUERIES))
+    assert with_mean.mean_ is not None
 
 
 def test_a_second_fit_forgets_the_mean():
@@ -601,9 +634,10 @@ def test_a_linear_mean_has_no_fourier_features():
 
 @pytest.mark.second(share=0.1)
 def test_later_labels_end_mean_and_calibration():
-    options = {"n_inducing": 30, "random_state": 0, "tol": 1e-2}
-    model = SparseGPClassifier(**options).fit(X, LABELS)
-    plain = SparseGPClassifier(mean=None, calibration=None, **options).fit(X, LABELS)
+    options, labels = {"random_state": 0, "tol": 1e-2}, np.where(LABELS == "u", "u", "v")
+    model = SparseGPClassifier(**options).fit(X, labels)
+    assert model.calibration_ is not None
+    plain = SparseGPClassifier(mean=None, calibration=None, **options).fit(X, labels)
     for one in (model, plain):
         one.partial_fit(QUERIES, np.repeat("u", 12))
     assert model.mean_ is None and model.calibration_ is None

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
 from skgp_sparse.exceptions import ConstantFitWarning
+from skgp_sparse.explain.weighted_means import LeftOutMean
 
 HOURS = np.arange(300.0)[:, None]
 LONG = 1.0 * RBF(500.0)  # from which a search sees noise
@@ -56,6 +57,75 @@ def test_counts_are_told():
     counts = np.random.RandomState(0).poisson(np.exp(wave() / 3))
     model = SparseGPRegressor(LONG, likelihood="poisson", random_state=0)
     assert len(told(lambda: model.fit(HOURS, counts))) == 1
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("likelihood", ["negative_binomial", "gamma", "student_t", "censored"])
+def test_responses_are_told(likelihood):
+    y = wave()
+    targets = {
+        "negative_binomial": np.random.RandomState(0).poisson(3 * np.exp(y / 3)),
+        "gamma": np.exp(y / 3),
+        "censored": np.column_stack([y, np.where(y > 2, np.inf, y)]),
+    }.get(likelihood, y)
+    model = SparseGPRegressor(LONG, likelihood=likelihood, random_state=0)
+    assert len(told(lambda: model.fit(HOURS, targets))) == 1
+
+
+def test_what_is_judged_is_predicted_with_the_mean(monkeypatch):
+    """A process that explains nothing may stand beside a mean that does."""
+    fit_with_mean = _estimator.fit_with_mean
+
+    def with_weight(weight):
+        def fitted(*given):
+            found = fit_with_mean(*given)
+            fits = [f._replace(mean=LeftOutMean(f.rows.y, np.full(1, weight))) for f in found.fits]
+            return found._replace(fits=fits)
+
+        monkeypatch.setattr(_estimator, "fit_with_mean", fitted)
+        return told(lambda: SparseGPRegressor(LONG + WhiteKernel(), random_state=0).fit(*known))
+
+    known = HOURS, wave()
+    assert with_weight(0.0)
+    assert not with_weight(0.2)
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("n_rare", [12, 24])
+def test_a_rare_class_that_is_told_apart_is_no_constant(n_rare):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(1200, 6))
+    y = np.arange(1200) < n_rare
+    X[y] += 1.5 * rng.normal(size=6)
+    model = SparseGPClassifier(random_state=0, mean=None, calibration=None)
+    assert not told(lambda: model.fit(X, y))
+    of_noise = X[rng.permutation(1200)]
+    assert not told(lambda: model.fit(of_noise, y))
+
+
+def test_a_class_that_is_lost_is_told_where_it_is_rare():
+    hours = np.arange(1200.0)[:, None]
+    rare = hours[:, 0] % 200 < 5
+    assert told(lambda: SparseGPClassifier(LONG, random_state=0).fit(hours, rare))
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("share", [0.1, 0.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_weak_signals_are_no_constant(seed, share):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(1200, 2))
+    wanted = np.sin(X[:, 0]) / np.std(np.sin(X[:, 0]))
+    y = np.sqrt(share) * wanted + np.sqrt(1 - share) * rng.normal(size=1200)
+    assert not told(lambda: SparseGPRegressor(n_inducing=20, random_state=0).fit(X, y))
+
+
+def test_noise_that_varies_is_no_constant():
+    """Rows are alike by their variance alone where their mean is the same."""
+    x = np.linspace(0, 10, 400)
+    y = np.exp(np.sin(x)) * np.random.RandomState(0).standard_normal(400)
+    model = SparseGPRegressor(noise="learned", mean=None, random_state=0)
+    assert not told(lambda: model.fit(x[:, None], y))
 
 
 def test_it_is_silent_where_it_should_be():
