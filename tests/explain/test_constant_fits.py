@@ -4,9 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
+from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.explain.weighted_means import LeftOutMean
 
@@ -79,7 +81,8 @@ def test_what_is_judged_is_predicted_with_the_mean(monkeypatch):
     def with_weight(weight):
         def fitted(*given):
             found = fit_with_mean(*given)
-            fits = [f._replace(mean=LeftOutMean(f.rows.y, np.full(1, weight))) for f in found.fits]
+            weights = MeanWeights(logit(np.full(1, weight)), np.zeros(1), np.ones(1))
+            fits = [f._replace(mean=LeftOutMean(f.rows.y, weights)) for f in found.fits]
             return found._replace(fits=fits)
 
         monkeypatch.setattr(_estimator, "fit_with_mean", fitted)
