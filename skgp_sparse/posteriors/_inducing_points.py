@@ -94,11 +94,9 @@ class InducingPoints(PosteriorMethod):
         The residual variance over that of the noise bounds what more points gain (Burt, Rasmussen
         and van der Wilk 2020), at hyperparameters of few points and rows.
         """
-        points, Z = job.points, job.before and job.before[1]
+        points = job.points
         if not points.is_auto or points.are_given or job.model.has_sites:
             return job
-        if Z is not None and len(Z) <= points.size:
-            return job._replace(points=points.of_size(len(Z)))
         rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
         few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
         most, solver = min(_ITERATIONS, job.settings.max_iter), of_few_rows(job.settings.solver)
@@ -160,9 +158,9 @@ class ExactIfQuiet(InducingPoints):
 def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: np.random.RandomState) -> int:
     """The number of points whose residual variance is negligible beside the noise."""
     some, sizes = rows.everything(), (most * k // _SIZES for k in range(1, _SIZES + 1))
-    noise = np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise)
-    given = some.X, _NEGLIGIBLE * noise, most, kernels.apart(kernel), random_state
-    enough = inducing.n_points_within(*given)
+    noise = float(np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise))
+    process, left = kernels.apart(kernel), _NEGLIGIBLE * noise
+    enough = inducing.n_points_within(some.X, left, most, process, random_state)
     return next(size for size in sizes if size >= enough)
 
 

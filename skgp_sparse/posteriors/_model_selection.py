@@ -163,7 +163,8 @@ class ModelSelection:
             self.search.is_over() or self.best.score.is_better_than(self.of_rival, _BEHIND)
         )
         if is_open:
-            self.of_rival = if_possible(self.rival.again, self.best.local) or self.of_rival
+            again = if_possible(self.rival.again, self.best.local) or self.of_rival
+            self.of_rival = max(again, self.of_rival, key=density_of)
         found = if_possible(self.search.with_neighbors, self.best)
         if found is None:
             self.of_neighbors = self.best.score
