@@ -7,7 +7,7 @@ variance of a row is the prior variance that the chosen points leave unexplained
 distinct points. If X has fewer than `n_inducing` distinct rows, they return fewer points.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -253,30 +253,86 @@ def rp_cholesky(
     >>> np.sort(rp_cholesky(X, 2, RBF(), np.random.RandomState(0)).ravel().round())
     array([0., 5.])
     """
+    return X[_pivots(X, n_inducing, kernel, _drawing(random_state, sample_weight))]
+
+
+def n_points_within(
+    X: Array,
+    residual_variance: float,
+    most: int,
+    kernel: Kernel,
+    random_state: np.random.RandomState,
+) -> int:
+    """Count the points of `rp_cholesky` that leave at most a mean residual variance.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows of the training inputs.
+    residual_variance : float
+        Mean over the rows that may be left.
+    most : int
+        Number that is returned where fewer points leave more.
+    kernel : sklearn kernel
+        Kernel that defines the residual variances.
+    random_state : RandomState
+        Generator that draws the rows.
+
+    Returns
+    -------
+    int
+        Number of points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.inducing import n_points_within
+    >>> X = np.linspace(0, 10, 200)[:, None]
+    >>> [n_points_within(X, v, 100, RBF(), np.random.RandomState(0)) for v in (0.5, 0.01)]
+    [4, 12]
+    """
+    steps = _steps(X, most, kernel, _drawing(random_state))
+    left = (np.mean(residual) for _, residual in steps)
+    return next((k for k, mean in enumerate(left, 1) if mean <= residual_variance), most)
+
+
+def _drawing(
+    random_state: np.random.RandomState, sample_weight: Array | None = None
+) -> Callable[[Array], Any]:
+    """Draws a row with probability proportional to its weight and residual variance."""
     weight = 1.0 if sample_weight is None else sample_weight
 
     def draw(residual: Array) -> Any:
         mass = np.cumsum(weight * residual)
         return np.searchsorted(mass, random_state.uniform() * mass[-1], side="right")
 
-    return X[_pivots(X, n_inducing, kernel, draw)]
+    return draw
 
 
 def _pivots(X: Array, n_inducing: int, kernel: Kernel, choose: Callable[[Array], Any]) -> list[int]:
     """Indices of the pivots of a partial Cholesky factorisation of the kernel matrix of X."""
+    pivots = [pivot for pivot, _ in _steps(X, n_inducing, kernel, choose)]
+    return pivots or [0]  # a kernel that is zero everywhere
+
+
+def _steps(
+    X: Array, n_inducing: int, kernel: Kernel, choose: Callable[[Array], Any]
+) -> Iterator[tuple[int, Array]]:
+    """The pivots one by one, each with the residual variances (n,) that it leaves."""
     residual = np.array(np.broadcast_to(kernels.diagonal(kernel, X)[0], len(X)))
     enough = _EXPLAINED * residual.max()
     factor = np.empty((min(n_inducing, len(X)), len(X)))
-    pivots: list[int] = []
-    while len(pivots) < len(factor) and residual.max() > enough:
+    for k, row in enumerate(factor):
+        if not residual.max() > enough:
+            return
         pivot = min(int(choose(residual)), len(X) - 1)
         column = kernels.evaluate(kernel, X, X[pivot : pivot + 1])[:, 0]
-        done, row = factor[: len(pivots)], factor[len(pivots)]
+        done = factor[:k]
         np.divide(column - done[:, pivot] @ done, np.sqrt(residual[pivot]), out=row)
         residual = np.maximum(residual - row**2, 0.0)
         residual[pivot] = 0.0
-        pivots.append(pivot)
-    return pivots or [0]  # a kernel that is zero everywhere
+        yield pivot, residual
 
 
 BY_NAME = {

@@ -173,7 +173,8 @@ class SparseGPRegressor(
     n_inducing : int or "auto", default="auto"
         The number of inducing points. If it is at least the number of distinct rows, every row
         becomes an inducing point and the model is exact. "auto" uses the exact process for up to
-        2000 distinct rows, and 500 inducing points for more rows. The limit is 5500 distinct rows
+        2000 distinct rows, and 100 to 500 inducing points for more rows: as few as leave a residual
+        variance that is negligible beside the noise of a first fit. The limit is 5500 distinct rows
         if a first fit finds little noise, and 500 for kernels without a derivative rule. Below
         the limit, the exact process is the better model and takes about the same time. With a
         `likelihood` other than "gaussian", the limit is 300 distinct rows, and more rows have 200

@@ -275,7 +275,7 @@ def resolve_inducing(init, n_inducing, n_features, name):
 
 
 def _from_sample(function, n_inducing):
-    def initialise(rows, kernel, random_state):
+    def initialise(rows, kernel, random_state, n_inducing=n_inducing):
         few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
         X = few.everything().X
         return function(X, n_inducing, kernel, random_state, sample_weight=few.weight)
@@ -284,7 +284,7 @@ def _from_sample(function, n_inducing):
 
 
 def _from_callable(function, n_inducing, name):
-    def initialise(rows, kernel, random_state):
+    def initialise(rows, kernel, random_state, n_inducing=n_inducing):
         Z = function(rows.inputs(), n_inducing, kernel, random_state)
         return _checked_points(_check_inducing(Z, rows.n_features, name), kernel, name)
 

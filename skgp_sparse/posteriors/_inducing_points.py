@@ -3,20 +3,27 @@
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse import kernels
+from skgp_sparse import inducing, kernels
+from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.warnings import collected
 from skgp_sparse.inference.contracts import SparseFit
 from skgp_sparse.inference.parameter_vectors import raise_noise
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, best_start, start_on_subset
-from skgp_sparse.posteriors._moves import Action, WarmStart
+from skgp_sparse.posteriors._moves import Action, WarmStart, of_few_rows
 from skgp_sparse.solvers import Fit
 
 _ROWS_OF_NOISE = 2000  # rows that tell the noise
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
+_ROWS_OF_SIZE = 3000  # rows that tell how many points are enough
+_FEWER, _ITERATIONS = 5, 20  # as many times fewer, and iterations of their fit to these rows
+_NEGLIGIBLE = 0.02  # residual variance over that of the noise, from which more points gain little
+_SIZES = 5  # numbers of points that are considered, the largest one included
 
 
 class InducingPoints(PosteriorMethod):
@@ -78,8 +85,26 @@ class InducingPoints(PosteriorMethod):
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` at inducing points."""
         if job.settings.solver.starts_on_subset:
-            job = start_on_subset(job, random_state)
+            job = self.with_enough_points(start_on_subset(job, random_state), random_state)
         return self.go_on(job, self.objective(job, random_state), random_state)
+
+    def with_enough_points(self, job: Job, random_state: np.random.RandomState) -> Job:
+        """The job with as few points as its noise allows, where nobody asked for a number.
+
+        The residual variance over that of the noise bounds what more points gain (Burt, Rasmussen
+        and van der Wilk 2020), at hyperparameters of few points and rows.
+        """
+        points = job.points
+        if not points.is_auto or points.are_given or job.model.has_sites:
+            return job
+        rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
+        few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
+        most, solver = min(_ITERATIONS, job.settings.max_iter), of_few_rows(job.settings.solver)
+        few = few.with_settings(max_iter=most, solver=solver, progress=None)
+        with collected():  # it need not converge
+            kernel = self.go_on(few, self.objective(few, random_state), random_state).kernel
+        size = _enough(rows, kernel, points.size, random_state)
+        return job._replace(kernel=kernel, points=points.of_size(size))
 
     def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
@@ -128,6 +153,15 @@ class ExactIfQuiet(InducingPoints):
         if _has_little_noise(begun):
             return Exact().fit(job, random_state)
         return super().fit(begun, random_state)
+
+
+def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: np.random.RandomState) -> int:
+    """The number of points whose residual variance is negligible beside the noise."""
+    some, sizes = rows.everything(), (most * k // _SIZES for k in range(1, _SIZES + 1))
+    noise = float(np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise))
+    process, left = kernels.apart(kernel), _NEGLIGIBLE * noise
+    enough = inducing.n_points_within(some.X, left, most, process, random_state)
+    return next(size for size in sizes if size >= enough)
 
 
 def _has_little_noise(job: Job) -> bool | np.bool_:

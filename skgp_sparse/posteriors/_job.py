@@ -1,6 +1,7 @@
 """Job of a fit, and the small exact fit with which every fit begins."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,10 @@ class Points(NamedTuple):
     initialise: Callable  # (rows, kernel, random_state) -> Z
     is_auto: bool = False  # whether nobody asked for this size
     are_given: bool = False  # Z comes from the user
+
+    def of_size(self, size):
+        """The same with another number of points, where nobody asked for one."""
+        return self._replace(size=size, initialise=partial(self.initialise, n_inducing=size))
 
 
 class Job(NamedTuple):

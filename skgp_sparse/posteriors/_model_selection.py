@@ -132,13 +132,14 @@ class ModelSelection:
         """Hold the trials."""
         job, random_state = self.job, self.random_state
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
-        if job.model.has_sites:
-            begun = start_on_subset(first, random_state)
-        else:
+        is_exact = isinstance(job.posterior_method.rival, Exact)
+        if is_exact:
             begun, _ = started_on_subsets(first, random_state)
+        else:
+            begun = start_on_subset(first, random_state)
+            begun = InducingPoints().with_enough_points(begun, random_state)
         begun = begun.with_settings(deadline=deadline)
         self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
-        is_exact = isinstance(job.posterior_method.rival, Exact)
         self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, validation, random_state)
         if job.model.has_sites:
             self.search = SiteSearch(begun, FEW, FIT, random_state, validation)
@@ -162,7 +163,8 @@ class ModelSelection:
             self.search.is_over() or self.best.score.is_better_than(self.of_rival, _BEHIND)
         )
         if is_open:
-            self.of_rival = if_possible(self.rival.again, self.best.local) or self.of_rival
+            again = if_possible(self.rival.again, self.best.local) or self.of_rival
+            self.of_rival = max(again, self.of_rival, key=density_of)
         found = if_possible(self.search.with_neighbors, self.best)
         if found is None:
             self.of_neighbors = self.best.score
@@ -244,25 +246,19 @@ class RivalOfPoints:
 
     def __init__(self, job, validation, random_state):
         self.job, self.validation, self.random_state = job, validation, random_state
-        self.points = InducingPoints()
-        self.others = self.objective = None
+        self.points, self.objective = InducingPoints(), None
 
     def first(self):
         """The `ValidationScore` where the initialiser puts the points."""
         most = most_trained(self.job.rows.n_features)
-        job = self.others = self.job._replace(rows=self.validation.training_rows(most))
-        self.objective = self.points.objective(job, self.random_state)
-        solve = KeepParameters().solve
-        fit = solve(self.objective, job.kernel, job.settings, self.random_state)
-        return self._scored("at the start", fit)
+        rows = self.validation.training_rows(most)
+        self.objective = self.points.objective(self.job._replace(rows=rows), self.random_state)
+        return self._scored("at the start")
 
     def again(self, local):
         """The `ValidationScore` after some iterations."""
-        most = min(_ITERATIONS, self.job.settings.max_iter)
-        few = self.others.with_settings(max_iter=most)
-        with collected():  # it need not converge
-            fit = self.points.go_on(few, self.objective, self.random_state)
-        return self._scored(f"{_ITERATIONS} iterations", fit)
+        self._go_on(self.objective.rows, _ITERATIONS)
+        return self._scored(f"{_ITERATIONS} iterations")
 
     @staticmethod
     def wins(score, neighbors):
@@ -270,20 +266,28 @@ class RivalOfPoints:
         return not neighbors.is_better_than(score)
 
     def fit(self):
-        """The `Fit` to all rows, after most of the iterations on some of them."""
-        job, rows, most = self.job, self.job.rows, self.job.settings.max_iter
-        objective = self.points.objective(job, self.random_state)
+        """The `Fit` to all rows; with sites, after most of the iterations on some of them."""
+        if self.objective is None:
+            self.objective = self.points.objective(self.job, self.random_state)
+        self.objective, job = self.objective.on(self.job.rows), self.job
+        if job.model.has_sites and len(job.rows) > _SOME_ROWS:
+            self._go_on(job.rows, _ON_SOME)
+            job = self.job.with_settings(max_iter=min(_ON_ALL, job.settings.max_iter))
         with collected():  # it need not converge
-            if len(rows) > _SOME_ROWS:
-                some = rows.subset(np.sort(rows.sample(_SOME_ROWS, self.random_state)))
-                few = job._replace(rows=some).with_settings(max_iter=min(_ON_SOME, most))
-                fit = self.points.go_on(few, objective.on(some), self.random_state)
-                objective = objective.at(basis=fit.objective.basis.parameters)
-                last = job._replace(kernel=fit.kernel)
-                job = last.with_settings(max_iter=min(_ON_ALL, most))
-            return self.points.go_on(job, objective, self.random_state)
+            return self.points.go_on(job, self.objective, self.random_state)
 
-    def _scored(self, name, fit):
-        n_jobs = self.job.settings.options.n_jobs
-        name = f"inducing ({name})"
-        return self.validation.score_posterior(name, fit.posterior, n_jobs, fit.likelihood)
+    def _go_on(self, rows, most):
+        """Move points and hyperparameters by iterations on some of the rows."""
+        some = rows.sampled(np.sort(rows.sample(_SOME_ROWS, self.random_state)))
+        job = self.job._replace(rows=some)
+        few = job.with_settings(max_iter=min(most, job.settings.max_iter))
+        with collected():  # it need not converge
+            fit = self.points.go_on(few, self.objective.on(some), self.random_state)
+        self.job = self.job._replace(kernel=fit.kernel)
+        self.objective = self.objective.at(basis=fit.objective.basis.parameters)
+
+    def _scored(self, name):
+        job = self.job
+        fit = KeepParameters().solve(self.objective, job.kernel, job.settings, self.random_state)
+        given = fit.posterior, job.settings.options.n_jobs, fit.likelihood
+        return self.validation.score_posterior(f"inducing ({name})", *given)

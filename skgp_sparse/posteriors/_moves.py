@@ -82,7 +82,7 @@ def take(action, job, warm_start, random_state, fit):
     initialise = choose if Z is None else lambda rows, kernel, random_state: Z
     begun = job._replace(
         kernel=job.kernel if action is Action.START else warm_start.kernel,
-        points=points._replace(initialise=initialise),
+        points=points._replace(initialise=initialise, is_auto=False),  # others may need more
     )
     fit = fit(begun.with_settings(solver=solver), random_state)
     if action is Action.HOLD:

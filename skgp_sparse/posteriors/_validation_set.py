@@ -93,7 +93,7 @@ class ValidationSet:
         return other, places
 
     def others(self, size):
-        """Numbers of about so many random rows beside these, and how often they count."""
+        """Numbers of at most so many random rows beside these, and how often they count."""
         chosen, count = self.sample(size + len(self.chosen))
         left, place = np.ones(len(chosen)), np.searchsorted(self.chosen, chosen)
         if self.rows.weight is not None:
@@ -101,7 +101,10 @@ class ValidationSet:
         is_held_out = np.append(self.chosen, -1)[place] == chosen
         held = np.append(self.count, 0.0)[place] * np.minimum(left, 1.0)
         left = np.minimum(count, left - is_held_out * held)
-        return chosen[left > _WEIGHT_TOLERANCE], left[left > _WEIGHT_TOLERANCE]
+        places = np.flatnonzero(left > _WEIGHT_TOLERANCE)
+        if len(places) > size:
+            places = np.sort(self.random_state.permutation(places)[:size])
+        return chosen[places], left[places]
 
     def training_rows(self, most):
         """The table of all rows that are not held out, or of so many random ones: a copy."""

@@ -149,3 +149,16 @@ def test_k_means_puts_centres_into_clusters():
     Z = inducing.k_means(X, 3, RBF(1.0), check_random_state(2))
     means = [X[20 * i : 20 * i + 20].mean(axis=0) for i in range(3)]
     agree(np.unique(Z, axis=0), np.unique(means, axis=0), 0.1)
+
+
+def test_the_number_of_points_is_the_first_that_leaves_little():
+    X, kernel = table(200), RBF(1.0)
+    count = inducing.n_points_within(X, 0.05, 100, kernel, check_random_state(0))
+
+    def left(m):
+        Z = start("rp-cholesky", X, m, kernel)
+        K = kernel(Z) + 1e-12 * np.eye(m)
+        return 1.0 - np.mean(np.sum(kernel(Z, X) * np.linalg.solve(K, kernel(Z, X)), axis=0))
+
+    assert left(count) <= 0.05 < left(count - 1)
+    assert inducing.n_points_within(X, 0.0, 7, kernel, check_random_state(0)) == 7

@@ -172,3 +172,23 @@ def test_judgements_lead_by_standard_errors():
         and not one.is_better_than(other, 2.1)
     )
     assert one.take(slice(100)).of_rows.shape == (100,)
+
+
+@pytest.mark.parametrize("noise, least, most", [(2.0, 10, 20), (0.0, 30, 50)])
+def test_noisy_rows_have_few_inducing_points_where_nobody_asked_for_a_number(
+    soon_many, monkeypatch, noise, least, most
+):
+    monkeypatch.setattr(plan, "POINTS", 50)
+    X, y = additive(400, noise)
+    given = {"posterior": "inducing", "noise": "constant", "mean": None, "random_state": 0}
+    model = SparseGPRegressor(**given, max_iter=20).fit(X, y)
+    assert least <= model.n_inducing_ <= most
+    assert SparseGPRegressor(**given, n_inducing=45, max_iter=2).fit(X, y).n_inducing_ == 45
+
+
+def test_a_run_has_at_most_as_many_rows_as_it_asks_for():
+    X, y = additive(3000)
+    validation = ValidationSet(ArrayDataset(X, y[:, None]), np.random.RandomState(0))
+    chosen, count = validation.others(500)
+    assert len(chosen) == len(count) == 500 and np.all(np.diff(chosen) > 0)
+    assert not np.isin(chosen, validation.chosen).any()
