@@ -100,6 +100,11 @@ def known_rows(fit, chosen, n_jobs):
         return KnownRows(fit.posterior, chosen, _left_out_of_process(fit, chosen, n_jobs))
 
 
+def as_left_out(fit):
+    """The fit as its rows were left out, which may be with fewer neighbours."""
+    return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.posterior)
+
+
 def left_out_numbers(fit, chosen, n_jobs, groups=None):
     """`LeftOutRows` of some of the user's rows (k,) of a fit to numbers.
 

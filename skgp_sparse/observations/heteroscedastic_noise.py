@@ -27,6 +27,7 @@ from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.explain.leave_one_out import (
+    as_left_out,
     in_table,
     known_rows,
     predicted,
@@ -180,7 +181,7 @@ def _varied(job, fit, family, random_state):
 
 def _predicted(fit, chosen, n_jobs):
     """`RowPredictions` of chosen rows that the fit knows."""
-    return predicted(fit._replace(posterior=fit.left_out.posterior), n_jobs, chosen)
+    return predicted(as_left_out(fit), n_jobs, chosen)
 
 
 def _left_again(fit, kernel, before, chosen, n_jobs):

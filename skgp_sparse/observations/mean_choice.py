@@ -20,6 +20,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import AnyArray
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
+    as_left_out,
     left_out_labels,
     left_out_numbers,
     some_rows,
@@ -195,7 +196,7 @@ def _of_numbers(found, rows, function, latent, groups):
     (fit,), n_jobs = found.fits, found.family.parameters.n_jobs
     if groups is None or why_not_in_groups(fit) is not None:
         most = max(FEWEST_ROWS, _NUMBERS_LEFT_OUT // rows.n_features)
-        left = left_out_numbers(fit, some_rows(rows, min(most, _ROWS)), n_jobs)
+        left = left_out_numbers(as_left_out(fit), some_rows(rows, min(most, _ROWS)), n_jobs)
     else:
         every = some_rows(rows, np.inf)
         left = left_out_numbers(fit, every, n_jobs, groups[every])

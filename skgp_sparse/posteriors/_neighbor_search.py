@@ -69,11 +69,11 @@ class Budget(NamedTuple):
 
 _FIRST = Budget(1000, 30)  # from the likeliest start
 _STARTS = 500  # rows that tell which one that is
-_OF_METRIC = Budget(4000, 20)
+_OF_METRIC = Budget(3000, 15)
 _OF_START = Budget(1000, 6)  # of a metric that begins with shorter length scales
 _OF_SMOOTHNESS = Budget(1000, 6)
-_LAST = Budget(4000, 20)  # of the best model
-_GAIN = 0.02  # nats per row of a last run, after which another one follows ...
+_LAST = Budget(3000, 15)  # of the best model
+_GAIN = 0.03  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
 _OF_NOISE = 3  # iterations with another noise
 _CONCLUDED = 4000  # rows that the value of the fit is of
