@@ -8,10 +8,9 @@ tells which scale the structure has. The candidates are
 2. those of single columns as short as the variogram of all rows says, the others as they were;
 3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
 
-The usual start stays unless another one gains a fifth of what it explains beyond a linear trend.
-Where it stays, rows that follow each other along a column tell, without their linear trend, whether
-something oscillates about it: random rows may be too far apart, and a short scale explains a trend
-so badly that the trend alone may have more evidence.
+The usual start stays unless another one gains a fifth of what it explains beyond a linear trend, or
+unless something oscillates about a trend along a column: rows that follow each other tell, without
+their trend, as random ones are far apart, and the trend alone may have more evidence.
 Where rows have a likelihood, the targets are normal scores of the derivatives of their log
 likelihood at a constant latent value, which say in which order latent values should be.
 """
@@ -68,9 +67,10 @@ def at_likely_scale(job):
     if not rows.y.any():
         return job
     best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
-    is_beside = best is None  # a trend, which the evidence of a fit may prefer
-    best = _beside_a_trend(job, positions, columns) if is_beside else best
-    return job if best is None else _begun_at(job, best, positions, columns, is_beside)
+    if best is not None:
+        return _begun_at(job, best, positions, columns)
+    best = _beside_a_trend(job, positions, columns)
+    return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
 
 
 def _clearly_better(job, rows, positions, candidates, share):
@@ -89,22 +89,21 @@ def _beside_a_trend(job, positions, columns):
     parts = [_consecutive(rows, column) for column in columns]
     found = [correlation_length(part.X[:, j], part.y) for j, part in zip(columns, parts)]
     shorter = np.log(found) - first
-    for j in np.argsort(shorter)[:_MOST_COLUMNS]:
-        if shorter[j] < np.log(_SHORT):
-            moved = (shorter[j] + np.log(_OF_FOUND))[:, None] * (columns == columns[j])
-            candidates = ((first + one, job.spreads) for one in moved)
-            best = _clearly_better(job, parts[j], positions, candidates, _SHARE_BESIDE)
-            if best is not None:
-                return best
+    short = np.flatnonzero(shorter < np.log(_SHORT))
+    for j in short[np.argsort(shorter[short])][:_MOST_COLUMNS]:
+        moved = np.outer(shorter[j] + np.log(_OF_FOUND), np.arange(len(first)) == j)
+        candidates = ((first + one, job.spreads) for one in moved)
+        if best := _clearly_better(job, parts[j], positions, candidates, _SHARE_BESIDE):
+            return best
     return None
 
 
 def _consecutive(rows, column):
     """At most 500 rows in the middle of a column, without their linear trend."""
-    order = np.argsort(rows.X[:, column], kind="stable")
-    order = order[: np.count_nonzero(np.isfinite(rows.X[:, column]))]
-    skipped = max(len(order) - _ROWS, 0) // 2
-    part = SomeRows(*(values[order[skipped : skipped + _ROWS]] for values in rows))
+    there = np.flatnonzero(np.isfinite(rows.X[:, column]))
+    order = there[np.argsort(rows.X[there, column], kind="stable")]
+    middle = order[max(len(order) - _ROWS, 0) // 2 :][:_ROWS]
+    part = SomeRows(*(values[middle] for values in rows))
     return part._replace(y=linear_residual(part.X, part.y))
 
 
@@ -146,7 +145,7 @@ def _start_at(job, rows, positions, lengths, spreads):
     return Start(theta, spreads, best._replace(value=best.value + prior), best.variance / unit)
 
 
-def _begun_at(job, start, positions, columns, is_alone):
+def _begun_at(job, start, positions, columns, is_alone=False):
     """The `Job` that begins at a start; unless it is alone, beside the usual start.
 
     The bounds of length scales follow the spreads.
