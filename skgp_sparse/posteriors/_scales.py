@@ -100,9 +100,9 @@ def _beside_a_trend(job, positions, columns):
 
 def _consecutive(rows, column):
     """At most 500 rows in the middle of a column, without their linear trend."""
-    there = np.flatnonzero(np.isfinite(rows.X[:, column]))
-    order = there[np.argsort(rows.X[there, column], kind="stable")]
-    middle = order[max(len(order) - _ROWS, 0) // 2 :][:_ROWS]
+    x = rows.X[:, column]
+    skipped = max(np.count_nonzero(np.isfinite(x)) - _ROWS, 0) // 2
+    middle = np.argsort(x, kind="stable")[skipped:][:_ROWS]  # missing ones come last
     part = SomeRows(*(values[middle] for values in rows))
     return part._replace(y=linear_residual(part.X, part.y))
 
