@@ -8,7 +8,9 @@ tells which scale the structure has. The candidates are
 2. those of single columns as short as the variogram of all rows says, the others as they were;
 3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
 
-The usual start stays unless another one gains a fifth of what it explains beyond a linear trend.
+The usual start stays unless another one gains a fifth of what it explains beyond a linear trend, or
+unless something oscillates about a trend along a column: rows that follow each other tell, without
+their trend, as random ones are far apart, and the trend alone may have more evidence.
 Where rows have a likelihood, the targets are normal scores of the derivatives of their log
 likelihood at a constant latent value, which say in which order latent values should be.
 """
@@ -33,12 +35,14 @@ from skgp_sparse._engine.exact.scale_evidence import (
 
 _FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
 _SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
+_OF_FOUND = 1.0, 0.4  # a square wave ends more sharply than it lasts
 _FAR_IN_SPREADS = (
     5.0  # times the spread of near rows, from which far rows have moved a standard deviation
 )
 _NOISE_RATIOS = 0.3, 0.01  # variances of noise, in units of that of the signal
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
+_SHARE_BESIDE = 0.7  # of the evidence beyond a trend, which the usual scale hardly explains
 _MOST_COLUMNS = 2  # that are candidates on their own
 _LOWER = 1e-2  # the least length scale, in units of a start
 _LATENT_VARIANCE = 1e-6  # where derivatives of a log likelihood are taken
@@ -62,14 +66,45 @@ def at_likely_scale(job):
     rows = some_rows(job, _ROWS)
     if not rows.y.any():
         return job
+    best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
+    if best is not None:
+        return _begun_at(job, best, positions, columns)
+    best = _beside_a_trend(job, positions, columns)
+    return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
+
+
+def _clearly_better(job, rows, positions, candidates, share):
+    """The best `Start` of candidates if it gains such a share of what it explains, or None."""
     first = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
-    candidates = _candidates(job, positions, columns)
     others = (_start_at(job, rows, positions, *one) for one in candidates)
     best = max(others, key=lambda start: start.evidence.value)
     trend = trend_evidence(linear_residual(rows.X, rows.y))
     gain = best.evidence.value - max(first.evidence.value, trend)
-    is_better = gain > _NATS + _SHARE * (best.evidence.value - trend)
-    return _begun_at(job, best, positions, columns) if is_better else job
+    return best if gain > _NATS + share * (best.evidence.value - trend) else None
+
+
+def _beside_a_trend(job, positions, columns):
+    """The `Start` at the scale of what oscillates along a column about a trend, or None."""
+    first, rows = job.kernel.theta[positions], some_rows(job, _MANY)
+    parts = [_consecutive(rows, column) for column in columns]
+    found = [correlation_length(part.X[:, j], part.y) for j, part in zip(columns, parts)]
+    shorter = np.log(found) - first
+    short = np.flatnonzero(shorter < np.log(_SHORT))
+    for j in short[np.argsort(shorter[short])][:_MOST_COLUMNS]:
+        moved = np.outer(shorter[j] + np.log(_OF_FOUND), np.arange(len(first)) == j)
+        candidates = ((first + one, job.spreads) for one in moved)
+        if best := _clearly_better(job, parts[j], positions, candidates, _SHARE_BESIDE):
+            return best
+    return None
+
+
+def _consecutive(rows, column):
+    """At most 500 rows in the middle of a column, without their linear trend."""
+    x = rows.X[:, column]
+    skipped = max(np.count_nonzero(np.isfinite(x)) - _ROWS, 0) // 2
+    middle = np.argsort(x, kind="stable")[skipped:][:_ROWS]  # missing ones come last
+    part = SomeRows(*(values[middle] for values in rows))
+    return part._replace(y=linear_residual(part.X, part.y))
 
 
 def _candidates(job, positions, columns):
@@ -110,8 +145,8 @@ def _start_at(job, rows, positions, lengths, spreads):
     return Start(theta, spreads, best._replace(value=best.value + prior), best.variance / unit)
 
 
-def _begun_at(job, start, positions, columns):
-    """The `Job` that begins at a start; where a fit has several starts, the first one is another.
+def _begun_at(job, start, positions, columns, is_alone=False):
+    """The `Job` that begins at a start; unless it is alone, beside the usual start.
 
     The bounds of length scales follow the spreads.
     """
@@ -121,7 +156,8 @@ def _begun_at(job, start, positions, columns):
     thorough = job.thorough
     if thorough is not None:
         quiet = _within(thorough.kernel, theta, positions, ratio)
-        thorough = thorough._replace(kernel=quiet, starts=(_clipped(job.kernel.theta, kernel),))
+        usual = () if is_alone else (_clipped(job.kernel.theta, kernel),)
+        thorough = thorough._replace(kernel=quiet, starts=usual)
     rows = max(job.settings.start_rows, _ROWS)  # fewer would not see it
     job = job._replace(kernel=kernel, thorough=thorough, spreads=start.spreads)
     return job.with_settings(start_rows=rows).with_priors(job.priors)

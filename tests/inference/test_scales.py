@@ -62,6 +62,52 @@ def test_fine_structure_is_found(case):
     assert explained(model, f, d) > least
 
 
+def wave(x):
+    return np.sin(2 * np.pi * x)
+
+
+def square(x):
+    return np.sign(wave(x))
+
+
+BESIDE_A_TREND = {
+    "week": (900, 7, 5.0, wave, 1, 0.97),
+    "square wave": (900, 7, 5.0, square, 1, 0.87),
+    "of few rows": (300, 7, 5.0, square, 1, 0.86),
+    "saw": (900, 12, 5.0, lambda x: 2 * (x % 1) - 1, 1, 0.91),
+    "steep": (1200, 7, 12.0, wave, 1, 0.99),
+    "parabola": (900, 7, 5.0, wave, 2, 0.97),
+}
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("case", some(BESIDE_A_TREND, "week", "of few rows", "parabola"))
+def test_a_cycle_beside_a_trend_in_one_column(case):
+    n, period, spread, cycle, power, least = case
+    days = np.arange(float(n))[:, None]
+
+    def f(X):
+        trend = (np.sqrt(12) * (X[:, 0] / n - 0.5)) ** power
+        return 4 * cycle(X[:, 0] / period) + spread * trend
+
+    y = f(days) + 0.8 * np.random.RandomState(0).normal(size=n)
+    model = SparseGPRegressor(random_state=0).fit(days, y)
+    between = days[:-1] + 0.5
+    assert model.score(between, f(between)) > least
+
+
+@pytest.mark.second
+def test_a_cycle_beside_a_trend_in_another_column():
+    def f(X):
+        return 4 * wave(X[:, 0] / 10) + 5 * X[:, 1]
+
+    rng = np.random.RandomState(0)
+    X = np.column_stack([np.arange(400.0), rng.normal(size=400)])
+    model = SparseGPRegressor(random_state=0).fit(X, f(X) + 0.8 * rng.normal(size=400))
+    between = X + [0.5, 0.0]
+    assert model.score(between, f(between)) > 0.97
+
+
 POSTERIORS = {
     "inducing": {"posterior": InducingPoints(), "n_inducing": 100},
     "stochastic": {"solver": Stochastic(), "n_inducing": 100},
