@@ -293,7 +293,7 @@ class Stacking(NamedTuple):
         """The best end of searches, with a ridge per row that is larger where rows are few."""
         ridge = max(1.0, _ENOUGH_ROWS / self.row_weight.sum()) * np.array(ridge)
         runs = [
-            minimize(lambda theta: loss(theta) + ridge @ theta**2, start, method="Nelder-Mead")
+            minimize(lambda t: loss(t) + np.dot(ridge, t**2), start, method="Nelder-Mead")
             for start in starts
         ]
         return min(runs, key=lambda run: run.fun).x

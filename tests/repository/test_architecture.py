@@ -41,7 +41,7 @@ FLOORS_OF_THE_ENGINE = (
     {"sparse", "neighbors"},
     {"exact"},
 )
-MOST_LINES_OF_A_FILE = 300
+MOST_LINES_OF_A_FILE = 500
 MOST_LINES_OF_A_FUNCTION = 40
 NINE_IN_TEN_FUNCTIONS = 20
 
