@@ -78,6 +78,7 @@ class KnownRows(NamedTuple):
     posterior: Posterior
     chosen: np.ndarray  # (k,) numbers in the table, sorted
     left: LeftOut
+    noise: np.ndarray | None = None  # (k,) that other rows tell, where noise varies
 
 
 def some_rows(rows, most):
@@ -115,10 +116,20 @@ def left_out_numbers(fit, chosen, n_jobs, groups=None):
         known, index = np.unique(place, return_inverse=True)
         with np.errstate(all="ignore"), single_threaded_blas():
             left, noise = _left_out(fit, known, n_jobs)
+        noise = _told_by_others(fit, known, noise)
         left, noise = LeftOut(left.mean[index], left.variance[index]), noise[index]
     else:
         left, noise = _left_out_in_groups(fit, groups, place, n_jobs)
     return LeftOutRows(chosen, fit.rows.block(place), left.mean, left.variance, noise)
+
+
+def _told_by_others(fit, chosen, noise):
+    """Noise variance (k,) of rows that they have no say in, as far as it is known."""
+    known = fit.left_out
+    if known is None or known.noise is None:
+        return noise
+    place = np.minimum(np.searchsorted(known.chosen, chosen), len(known.chosen) - 1)
+    return np.where(known.chosen[place] == chosen, known.noise[place], noise)
 
 
 def left_out_labels(fits, view, chosen, n_jobs):

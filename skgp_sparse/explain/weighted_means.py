@@ -25,7 +25,7 @@ from skgp_sparse.parameters.mean_functions import LEAST_PROBABILITY, MeanFunctio
 
 _RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
-_OF_WEIGHT, _OF_FACTOR = (1e-4, 1e-3), (1e-3, 1e-4)  # ridges of a and b, and of c and d, per row
+_OF_WEIGHT, _OF_FACTOR = (1e-4, 1e-3), (0.1, 0.01)  # ridges of a and b, and of c and d, per row
 _ENOUGH_ROWS = 200  # of fewer rows, ridges are larger
 _STARTS = (-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)
 _START_OF_FACTOR = 0.0, -0.5

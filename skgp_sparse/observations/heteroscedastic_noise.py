@@ -23,6 +23,7 @@ from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds, kernels
 from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions.posterior import noise_in_blocks
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
@@ -176,7 +177,12 @@ def _varied(job, fit, family, random_state):
     left = _predicted(other, chosen, n_jobs)
     change = np.expm1(of_others - factor(X)) * other.posterior.noise_variance(X)
     gain = _gain(before, left.mean, left.variance + left.known + change[:, None], weight)
-    return other if is_wanted or gain > _NATS else None
+    if not (is_wanted or gain > _NATS):
+        return None
+    known = other.left_out
+    noise = noise_in_blocks(other.posterior, rows.block(known.chosen).X)
+    noise[np.searchsorted(known.chosen, chosen)] += change
+    return other._replace(left_out=known._replace(noise=noise))
 
 
 def _predicted(fit, chosen, n_jobs):

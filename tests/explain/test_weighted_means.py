@@ -104,7 +104,7 @@ def test_factors_of_variances_have_the_highest_density():
     def loss(theta):
         variance = (own.std / scale) ** 2 * np.exp(theta[0] + theta[1] * weight)
         squared = ((Y - left.mean) / scale) ** 2
-        ridge = 200 / N * (1e-3 * theta[0] ** 2 + 1e-4 * theta[1] ** 2)
+        ridge = 200 / N * (0.1 * theta[0] ** 2 + 0.01 * theta[1] ** 2)
         return 0.5 * np.mean(np.log(variance) + squared / variance) + ridge
 
     assert are_best(loss, np.array(model._beside.weights.log_factor))
