@@ -104,7 +104,6 @@ class SparseGPRegressor(
         - "poisson": counts with mean ``exp(f + level)``.
         - "negative_binomial": counts with the same mean and a larger variance.
         - "gamma": positive targets with the same mean, such as times and amounts.
-        - "lognormal": positive targets with the median ``exp(f + level)``.
         - "beta": numbers between 0 and 1, both excluded, with mean ``s(f + level)``, where ``s`` is
           the logistic sigmoid.
         - "binomial": shares of `trials` that were successes, with the same mean.
@@ -113,8 +112,8 @@ class SparseGPRegressor(
           are its ends, which may be infinite or equal. ``Censored(lower=0.0)`` takes one column
           with a known limit.
 
-        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `LogNormal`,
-        `Beta`, `Binomial`, `StudentT` and `Censored` have initial values and bounds of the
+        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `Beta`,
+        `Binomial`, `StudentT` and `Censored` have initial values and bounds of the
         parameters, in units of y, such as ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The
         parameters are learned together with the hyperparameters of the kernel. A callable
         `optimizer`, or None, keeps them at their initial values. A grid search can set them as

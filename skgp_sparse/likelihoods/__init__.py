@@ -16,8 +16,8 @@ integrates numerically (``_log_concave.py``); `expect` helps with its other meth
 
 ``_binary.py``, ``_softmax.py``, ``_each_class.py``, ``_ordinal.py``
     Labels of two classes, of several, and of several in an order.
-``_counts.py``, ``_gamma.py``, ``_log_normal.py``, ``_student_t.py``, ``_censored.py``
-    Counts, positive numbers (two distributions), numbers with outliers, and censored numbers.
+``_counts.py``, ``_gamma.py``, ``_student_t.py``, ``_censored.py``
+    Counts, positive numbers, numbers with outliers, and censored numbers.
 ``_proportions.py``
     Proportions: successes of trials, and numbers between 0 and 1.
 ``_parametric.py``, ``_location_scale.py``
@@ -32,7 +32,6 @@ from skgp_sparse.likelihoods._censored import Censored
 from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
 from skgp_sparse.likelihoods._log_concave import LogConcave, expect
-from skgp_sparse.likelihoods._log_normal import LogNormal
 from skgp_sparse.likelihoods._ordinal import Ordinal
 from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
 from skgp_sparse.likelihoods._parametric import warn_outside_bounds as warn_outside_bounds
@@ -48,7 +47,6 @@ __all__ = [
     "Gamma",
     "Likelihood",
     "LogConcave",
-    "LogNormal",
     "Logit",
     "NegativeBinomial",
     "Ordinal",
@@ -64,7 +62,6 @@ BY_NAME = {  # that a regressor takes
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
     "gamma": Gamma,
-    "lognormal": LogNormal,
     "beta": Beta,
     "binomial": Binomial,
     "student_t": StudentT,

@@ -1,4 +1,4 @@
-"""Proportions, trials and lognormal targets in `SparseGPRegressor`: values, trials, refusals."""
+"""Proportions and trials in `SparseGPRegressor`: values, trials, refusals."""
 
 import pickle
 import warnings
@@ -12,12 +12,11 @@ from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.model_selection import cross_val_score
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, metrics, sources
-from skgp_sparse.likelihoods import Beta, Binomial, LogNormal
+from skgp_sparse.likelihoods import Beta, Binomial
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-3.0, 3.0, (120, 2))
@@ -40,8 +39,6 @@ def fixed(likelihood, **options):
 
 def density(likelihood, f, trials):
     """Log density of an observation, by SciPy."""
-    if isinstance(likelihood, LogNormal):
-        return lambda y: stats.lognorm.logpdf(y, likelihood.scale, scale=np.exp(f))
     if isinstance(likelihood, Beta):
         size = likelihood.precision
         return lambda y: stats.beta.logpdf(y, size * expit(f), size * expit(-f))
@@ -70,7 +67,6 @@ def no_stop_warnings():
 
 
 CASES = [
-    (LogNormal(0.4, level=0.3), np.exp(P[:40]), None),
     (Beta(5.0, level=-0.3), SHARES[:40], None),
     (Binomial(level=-0.3), Y[:40], TRIALS[:40]),
 ]
@@ -93,7 +89,7 @@ def test_one_latent_value_has_the_evidence_of_an_integral(likelihood, y, trials)
     logs = density(likelihood, f + likelihood.level, counts)(y[:, None]).sum(axis=0)
     exact = np.log(np.trapezoid(np.exp(logs - logs.max()) * stats.norm.pdf(f, 0, 0.5**0.5), f))
     gap = exact + logs.max() - fitted.log_marginal_likelihood_value_
-    assert -1e-6 < gap < (1e-6 if isinstance(likelihood, LogNormal) else 0.02)
+    assert -1e-6 < gap < 0.02
 
 
 @pytest.mark.parametrize("likelihood, y, trials", CASES, ids=lambda one: type(one).__name__)
@@ -106,24 +102,6 @@ def test_gradients_are_differences(likelihood, y, trials):
         assert abs((up - down) / 2e-4 - expected) < 1e-5 * (1 + abs(expected))
 
 
-# -- lognormal -------------------------------------------------------------------------
-
-
-def test_a_lognormal_process_is_a_gaussian_one_of_logarithms():
-    y = np.exp(2.0 * P + 0.2 * RNG.normal(size=120))
-    fitted = fixed(LogNormal(0.3, level=0.5)).fit(X, y)
-    peer = GaussianProcessRegressor(KERNEL, alpha=0.09, optimizer=None).fit(X, np.log(y) - 0.5)
-    mean, std = peer.predict(X[:9] + 0.1, return_std=True)
-    value = peer.log_marginal_likelihood_value_ - np.log(y).sum()
-    agree(fitted.log_marginal_likelihood_value_, value, 1e-9)
-    known = stats.lognorm(np.sqrt(std**2 + 0.09), scale=np.exp(mean + 0.5))
-    found = fitted.predict(X[:9] + 0.1, return_std=True)
-    agree(found[0], known.mean(), 1e-7)
-    agree(found[1], known.std(), 1e-7)
-    agree(fitted.predict_quantiles(X[:9] + 0.1, 0.5), known.median(), 1e-7)
-    agree(fitted.log_predictive_density(X[:9] + 0.1, y[:9]), known.logpdf(y[:9]), 1e-7)
-
-
 @pytest.mark.second(share=0.2)
 def test_parameters_are_found_and_intervals_cover():
     rng = np.random.RandomState(1)
@@ -131,7 +109,6 @@ def test_parameters_are_found_and_intervals_cover():
     p = expit(1.5 * np.sin(2.0 * inputs[:, 0]) - 0.5)
     trials = rng.randint(5, 60, 1500)
     drawn = {
-        "lognormal": np.exp(2.0 * p + 0.3 * rng.normal(size=1500)),
         "beta": rng.beta(8.0 * p, 8.0 * (1.0 - p)),
         "binomial": rng.binomial(trials, p) / trials,
     }
@@ -143,11 +120,7 @@ def test_parameters_are_found_and_intervals_cover():
         low, high = fitted.predict_interval(inputs[rest], coverage=0.9, **of_query)
         covered = np.mean((low - 1e-12 <= y[rest]) & (y[rest] <= high + 1e-12))
         assert 0.87 < covered < (0.96 if name == "binomial" else 0.93)
-        assert np.sqrt(np.mean((fitted.predict(inputs[rest]) - p[rest]) ** 2)) < 0.06 or (
-            name == "lognormal"
-        )
-        if name == "lognormal":
-            assert 0.27 < fitted.likelihood_.scale < 0.33
+        assert np.sqrt(np.mean((fitted.predict(inputs[rest]) - p[rest]) ** 2)) < 0.06
         if name == "beta":
             assert 6.5 < fitted.likelihood_.precision < 9.5
 
@@ -255,7 +228,7 @@ def test_scores_count_trials_and_are_routed():
 
 
 @pytest.mark.second(share=0.3)
-@pytest.mark.parametrize("name, y", [("binomial", Y), ("beta", SHARES), ("lognormal", 1.0 + P)])
+@pytest.mark.parametrize("name, y", [("binomial", Y), ("beta", SHARES)])
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors", "fourier"])
 def test_every_posterior_and_pickles(name, y, posterior):
     known = {"trials": TRIALS} if name == "binomial" else {}
@@ -268,7 +241,7 @@ def test_every_posterior_and_pickles(name, y, posterior):
 
 
 @pytest.mark.second(share=0.3)
-@pytest.mark.parametrize("name, y", [("binomial", Y), ("beta", SHARES), ("lognormal", 1.0 + P)])
+@pytest.mark.parametrize("name, y", [("binomial", Y), ("beta", SHARES)])
 def test_a_mean_of_another_model_is_on_the_link_scale(name, y):
     known = {"trials": TRIALS} if name == "binomial" else {}
     for mean in (RandomForestRegressor(20), "boosting", "linear"):
@@ -316,11 +289,8 @@ def test_sources_take_trials_that_are_the_same_for_all_rows():
         ("poisson", TRIALS, {"trials": TRIALS}, "trials is available for likelihood='binomial'"),
         ("gaussian", Y, {"trials": TRIALS}, "trials is available for likelihood='binomial'"),
         ("beta", Y, {}, "numbers 0 < y < 1.*binomial.*Smithson"),
-        ("lognormal", -SHARES, {}, "observations y > 0"),
-        ("lognormal", np.column_stack([P, P]), {}, "takes one target"),
         ("beta", np.column_stack([P, P]), {}, "takes one target"),
         (Beta(-1.0), SHARES, {}, "likelihood__precision"),
-        (LogNormal(0.0), SHARES, {}, "likelihood__scale"),
     ],
 )
 def test_refused(likelihood, y, given, sentence):

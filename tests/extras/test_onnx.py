@@ -37,7 +37,6 @@ TARGETS = {
     "poisson": RNG.poisson(np.exp(F)).astype(float),
     "negative_binomial": RNG.poisson(RNG.gamma(2.0, np.exp(F) / 2.0)).astype(float),
     "gamma": RNG.gamma(3.0, np.exp(F) / 3.0),
-    "lognormal": np.exp(F + 0.1 * RNG.normal(size=90)),
     "beta": RNG.beta(2.0 + np.abs(F), 2.0),
     "binomial": (F > RNG.normal(size=90)).astype(float),
     "student_t": 30.0 * (F + 0.1 * RNG.standard_t(4, size=90)) + 100.0,

@@ -16,7 +16,6 @@ from skgp_sparse.likelihoods import (
     Binomial,
     Gamma,
     Logit,
-    LogNormal,
     NegativeBinomial,
     Poisson,
     Probit,
@@ -36,8 +35,6 @@ LIKELIHOODS = [
     (Gamma(1.0), [1e-3, 1.0, 40.0]),
     (Gamma(50.0, level=0.4), [0.1, 3.0]),
     (Gamma(0.05), [1e-8, 1.0, 30.0]),
-    (LogNormal(0.6, level=0.3), [1e-3, 1.0, 40.0]),
-    (LogNormal(0.05), [0.4, 2.0]),
     (Binomial(level=-0.3), [0.0, 1.0]),
     (Binomial(40), [819.0, 826.0, 859.0]),  # 0, 7 and 40 of 40
     (Beta(10.0, level=0.2), [1e-4, 0.3, 0.99]),
@@ -62,8 +59,6 @@ def log_density(likelihood, y, f):
         return stats.t.logpdf(y - g, likelihood.df, scale=likelihood.scale)
     if isinstance(likelihood, Gamma):
         return stats.gamma.logpdf(y, likelihood.shape, scale=np.exp(g) / likelihood.shape)
-    if isinstance(likelihood, LogNormal):
-        return stats.lognorm.logpdf(y, likelihood.scale, scale=np.exp(g))
     if isinstance(likelihood, Beta):
         return stats.beta.logpdf(
             y, likelihood.precision * expit(g), likelihood.precision * expit(-g)
@@ -352,8 +347,6 @@ def probability(likelihood, y, mean, variance):
         found = stats.nbinom.cdf(y, likelihood.size, 1 / (1 + np.exp(g) / likelihood.size))
     elif isinstance(likelihood, Gamma):
         found = stats.gamma.cdf(y, likelihood.shape, scale=np.exp(g) / likelihood.shape)
-    elif isinstance(likelihood, LogNormal):
-        found = stats.lognorm.cdf(y, likelihood.scale, scale=np.exp(g))
     elif isinstance(likelihood, Beta):
         shapes = likelihood.precision * expit(g), likelihood.precision * expit(-g)
         found = stats.beta.cdf(y, *shapes)
@@ -536,7 +529,6 @@ def test_the_student_t_starts_at_medians():
         (Poisson(), [-1.0, 2.0, -3.0], 'Poisson takes counts y >= 0, but 2 rows .*"student_t"'),
         (NegativeBinomial(), [-1.0], 'NegativeBinomial takes .* but 1 rows .*"gaussian"'),
         (Gamma(), [0.0, 1.0], 'Gamma takes observations y > 0, but 1 rows .*"poisson"'),
-        (LogNormal(), [0.0, 1.0], 'LogNormal takes observations y > 0, but 1 rows .*"poisson"'),
         (Beta(), [0.0, 0.5, 1.0], "Beta takes numbers 0 < y < 1, but 2 rows .*binomial.*Smithson"),
         (Binomial(), [-0.1, 1.2], "Binomial takes proportions 0 <= y <= 1, but 2 .*pass trials"),
         (Gamma(), [0.0, -1.0], 'Gamma takes observations y > 0, but 2 rows .*"student_t"'),

@@ -280,11 +280,11 @@ def test_an_array_of_known_noise_belongs_to_the_rows_in_their_order(
 @pytest.mark.second(share=0.48)
 @pytest.mark.parametrize("weight", [None, weights()])
 @pytest.mark.parametrize(
-    "likelihood", ["poisson", "gamma", "lognormal", "beta", Binomial(4), "student_t"], ids=str
+    "likelihood", ["poisson", "gamma", "beta", Binomial(4), "student_t"], ids=str
 )
 def test_likelihoods_with_offsets(likelihood, weight, large, small_blocks):
     X, y = rows()
-    y = np.floor(np.exp(y)) + (likelihood in ("gamma", "lognormal"))
+    y = np.floor(np.exp(y)) + (likelihood == "gamma")
     if likelihood in ("beta", "binomial") or isinstance(likelihood, Binomial):
         y = np.minimum(y, 4.0) / 4.0 if likelihood != "beta" else (y + 1.0) / (y.max() + 2.0)
     offset, options = 0.1 * X[:, 0], {"likelihood": likelihood, "kernel": KERNEL.k1}
@@ -896,7 +896,7 @@ def test_errors_of_all_kinds_name_the_chunk(passes, large):
     assert "chunk 2 of the source (Failing)" in caught.value.__notes__[0]
 
 
-@pytest.mark.parametrize("likelihood", ["lognormal", "beta", "gamma", "poisson", "binomial"])
+@pytest.mark.parametrize("likelihood", ["beta", "gamma", "poisson", "binomial"])
 def test_rows_without_weight_may_have_any_target(likelihood, monkeypatch):
     monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
     rng = np.random.RandomState(0)
