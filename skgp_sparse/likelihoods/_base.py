@@ -101,8 +101,6 @@ class Likelihood(BaseEstimator, ABC):
     standardises : bool
         Whether observations may be centred and scaled. This is the case if they are continuous and
         can have any value.
-    takes_trials : bool
-        Whether rows have numbers of trials.
     takes_intervals : bool
         Whether observations may be intervals, whose ends are two columns of y. Methods then take
         ends of shape (2, n) in the place of observations of shape (n,).
@@ -127,7 +125,6 @@ class Likelihood(BaseEstimator, ABC):
     is_log_concave: bool = True
     intercept: float = 0.0
     standardises: bool = False
-    takes_trials: bool = False
     takes_intervals: bool = False
 
     @property
@@ -156,56 +153,20 @@ class Likelihood(BaseEstimator, ABC):
             sentence = f"{takes}, but {outside} rows have other values. {self.domain.remedy}"
             raise ValueError(sentence.rstrip())
 
-    def for_trials(self, trials: Scalars | None, name: str) -> "Likelihood":
-        """Return the likelihood of rows with given numbers of trials, for predictions.
-
-        Parameters
-        ----------
-        trials : float, ndarray of shape (n,) or None
-            Numbers of trials. None means those of the likelihood itself.
-        name : str
-            Name of the estimator, for error messages.
-
-        Returns
-        -------
-        Likelihood
-            A new likelihood, or this one if it takes no trials.
-        """
-        return self
-
-    def encode(self, y: Array, trials: Scalars | None, name: str) -> Array:
-        """Return observations as numbers that the methods of the likelihood take as `y`.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-            Observations in the domain of the likelihood.
-        trials : float, ndarray of shape (n,) or None
-            Numbers of trials, if the likelihood takes them.
-        name : str
-            Name of the estimator, for error messages.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            By default, the observations themselves.
-        """
-        return y
-
     def decode(self, y: Array) -> "tuple[Likelihood, Array]":
-        """Return the likelihood of the trials of some observations, and the observations.
+        """Return the likelihood itself, and a number for each observation.
 
         Parameters
         ----------
         y : ndarray of shape (n,)
-            What `encode` returned.
+            Observations.
 
         Returns
         -------
         likelihood : Likelihood
-            The likelihood whose `response` is that of these rows.
+            The likelihood itself.
         y : ndarray of shape (n,)
-            Observations, as they were before `encode`, and a number for each interval.
+            Observations, and a number for each interval.
         """
         return self, y
 

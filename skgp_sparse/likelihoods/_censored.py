@@ -113,10 +113,6 @@ class Censored(LocationScale):
                 "Use -inf or inf for an open end, and equal ends for an exact number."
             )
 
-    def encode(self, y: Array, trials: Scalars | None, name: str) -> Array:
-        """Return observations at the limit that they are beyond; see `Likelihood.encode`."""
-        return np.clip(y, *self.ends)
-
     def decode(self, y: Array) -> "tuple[Likelihood, Array]":
         """Return the middles of intervals, NaN where there is none; see `Likelihood.decode`."""
         return self, points(*y) if y.ndim == 2 else y

@@ -150,7 +150,6 @@ _RESPONSES = {
     likelihoods.NegativeBinomial: _counts,
     likelihoods.Gamma: _rates,
     likelihoods.Beta: _proportions,
-    likelihoods.Binomial: _proportions,
     likelihoods.StudentT: _heavy_tails,
     likelihoods.Censored: _censored,
 }

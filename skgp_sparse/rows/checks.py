@@ -44,7 +44,6 @@ class Rules(NamedTuple):
         alpha=None,
         all_rows=False,
         X_std=None,
-        trials=None,
     ):
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
@@ -69,8 +68,7 @@ class Rules(NamedTuple):
             check_classification_targets(y)
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
-        trials = check_trials(trials, X, self.likelihood, self.name)
-        y = self._targets(y, trials, slice(None) if weight is None else weight > 0)
+        y = self._targets(y, slice(None) if weight is None else weight > 0)
         units = self.units(y.shape[1:])
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
@@ -84,15 +82,14 @@ class Rules(NamedTuple):
         check_one_column(y, self.likelihood, self.name)
         return interval_ends(y, self.likelihood, self.name)
 
-    def _targets(self, y, trials, counts):
+    def _targets(self, y, counts):
         """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
         if self.likelihood is not None:
             if self.likelihood.takes_intervals and y.ndim == 1:
                 y = np.column_stack([y, y])
             self.likelihood.check(y[counts].T, self.name)
             y = np.array(y, dtype=np.float64)
-            trials = trials if trials is None else trials[counts]
-            y[counts] = self.likelihood.encode(y[counts].T, trials, self.name).T
+            y[counts] = np.clip(y[counts], *self.likelihood.ends)
         return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
     def units(self, columns):
@@ -231,26 +228,6 @@ def check_offset(offset, X, is_taken, name):
             "added to the prediction. Subtract it from y before fit, and add it after predict."
         )
     return _of_rows("offset", offset, X, name)
-
-
-def check_trials(trials, X, likelihood, name):
-    """Numbers of trials of the rows as an array (n,), None where they are those of a likelihood."""
-    if trials is None:
-        return None
-    if not getattr(likelihood, "takes_trials", False):
-        got = "'gaussian'" if likelihood is None else as_text(likelihood)
-        raise ValueError(
-            f"{name}: trials is available for likelihood='binomial' only. Got likelihood={got}. "
-            "Leave trials out."
-        )
-    return _of_rows("trials", trials, X, name)
-
-
-def weight_by_trials(sample_weight, trials):
-    """Weights of rows that count as often as they have trials, if these differ."""
-    if np.ndim(trials) == 0:
-        return sample_weight
-    return np.asarray(trials) * (1.0 if sample_weight is None else np.asarray(sample_weight))
 
 
 def _of_rows(argument, values, X, name):

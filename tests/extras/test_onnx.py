@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.kernels import Columns, Sphere
-from skgp_sparse.likelihoods import Binomial, Logit, Probit
+from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, IterativeExact, Neighbors
 
 skl2onnx = pytest.importorskip("skl2onnx")
@@ -38,7 +38,6 @@ TARGETS = {
     "negative_binomial": RNG.poisson(RNG.gamma(2.0, np.exp(F) / 2.0)).astype(float),
     "gamma": RNG.gamma(3.0, np.exp(F) / 3.0),
     "beta": RNG.beta(2.0 + np.abs(F), 2.0),
-    "binomial": (F > RNG.normal(size=90)).astype(float),
     "student_t": 30.0 * (F + 0.1 * RNG.standard_t(4, size=90)) + 100.0,
 }
 KERNELS = {
@@ -110,11 +109,6 @@ def test_the_example_of_the_user_guide():
 
 def test_a_regressor():
     assert_same_moments(regressor().fit(X, TARGETS["gaussian"]))
-
-
-def test_shares_of_several_trials():
-    model = regressor(likelihood=Binomial(9)).fit(X, RNG.binomial(9, TARGETS["beta"]) / 9.0)
-    assert_same_moments(model)
 
 
 def test_a_classifier():

@@ -20,7 +20,6 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import (
     Beta,
-    Binomial,
     Censored,
     Gamma,
     Logit,
@@ -41,7 +40,6 @@ LIKELIHOODS = {
     "student_t": StudentT(0.3, FREE, 3.5, FREE, level=0.2),
     "censored": Censored(0.0, scale=0.4, scale_bounds=FREE, level=0.2),
     "beta": Beta(6.0, FREE, level=0.2),
-    "binomial": Binomial(7, level=0.2),
     "gaussian": Gaussian(0.3, FREE),
     "probit": Probit(),
     "logit": Logit(),

@@ -80,6 +80,11 @@ def test_outliers():
     assert np.sqrt(np.mean((mean - found["truth"]) ** 2)) < 0.05 and np.median(std) < 0.13
 
 
+def test_successes():
+    found = run("Successes of trials")
+    assert np.abs(found["share"] - found["truth"]).mean() < 0.05
+
+
 def test_logarithms():
     found = run("Logarithms of targets")
     covered = (found["low"] < found["y"]) & (found["y"] < found["high"])
