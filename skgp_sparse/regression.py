@@ -51,7 +51,7 @@ from skgp_sparse.observations.likelihood_observations import LikelihoodObservati
 from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.parameter_checks import can_learn_later, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.rows import checks, intervals
+from skgp_sparse.rows import checks
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
@@ -107,15 +107,13 @@ class SparseGPRegressor(
         - "beta": numbers between 0 and 1, both excluded, with mean ``s(f + level)``, where ``s`` is
           the logistic sigmoid.
         - "student_t": noise with heavy tails, for targets with outliers.
-        - "censored": normal noise of targets that are known up to an interval. The two columns of y
-          are its ends, which may be infinite or equal. ``Censored(lower=0.0)`` takes one column
-          with a known limit.
 
-        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `Beta`,
-        `StudentT` and `Censored` have initial values and bounds of the
-        parameters, in units of y, such as ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The
-        parameters are learned together with the hyperparameters of the kernel. A callable
-        `optimizer`, or None, keeps them at their initial values. A grid search can set them as
+        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `Beta` and
+        `StudentT` have initial values and bounds of the parameters, in units of y, such as
+        ``NegativeBinomial(size=10.0, size_bounds="fixed")``. ``Censored(lower=0.0)`` has normal
+        noise of numbers that are observed up to a limit. The parameters are learned together with
+        the hyperparameters of the kernel. A callable `optimizer`, or None, keeps them at their
+        initial values. A grid search can set them as
         ``likelihood__size``. With a likelihood other than "gaussian", a `WhiteKernel` in `kernel`
         is part of the latent process, the default kernel has none, and `alpha` must be None.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
@@ -292,8 +290,8 @@ class SparseGPRegressor(
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods
-        "gaussian", "student_t" and "censored" only, with the middles or finite ends of intervals;
-        outliers hardly change their mean and scale, and with known limits, y is only scaled. A
+        "gaussian", "student_t" and `Censored` only; outliers hardly change their mean and scale,
+        and with known limits, y is only scaled. A
         target that is constant beside others is predicted as that constant, with the standard
         deviation 0, and has no influence on the others. If all rows are one or two different ones
         with equal targets, hyperparameters stay, and y is in units of its size.
@@ -536,8 +534,7 @@ class SparseGPRegressor(
             targets, weights and offsets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
-            With ``likelihood="censored"``, two columns are the lower and upper ends of the
-            intervals of one target. It is None only if X is a source.
+            It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
         offset : float or array-like of shape (n_samples,), default=None
@@ -1006,13 +1003,8 @@ class SparseGPRegressor(
         -------
         float
             R² of ``predict(X, offset=offset)``.
-
-        Raises
-        ------
-        ValueError
-            If y has intervals, which have no R².
         """
-        y = intervals.check_scored(y, self.likelihood, f"{type(self).__name__}.score")
+        y = checks.within_limits(y, self.likelihood)
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
     def _family(self):

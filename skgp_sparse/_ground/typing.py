@@ -33,7 +33,7 @@ BoundName = Literal[
     "dtc",
 ]
 CountName = Literal["poisson", "negative_binomial"]
-RealName = Literal["gaussian", "student_t", "censored"]
+RealName = Literal["gaussian", "student_t"]
 LikelihoodName = Literal[RealName, CountName, "gamma", "beta"]
 SigmoidName = Literal["probit", "logit", "ordinal"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]

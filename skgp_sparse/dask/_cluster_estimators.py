@@ -16,8 +16,7 @@ from skgp_sparse.dask._partitions import resolve_client
 from skgp_sparse.dask._reader import read_partitions
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.regression import SparseGPRegressor
-from skgp_sparse.rows.checks import is_lazy
-from skgp_sparse.rows.intervals import check_scored
+from skgp_sparse.rows.checks import is_lazy, within_limits
 
 
 class OnCluster:
@@ -155,7 +154,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
             R² of ``predict(X, offset=offset)``, computed at once.
         """
         y, predicted, weight = _computed(self, y, self.predict(X, offset=offset), sample_weight)
-        y = check_scored(y, self.likelihood, f"{type(self).__name__}.score")
+        y = within_limits(y, self.likelihood)
         return r2_score(y, predicted, sample_weight=weight)
 
 

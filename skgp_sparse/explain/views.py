@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from sklearn.utils import check_consistent_length
 
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.data.moments import log_densities_of_targets
@@ -17,7 +16,6 @@ from skgp_sparse._engine.predictions.posterior import FUNCTIONS, noise_in_blocks
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.rows.checks import check_truth
-from skgp_sparse.rows.intervals import interval_ends
 
 
 class TargetView(NamedTuple):
@@ -176,9 +174,7 @@ class ResponseView(NamedTuple):
 
     def truth(self, y, X, name):
         """Targets of the rows of X as the likelihood takes them; raises outside its domain."""
-        ends = interval_ends(y, self.likelihood, name)
-        y = check_truth(y, X, 1, name) if ends is None else ends.T
-        check_consistent_length(X, y.T)
+        y = check_truth(y, X, 1, name)
         likelihood = self.likelihood_of_targets()
         likelihood.check(y, name)
         return np.clip(y, *likelihood.ends)
@@ -237,7 +233,7 @@ class ResponseView(NamedTuple):
         return self.units.inverse(values)
 
     def log_density(self, X, y, offset=None):
-        """Log density of y (n,), or log probability of its intervals (2, n)."""
+        """Log density of y (n,), or log probability of what is no density."""
         y = self.units.forward(y)
         with np.errstate(all="ignore"):
             density = self.likelihood.tilted(y, *self._moments(X, offset))[0]

@@ -61,7 +61,6 @@ BY_NAME = {  # that a regressor takes
     "gamma": Gamma,
     "beta": Beta,
     "student_t": StudentT,
-    "censored": Censored,
 }
 
 
@@ -70,8 +69,3 @@ def domain_of(likelihood: object) -> Domain:
     if isinstance(likelihood, str):
         likelihood = BY_NAME.get(likelihood)
     return getattr(likelihood, "domain", Domain())
-
-
-def is_censored(likelihood: object) -> bool:
-    """Whether a likelihood or a name in `BY_NAME` is that of numbers that are not all exact."""
-    return isinstance(likelihood, Censored) or likelihood == "censored"

@@ -101,9 +101,6 @@ class Likelihood(BaseEstimator, ABC):
     standardises : bool
         Whether observations may be centred and scaled. This is the case if they are continuous and
         can have any value.
-    takes_intervals : bool
-        Whether observations may be intervals, whose ends are two columns of y. Methods then take
-        ends of shape (2, n) in the place of observations of shape (n,).
     ends : tuple of float
         Smallest and largest observation, by default those of the domain.
 
@@ -125,7 +122,6 @@ class Likelihood(BaseEstimator, ABC):
     is_log_concave: bool = True
     intercept: float = 0.0
     standardises: bool = False
-    takes_intervals: bool = False
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -153,23 +149,6 @@ class Likelihood(BaseEstimator, ABC):
             sentence = f"{takes}, but {outside} rows have other values. {self.domain.remedy}"
             raise ValueError(sentence.rstrip())
 
-    def decode(self, y: Array) -> "tuple[Likelihood, Array]":
-        """Return the likelihood itself, and a number for each observation.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-            Observations.
-
-        Returns
-        -------
-        likelihood : Likelihood
-            The likelihood itself.
-        y : ndarray of shape (n,)
-            Observations, and a number for each interval.
-        """
-        return self, y
-
     def is_density(self, y: Array) -> Bools:
         """Tell for which observations the likelihood is a density, and not a probability.
 
@@ -184,7 +163,7 @@ class Likelihood(BaseEstimator, ABC):
             Whether ``p(y | f)`` changes with the unit of the observation. By default, this is the
             case for all of them if the likelihood `standardises`.
         """
-        return np.full(np.shape(y)[-1], self.standardises)
+        return np.full(len(y), self.standardises)
 
     def kinds(self, y: Array) -> Array:
         """Divide the rows into groups, for stratified sampling.
@@ -200,7 +179,7 @@ class Likelihood(BaseEstimator, ABC):
             Number of the group of each row. A small sample of the rows contains rows of every
             group. By default, all rows are in one group.
         """
-        return np.zeros(np.shape(y)[-1])
+        return np.zeros(len(y))
 
     def rescaled(self, origin: float, unit: float) -> "Likelihood":
         """Return the likelihood of observations ``(y - origin) / unit``.

@@ -90,13 +90,6 @@ def _heavy_tails(ops, likelihood, mean, variance):
     return mean, ops.Add(variance, float(noise[0]))
 
 
-def _censored(ops, likelihood, mean, variance):
-    if not likelihood.takes_intervals:
-        words = "has no formulas for limits of Censored. Pass intervals as y, or predict in Python."
-        raise NotImplementedError(f"ONNX {words}")
-    return _heavy_tails(ops, likelihood, mean, variance)
-
-
 def _proportions(ops, likelihood, mean, variance):
     """The mean of a logistic function, and the variance of a proportion about it."""
     share = float(likelihood.response(np.array([-likelihood.intercept]), np.zeros(1))[1][0]) * 4.0
@@ -151,7 +144,6 @@ _RESPONSES = {
     likelihoods.Gamma: _rates,
     likelihoods.Beta: _proportions,
     likelihoods.StudentT: _heavy_tails,
-    likelihoods.Censored: _censored,
 }
 _PROBABILITIES = {likelihoods.Probit: _probit, likelihoods.Logit: _logit}
 
