@@ -64,18 +64,17 @@ class SparseGP(
     jitter_: float
     _compares_near_rows = True  # where a fit explains no more than a constant
 
-    def _fit(self, X, y, sample_weight, offset=None, X_std=None, groups=None, trials=None):
+    def _fit(self, X, y, sample_weight, offset=None, X_std=None, groups=None):
         # NumPy need not warn: the results are checked
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
-            return self._fit_rows(X, y, sample_weight, offset, X_std, groups, trials)
+            return self._fit_rows(X, y, sample_weight, offset, X_std, groups)
 
     @with_callbacks
-    def _fit_rows(self, X, y, sample_weight, offset, X_std, groups, trials):
+    def _fit_rows(self, X, y, sample_weight, offset, X_std, groups):
         check_parameters(self, type(self).__name__)
         start = monotonic()
         family = self._family().on_the_clock()
-        known = {"X_std": X_std, "trials": trials}
-        rows = self._read(family.rules, X, y, sample_weight, offset, **known)
+        rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
         groups = check_groups(groups, len(rows) if rows.in_memory else 0, type(self).__name__)
         family.missing, family.order = self._missing_columns(X, rows), order_of(y)
         is_here = not (is_lazy(X) or isinstance(X, OpenSource))
@@ -111,7 +110,7 @@ class SparseGP(
         warn_of_kernels_at_bounds(family, jobs, fits)
         return FittedProblems(family, fits, jobs[0].rows.units, jobs=jobs)
 
-    def _learn(self, X, y, sample_weight, offset=None, trials=None, **known):
+    def _learn(self, X, y, sample_weight, offset=None, **known):
         """Learn from rows that arrive later; `known` is handed to the family."""
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
@@ -121,8 +120,7 @@ class SparseGP(
             family = self._family(**known).on_the_clock()
             family.progress = Progress(self)
             stream, view = self._stream_so_far(family), getattr(self, "_view", None)
-            given = X, y, sample_weight, offset, trials
-            types = None if stream is None else self._types
+            types, given = None if stream is None else self._types, (X, y, sample_weight, offset)
             chunk = read_chunk(self, family.rules, *given, stream is None, types)
             part = family.accept(chunk, stream)
             self._types = self._values = None
@@ -139,13 +137,12 @@ class SparseGP(
             self._stream = stream
         return self
 
-    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None, trials=None):
+    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
         """All rows, as a `Dataset` in the units of the user."""
         rules = rules._replace(may_miss=X_std is None and self._takes_missing())
         if reset:
             self._learn_types(X, rules.name)
-        given = X, y, sample_weight, offset, reset, X_std, self._types, trials
-        return read(self, rules, *given)
+        return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)
 
     def _earlier(self):
         """Earlier fit from which this one may continue; None if there is none."""

@@ -7,7 +7,7 @@ from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDr
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
-from skgp_sparse.likelihoods import is_censored
+from skgp_sparse.likelihoods import Censored
 from skgp_sparse.parameters.mean_functions import LinearMean, MeanFunction, linear_regression
 
 
@@ -108,8 +108,8 @@ class FittedMean:
             "inputs that are known, without X_std": rows.X_std is not None,
             "no offset": getattr(rows, "offset", None) is not None,
             "inducing_init to be a name": adds_columns and not isinstance(self.inducing_init, str),
-            "targets that are not censored (unless it is 'linear')": is_censored(self.likelihood)
-            and not is_name(mean, "linear"),
+            "targets that are not censored (unless it is 'linear')": not is_name(mean, "linear")
+            and isinstance(self.likelihood, Censored),
         }
         for reason, is_wrong in reasons.items():
             if is_wrong:

@@ -24,8 +24,6 @@ class TrainingRows:
         """Normalised training targets in the order of `X_train_`."""
         rows = self._training_rows("y_train_")
         y = rows.as_passed()[1]
-        if self.likelihood_ is not None and y.shape[1] == 1:  # two columns are ends of intervals
-            y = self.likelihood_.decode(y[:, 0])[1][:, None]
         y = rows.units.with_constants().forward(y)
         return y[:, 0] if y.shape[1] == 1 else y
 

@@ -398,7 +398,6 @@ def log_predictive_density_scorer(
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
-    trials: MaybeArray = None,
 ) -> float:
     """Compute the mean log predictive density of y, as a scorer for ``GridSearchCV(scoring=...)``.
 
@@ -421,8 +420,6 @@ def log_predictive_density_scorer(
         Sample weights. A row with weight w counts as w rows.
     offset : float or array-like of shape (n,), default=None
         Known offset of the latent value of each row, for estimators that take it.
-    trials : int or array-like of shape (n_samples,), default=None
-        Numbers of trials, for ``likelihood="binomial"``.
 
     Returns
     -------
@@ -449,7 +446,7 @@ def log_predictive_density_scorer(
     """
     last, inputs = _last_step(estimator, X)
     if hasattr(last, "log_predictive_density"):
-        density = last.log_predictive_density(inputs, y, **_known(offset, trials))
+        density = last.log_predictive_density(inputs, y, **_known(offset))
         return _average(density, sample_weight)
     mean, std = _mean_and_std(estimator, X, "log_predictive_density_scorer")
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)
@@ -461,7 +458,6 @@ def crps_scorer(
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
-    trials: MaybeArray = None,
 ) -> float:
     """Compute minus the mean continuous ranked probability score of y, as a scorer.
 
@@ -480,8 +476,6 @@ def crps_scorer(
         Sample weights.
     offset : float or array-like of shape (n,), default=None
         Known offset of the latent value of each row, for estimators that take it.
-    trials : int or array-like of shape (n_samples,), default=None
-        Numbers of trials, for ``likelihood="binomial"``.
 
     Returns
     -------
@@ -499,7 +493,7 @@ def crps_scorer(
     >>> bool(cross_val_score(SparseGPRegressor(), X, y, scoring=crps_scorer, cv=3).shape == (3,))
     True
     """
-    quantiles = _quantiles(estimator, X, _QUANTILES, _known(offset, trials))
+    quantiles = _quantiles(estimator, X, _QUANTILES, _known(offset))
     if quantiles is not None:
         return -crps_from_quantiles(y, quantiles, sample_weight=sample_weight)
     return -crps(y, *_mean_and_std(estimator, X, "crps_scorer"), sample_weight=sample_weight)
@@ -511,7 +505,6 @@ def interval_score_scorer(
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
-    trials: MaybeArray = None,
 ) -> float:
     """Compute minus the mean score of central 90 % intervals, as a scorer; see `interval_score`.
 
@@ -527,8 +520,6 @@ def interval_score_scorer(
         Sample weights.
     offset : float or array-like of shape (n_samples,), default=None
         Known offsets of the latent values.
-    trials : int or array-like of shape (n_samples,), default=None
-        Numbers of trials, for ``likelihood="binomial"``.
 
     Returns
     -------
@@ -546,7 +537,7 @@ def interval_score_scorer(
     True
     """
     probabilities = np.array([0.05, 0.95])
-    ends = _quantiles(estimator, X, probabilities, _known(offset, trials))
+    ends = _quantiles(estimator, X, probabilities, _known(offset))
     if ends is None:
         mean, std = _mean_and_std(estimator, X, "interval_score_scorer")
         lower, upper = (mean + std * z for z in ndtri(probabilities))
@@ -561,7 +552,6 @@ def calibration_error_scorer(
     y: npt.ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
-    trials: MaybeArray = None,
 ) -> float:
     """Compute minus the calibration error of y, as a scorer; see `calibration_error`.
 
@@ -577,8 +567,6 @@ def calibration_error_scorer(
         Sample weights.
     offset : float or array-like of shape (n_samples,), default=None
         Known offsets of the latent values.
-    trials : int or array-like of shape (n_samples,), default=None
-        Numbers of trials, for ``likelihood="binomial"``.
 
     Returns
     -------
@@ -595,7 +583,7 @@ def calibration_error_scorer(
     >>> bool(calibration_error_scorer(model, X, np.sin(X[:, 0])) <= 0)
     True
     """
-    quantiles = _quantiles(estimator, X, _LEVELS, _known(offset, trials))
+    quantiles = _quantiles(estimator, X, _LEVELS, _known(offset))
     if quantiles is not None:
         below = np.asarray(y, dtype=float)[:, None] <= quantiles
         return -_mean_difference(below, sample_weight)
@@ -660,10 +648,9 @@ def _last_step(estimator: BaseEstimator, X: npt.ArrayLike) -> tuple[BaseEstimato
     return estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
 
 
-def _known(offset: MaybeArray, trials: MaybeArray) -> dict[str, Any]:
-    """Offsets and trials of rows, where they are given."""
-    given = {"offset": offset, "trials": trials}
-    return {name: value for name, value in given.items() if value is not None}
+def _known(offset: MaybeArray) -> dict[str, Any]:
+    """Offsets of rows, where they are given."""
+    return {} if offset is None else {"offset": offset}
 
 
 def _quantiles(

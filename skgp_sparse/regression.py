@@ -51,7 +51,7 @@ from skgp_sparse.observations.likelihood_observations import LikelihoodObservati
 from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.parameter_checks import can_learn_later, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.rows import checks, intervals
+from skgp_sparse.rows import checks
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
@@ -104,20 +104,16 @@ class SparseGPRegressor(
         - "poisson": counts with mean ``exp(f + level)``.
         - "negative_binomial": counts with the same mean and a larger variance.
         - "gamma": positive targets with the same mean, such as times and amounts.
-        - "lognormal": positive targets with the median ``exp(f + level)``.
         - "beta": numbers between 0 and 1, both excluded, with mean ``s(f + level)``, where ``s`` is
           the logistic sigmoid.
-        - "binomial": shares of `trials` that were successes, with the same mean.
         - "student_t": noise with heavy tails, for targets with outliers.
-        - "censored": normal noise of targets that are known up to an interval. The two columns of y
-          are its ends, which may be infinite or equal. ``Censored(lower=0.0)`` takes one column
-          with a known limit.
 
-        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `LogNormal`,
-        `Beta`, `Binomial`, `StudentT` and `Censored` have initial values and bounds of the
-        parameters, in units of y, such as ``NegativeBinomial(size=10.0, size_bounds="fixed")``. The
-        parameters are learned together with the hyperparameters of the kernel. A callable
-        `optimizer`, or None, keeps them at their initial values. A grid search can set them as
+        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `Beta` and
+        `StudentT` have initial values and bounds of the parameters, in units of y, such as
+        ``NegativeBinomial(size=10.0, size_bounds="fixed")``. ``Censored(lower=0.0)`` has normal
+        noise of numbers that are observed up to a limit. The parameters are learned together with
+        the hyperparameters of the kernel. A callable `optimizer`, or None, keeps them at their
+        initial values. A grid search can set them as
         ``likelihood__size``. With a likelihood other than "gaussian", a `WhiteKernel` in `kernel`
         is part of the latent process, the default kernel has none, and `alpha` must be None.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
@@ -294,8 +290,8 @@ class SparseGPRegressor(
     normalize_y : bool, default=True
         Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
         normalisation is reversed before predictions are returned. It is used for the likelihoods
-        "gaussian", "student_t" and "censored" only, with the middles or finite ends of intervals;
-        outliers hardly change their mean and scale, and with known limits, y is only scaled. A
+        "gaussian", "student_t" and `Censored` only; outliers hardly change their mean and scale,
+        and with known limits, y is only scaled. A
         target that is constant beside others is predicted as that constant, with the standard
         deviation 0, and has no influence on the others. If all rows are one or two different ones
         with equal targets, hyperparameters stay, and y is in units of its size.
@@ -526,7 +522,6 @@ class SparseGPRegressor(
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         groups: MaybeArray = None,
-        trials: MaybeArray = None,
     ) -> _Self:
         """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
@@ -539,8 +534,7 @@ class SparseGPRegressor(
             targets, weights and offsets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
-            With ``likelihood="censored"``, two columns are the lower and upper ends of the
-            intervals of one target. It is None only if X is a source.
+            It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A row with weight w counts as w copies of it.
         offset : float or array-like of shape (n_samples,), default=None
@@ -558,9 +552,6 @@ class SparseGPRegressor(
             The group of each row, a number or text, for `predict_interval`. Hyperparameters and
             predictions do not depend on it. With metadata routing, ask for it by
             ``set_fit_request(groups=True)``.
-        trials : int or array-like of shape (n_samples,), default=None
-            With ``likelihood="binomial"``: the number of trials of each row, of which y is the
-            share of successes. None is one trial, so that y is 0 or 1.
 
         Returns
         -------
@@ -572,7 +563,7 @@ class SparseGPRegressor(
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(X, y, sample_weight, offset, X_std, groups, trials)
+        return self._fit(X, y, sample_weight, offset, X_std, groups)
 
     @available_if(can_learn_later)
     def partial_fit(
@@ -582,7 +573,6 @@ class SparseGPRegressor(
         sample_weight: MaybeArray = None,
         classes: MaybeArray = None,
         offset: MaybeArray = None,
-        trials: MaybeArray = None,
     ) -> _Self:
         """Learn from rows that arrive later, in chunks.
 
@@ -624,8 +614,6 @@ class SparseGPRegressor(
             Not used. It exists for loops over estimators of both kinds.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`.
-        trials : int or array-like of shape (n_samples,), default=None
-            With ``likelihood="binomial"``: the number of trials of each row, as in `fit`.
 
         Returns
         -------
@@ -644,7 +632,7 @@ class SparseGPRegressor(
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
         """
-        return self._learn(X, y, sample_weight, offset, trials)
+        return self._learn(X, y, sample_weight, offset)
 
     @overload
     def predict(self, X: ArrayLike, *, latent: bool = ..., offset: MaybeArray = ...) -> Array: ...
@@ -661,7 +649,6 @@ class SparseGPRegressor(
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
         return_gradient: bool = False,
-        trials: MaybeArray = None,
     ) -> Any:
         """Predict with the posterior, or with the prior if the model is not fitted.
 
@@ -696,9 +683,6 @@ class SparseGPRegressor(
             with a `likelihood` other than "gaussian" for ``latent=True`` only. If `posterior_` is
             "neighbors", the neighbours of each row of X are held: predictions jump where others
             become the nearest ones. With respect to categories and missing values, they are 0.
-        trials : int or array-like of shape (n_samples,), default=None
-            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
-            `Binomial`.
 
         Returns
         -------
@@ -725,10 +709,10 @@ class SparseGPRegressor(
             `X_std` or a gradient where it is not available.
         """
         if return_gradient:
-            return self._with_gradients(X, return_std, return_cov, latent, offset, X_std, trials)
+            return self._with_gradients(X, return_std, return_cov, latent, offset, X_std)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        X, view, offset = self._question(X, offset, trials)
+        X, view, offset = self._question(X, offset)
         if X_std is not None:
             name = f"{type(self).__name__}.predict"
             expected = at_uncertain_inputs(view, X, X_std, latent, return_cov, name)
@@ -749,7 +733,6 @@ class SparseGPRegressor(
         X: ArrayLike,
         quantiles: ArrayLike = (0.025, 0.5, 0.975),
         offset: MaybeArray = None,
-        trials: MaybeArray = None,
     ) -> Array:
         """Predict quantiles of the target, including its noise.
 
@@ -762,9 +745,6 @@ class SparseGPRegressor(
             that contains a target with a probability of 95 %.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
-        trials : int or array-like of shape (n_samples,), default=None
-            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
-            `Binomial`.
 
         Returns
         -------
@@ -779,7 +759,7 @@ class SparseGPRegressor(
             If a probability is not between 0 and 1.
         """
         q = check_quantiles(quantiles, f"{type(self).__name__}.predict_quantiles")
-        X, view, offset = self._question(X, offset, trials)
+        X, view, offset = self._question(X, offset)
         values = view.quantiles(X, np.atleast_1d(q), offset)
         return values[..., 0] if q.ndim == 0 else values
 
@@ -791,7 +771,6 @@ class SparseGPRegressor(
         side: Literal["both", "lower", "upper"] = "both",
         groups: MaybeArray = None,
         offset: MaybeArray = None,
-        trials: MaybeArray = None,
     ) -> tuple[Array, Array]:
         r"""Predict intervals that contain a target with a given probability.
 
@@ -823,9 +802,6 @@ class SparseGPRegressor(
             intervals of a group depend on its rows alone, so that each group is covered.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
-        trials : int or array-like of shape (n_samples,), default=None
-            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
-            `Binomial`.
 
         Returns
         -------
@@ -860,7 +836,7 @@ class SparseGPRegressor(
         """
         name = f"{type(self).__name__}.predict_interval"
         check_interval(coverage, method, side, groups, name)
-        X, view, offset = self._question(X, offset, trials)
+        X, view, offset = self._question(X, offset)
         if method == "model":
             return interval_of_model(view, X, coverage, side, offset)
         check_is_fitted(self, "kernel_")
@@ -868,7 +844,7 @@ class SparseGPRegressor(
         return conformal_interval(view, X, *given, name)
 
     def log_predictive_density(
-        self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None, trials: MaybeArray = None
+        self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None
     ) -> Array:
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
 
@@ -883,9 +859,6 @@ class SparseGPRegressor(
             True target values.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
-        trials : int or array-like of shape (n_samples,), default=None
-            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
-            `Binomial`.
 
         Returns
         -------
@@ -900,7 +873,7 @@ class SparseGPRegressor(
             is infinite there, and minus infinity elsewhere.
         """
         checks.check_in_memory(type(self).__name__, y=y)
-        X, view, offset = self._question(X, offset, trials)
+        X, view, offset = self._question(X, offset)
         return view.log_density(X, view.truth(y, X, type(self).__name__), offset)
 
     def sample_y(
@@ -910,7 +883,6 @@ class SparseGPRegressor(
         random_state: RandomStateLike = 0,
         latent: bool = False,
         offset: MaybeArray = None,
-        trials: MaybeArray = None,
     ) -> Array:
         """Draw samples of the targets, including their noise.
 
@@ -934,16 +906,13 @@ class SparseGPRegressor(
             with a `likelihood` other than "gaussian" on the link scale.
         offset : float or array-like of shape (n_rows,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
-        trials : int or array-like of shape (n_samples,), default=None
-            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
-            `Binomial`.
 
         Returns
         -------
         ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             Samples drawn from the Gaussian process at the query points, in units of y.
         """
-        X, view, offset = self._question(X, offset, trials)
+        X, view, offset = self._question(X, offset)
         check_number(n_samples, "n_samples", f"{type(self).__name__}.sample_y", Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
@@ -1016,7 +985,6 @@ class SparseGPRegressor(
         y: ArrayLike,
         sample_weight: MaybeArray = None,
         offset: MaybeArray = None,
-        trials: MaybeArray = None,
     ) -> float:
         """Compute the coefficient of determination R² of the predicted means.
 
@@ -1030,23 +998,14 @@ class SparseGPRegressor(
             Sample weights.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
-        trials : int or array-like of shape (n_samples,), default=None
-            With ``likelihood="binomial"``: the number of trials of each row. None is 1, or that of
-            `Binomial`.
 
         Returns
         -------
         float
-            R² of ``predict(X, offset=offset)``. A row with trials counts as often as it has them.
-
-        Raises
-        ------
-        ValueError
-            If y has intervals, which have no R².
+            R² of ``predict(X, offset=offset)``.
         """
-        y = intervals.check_scored(y, self.likelihood, f"{type(self).__name__}.score")
-        weight = checks.weight_by_trials(sample_weight, trials)
-        return r2_score(y, self.predict(X, offset=offset, trials=trials), sample_weight=weight)
+        y = checks.within_limits(y, self.likelihood)
+        return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 
     def _family(self):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
@@ -1061,7 +1020,7 @@ class SparseGPRegressor(
         mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
-    def _question(self, X, offset, trials=None):
+    def _question(self, X, offset):
         """Query points, the fitted process or the prior in the units of y, and offsets."""
         name = type(self).__name__
         if hasattr(self, "kernel_"):
@@ -1069,4 +1028,4 @@ class SparseGPRegressor(
         else:
             X, view = self._query(X, offset=offset), prior_view(self, name)
         offset = checks.check_offset(offset, X, view.takes_offset, name)
-        return X, view.on_threads(self.n_jobs).for_trials(trials, X, name), offset
+        return X, view.on_threads(self.n_jobs), offset

@@ -33,9 +33,8 @@ BoundName = Literal[
     "dtc",
 ]
 CountName = Literal["poisson", "negative_binomial"]
-ProportionName = Literal["beta", "binomial"]
-RealName = Literal["gaussian", "student_t", "censored"]
-LikelihoodName = Literal[RealName, CountName, "gamma", "lognormal", ProportionName]
+RealName = Literal["gaussian", "student_t"]
+LikelihoodName = Literal[RealName, CountName, "gamma", "beta"]
 SigmoidName = Literal["probit", "logit", "ordinal"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
 SolverName = Literal["auto", "lbfgs", "stochastic"]

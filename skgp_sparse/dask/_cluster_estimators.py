@@ -16,8 +16,7 @@ from skgp_sparse.dask._partitions import resolve_client
 from skgp_sparse.dask._reader import read_partitions
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.regression import SparseGPRegressor
-from skgp_sparse.rows.checks import is_lazy, weight_by_trials
-from skgp_sparse.rows.intervals import check_scored
+from skgp_sparse.rows.checks import is_lazy, within_limits
 
 
 class OnCluster:
@@ -67,15 +66,9 @@ class OnCluster:
                 self._fits = [fit._replace(objective=None) for fit in self._fits]
         return self
 
-    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None, trials=None):
+    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
         if not any(map(is_lazy, (X, y, sample_weight, offset))):
-            return super()._read(rules, X, y, sample_weight, offset, reset, X_std, trials)
-        if trials is not None:
-            raise ValueError(
-                f"{rules.name}: trials are available for rows in memory. Pass arrays, such as "
-                "X.compute(), Binomial(trials=...) if all rows have the same number, or two rows "
-                "for each: y = 1 with successes as sample_weight, and y = 0 with failures."
-            )
+            return super()._read(rules, X, y, sample_weight, offset, reset, X_std)
         if X_std is not None:
             raise ValueError(
                 f"{rules.name}: X_std is available for rows in memory. Pass arrays, such as "
@@ -141,9 +134,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     evidence_bounds = of_arrays(SparseGPRegressor.evidence_bounds, _CHUNKS)
     sample_y = of_arrays(SparseGPRegressor.sample_y, _SAMPLES)
 
-    def score(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, trials: Any = None
-    ) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Compute the coefficient of determination R² of the predicted means.
 
         Parameters
@@ -156,19 +147,15 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
             Sample weights.
         offset : float, dask collection or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
-        trials : int, dask collection or array-like of shape (n_samples,), default=None
-            Numbers of trials, as in `SparseGPRegressor.score`.
 
         Returns
         -------
         float
             R² of ``predict(X, offset=offset)``, computed at once.
         """
-        predicted = self.predict(X, offset=offset, trials=trials)
-        given = predicted, sample_weight, trials
-        y, predicted, *weights = _computed(self, y, *given)
-        y = check_scored(y, self.likelihood, f"{type(self).__name__}.score")
-        return r2_score(y, predicted, sample_weight=weight_by_trials(*weights))
+        y, predicted, weight = _computed(self, y, self.predict(X, offset=offset), sample_weight)
+        y = within_limits(y, self.likelihood)
+        return r2_score(y, predicted, sample_weight=weight)
 
 
 @described(SparseGPClassifier)

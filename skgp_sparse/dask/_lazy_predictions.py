@@ -16,7 +16,7 @@ from skgp_sparse.dask._collections import aligned, blocks_of_inputs, known_sizes
 from skgp_sparse.dask._partitions import once
 from skgp_sparse.rows.checks import is_lazy
 
-_BY_ROW = ("y", "offset", "trials")  # arguments of which each block of X has its own
+_BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
 _OF_PAIRS = "A covariance is that of all pairs of rows. Pass some, such as X[:100].compute()."
 
 

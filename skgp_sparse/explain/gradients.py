@@ -27,7 +27,7 @@ def check_question(parameters, return_cov, latent, known, name):
     if return_cov or any(one is not None for one in known):
         raise ValueError(
             f"{name}: return_gradient goes with return_std, but neither with return_cov nor with "
-            "offset, X_std or trials. Leave these out."
+            "offset or X_std. Leave these out."
         )
     if not (latent or is_gaussian(parameters.likelihood)):
         raise ValueError(

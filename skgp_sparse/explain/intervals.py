@@ -57,7 +57,7 @@ def scores_of(fit, scored, n_jobs):
     scored : ScoredRows or None
     n_jobs : int or None
     """
-    if scored is None or why_unknown(fit) is not None or _has_intervals(fit):
+    if scored is None or why_unknown(fit) is not None:
         return None
     rows = fit.rows
     chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
@@ -75,12 +75,6 @@ def scores_of(fit, scored, n_jobs):
     groups = None if scored.groups is None else scored.groups[kept]
     weight = None if scored.weight is None else scored.weight[kept]
     return Scores(values[of_row[kept]], weight, groups)
-
-
-def _has_intervals(fit):
-    """Whether some targets are known up to intervals."""
-    y = fit.rows.y
-    return y.shape[1] > len(fit.rows.units.mean) and np.any(y[:, 0] != y[:, 1])
 
 
 def _optimism(fit):
@@ -136,8 +130,6 @@ def _open(lower, upper, side):
 def _no_scores(fit):
     """Why a fit has no `Scores`, as part of an error."""
     reason = why_unknown(fit)
-    if reason is None and _has_intervals(fit):
-        reason = "needs exact targets, but y has intervals. Set method to 'model'."
     if reason is None:
         reason = (
             "needs rows that came by fit, not by partial_fit, and standard deviations above 0. Set "

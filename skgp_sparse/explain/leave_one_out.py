@@ -364,9 +364,9 @@ def _of_numbers(left, noise, fit, chosen):
 def _of_responses(left, fit, chosen):
     block, likelihood = fit.rows.block(chosen), fit.likelihood
     latent = left.mean[:, 0] + block.offset
-    density = likelihood.tilted(block.observed, latent, left.variance)[0]
-    is_density = likelihood.is_density(block.observed)
-    likelihood, y = likelihood.decode(block.observed)
+    y = block.observed
+    density = likelihood.tilted(y, latent, left.variance)[0]
+    is_density = likelihood.is_density(y)
     mean, variance = likelihood.response(latent, left.variance)
     units = centre_and_scale(likelihood, latent, left.variance)
     columns = y, mean, variance, *units, np.zeros(len(y)), density, is_density

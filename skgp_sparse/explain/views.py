@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from sklearn.utils import check_consistent_length
 
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.data.moments import log_densities_of_targets
@@ -16,8 +15,7 @@ from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import FUNCTIONS, noise_in_blocks, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.rows.checks import check_trials, check_truth
-from skgp_sparse.rows.intervals import interval_ends
+from skgp_sparse.rows.checks import check_truth
 
 
 class TargetView(NamedTuple):
@@ -31,11 +29,6 @@ class TargetView(NamedTuple):
     takes_offset = False
     has_covariance = True
     takes_normals = True
-
-    def for_trials(self, trials, X, name):
-        """The view itself: only a likelihood may have trials."""
-        check_trials(trials, X, None, name)
-        return self
 
     def truth(self, y, X, name):
         """Targets (n,) or (n, p) of the rows of X: any numbers."""
@@ -179,19 +172,12 @@ class ResponseView(NamedTuple):
     has_covariance = False
     takes_normals = False
 
-    def for_trials(self, trials, X, name):
-        """The view of rows with these numbers of trials; None: those of the likelihood."""
-        trials = check_trials(trials, X, self.likelihood, name)
-        return self._replace(likelihood=self.likelihood.for_trials(trials, name))
-
     def truth(self, y, X, name):
         """Targets of the rows of X as the likelihood takes them; raises outside its domain."""
-        ends = interval_ends(y, self.likelihood, name)
-        y = check_truth(y, X, 1, name) if ends is None else ends.T
-        check_consistent_length(X, y.T)
+        y = check_truth(y, X, 1, name)
         likelihood = self.likelihood_of_targets()
         likelihood.check(y, name)
-        return likelihood.encode(y, None, name)
+        return np.clip(y, *likelihood.ends)
 
     def likelihood_of_targets(self):
         """The likelihood in units of y."""
@@ -247,7 +233,7 @@ class ResponseView(NamedTuple):
         return self.units.inverse(values)
 
     def log_density(self, X, y, offset=None):
-        """Log density of y (n,), or log probability of its intervals (2, n)."""
+        """Log density of y (n,), or log probability of what is no density."""
         y = self.units.forward(y)
         with np.errstate(all="ignore"):
             density = self.likelihood.tilted(y, *self._moments(X, offset))[0]

@@ -17,7 +17,6 @@ from functools import cached_property, partial
 import numpy as np
 
 from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.features.problem import Evaluation
 from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.local_sites import SiteRows
@@ -218,7 +217,7 @@ class LocalSiteObjective(Objective):
 
 def _observed_and_offset(left):
     """Observations as a likelihood takes them, and offsets (s,), of rows that are left out."""
-    return observed(left.y[:, :-1]), left.y[:, -1]
+    return left.y[:, 0], left.y[:, -1]
 
 
 def next_sites(likelihood, y, mean, variance, offset=0.0):

@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
-from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.exact import exact_sites
 from skgp_sparse._engine.features.basis import Basis
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
@@ -256,7 +255,7 @@ class SiteObjectives(ObjectiveFactory):
     def kinds(self, rows):
         """Kinds of all rows, numbered in their order."""
         likelihood = self.method.likelihood
-        parts = [likelihood.kinds(observed(rows.targets(piece))) for piece in rows.pieces()]
+        parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
         kinds = np.unique(np.concatenate([np.unique(part) for part in parts]))
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])

@@ -16,10 +16,8 @@ integrates numerically (``_log_concave.py``); `expect` helps with its other meth
 
 ``_binary.py``, ``_softmax.py``, ``_each_class.py``, ``_ordinal.py``
     Labels of two classes, of several, and of several in an order.
-``_counts.py``, ``_gamma.py``, ``_log_normal.py``, ``_student_t.py``, ``_censored.py``
-    Counts, positive numbers (two distributions), numbers with outliers, and censored numbers.
-``_proportions.py``
-    Proportions: successes of trials, and numbers between 0 and 1.
+``_counts.py``, ``_gamma.py``, ``_beta.py``, ``_student_t.py``, ``_censored.py``
+    Counts, positive numbers, numbers between 0 and 1, those with outliers, and censored numbers.
 ``_parametric.py``, ``_location_scale.py``
     Parameters: their check, those that are learned, the level and the scale.
 ``_special.py``, ``_quantiles.py``, ``_normal_intervals.py``
@@ -27,28 +25,25 @@ integrates numerically (``_log_concave.py``); `expect` helps with its other meth
 """
 
 from skgp_sparse.likelihoods._base import Domain, Likelihood
+from skgp_sparse.likelihoods._beta import Beta
 from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
 from skgp_sparse.likelihoods._censored import Censored
 from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._gamma import Gamma
 from skgp_sparse.likelihoods._log_concave import LogConcave, expect
-from skgp_sparse.likelihoods._log_normal import LogNormal
 from skgp_sparse.likelihoods._ordinal import Ordinal
 from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
 from skgp_sparse.likelihoods._parametric import warn_outside_bounds as warn_outside_bounds
-from skgp_sparse.likelihoods._proportions import Beta, Binomial
 from skgp_sparse.likelihoods._student_t import StudentT
 
 __all__ = [
     "Beta",
     "Binary",
-    "Binomial",
     "Censored",
     "Domain",
     "Gamma",
     "Likelihood",
     "LogConcave",
-    "LogNormal",
     "Logit",
     "NegativeBinomial",
     "Ordinal",
@@ -64,11 +59,8 @@ BY_NAME = {  # that a regressor takes
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
     "gamma": Gamma,
-    "lognormal": LogNormal,
     "beta": Beta,
-    "binomial": Binomial,
     "student_t": StudentT,
-    "censored": Censored,
 }
 
 
@@ -77,8 +69,3 @@ def domain_of(likelihood: object) -> Domain:
     if isinstance(likelihood, str):
         likelihood = BY_NAME.get(likelihood)
     return getattr(likelihood, "domain", Domain())
-
-
-def is_censored(likelihood: object) -> bool:
-    """Whether a likelihood or a name in `BY_NAME` is that of numbers that are not all exact."""
-    return isinstance(likelihood, Censored) or likelihood == "censored"

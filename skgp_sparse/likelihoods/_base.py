@@ -101,11 +101,6 @@ class Likelihood(BaseEstimator, ABC):
     standardises : bool
         Whether observations may be centred and scaled. This is the case if they are continuous and
         can have any value.
-    takes_trials : bool
-        Whether rows have numbers of trials.
-    takes_intervals : bool
-        Whether observations may be intervals, whose ends are two columns of y. Methods then take
-        ends of shape (2, n) in the place of observations of shape (n,).
     ends : tuple of float
         Smallest and largest observation, by default those of the domain.
 
@@ -127,8 +122,6 @@ class Likelihood(BaseEstimator, ABC):
     is_log_concave: bool = True
     intercept: float = 0.0
     standardises: bool = False
-    takes_trials: bool = False
-    takes_intervals: bool = False
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -156,59 +149,6 @@ class Likelihood(BaseEstimator, ABC):
             sentence = f"{takes}, but {outside} rows have other values. {self.domain.remedy}"
             raise ValueError(sentence.rstrip())
 
-    def for_trials(self, trials: Scalars | None, name: str) -> "Likelihood":
-        """Return the likelihood of rows with given numbers of trials, for predictions.
-
-        Parameters
-        ----------
-        trials : float, ndarray of shape (n,) or None
-            Numbers of trials. None means those of the likelihood itself.
-        name : str
-            Name of the estimator, for error messages.
-
-        Returns
-        -------
-        Likelihood
-            A new likelihood, or this one if it takes no trials.
-        """
-        return self
-
-    def encode(self, y: Array, trials: Scalars | None, name: str) -> Array:
-        """Return observations as numbers that the methods of the likelihood take as `y`.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-            Observations in the domain of the likelihood.
-        trials : float, ndarray of shape (n,) or None
-            Numbers of trials, if the likelihood takes them.
-        name : str
-            Name of the estimator, for error messages.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            By default, the observations themselves.
-        """
-        return y
-
-    def decode(self, y: Array) -> "tuple[Likelihood, Array]":
-        """Return the likelihood of the trials of some observations, and the observations.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n,)
-            What `encode` returned.
-
-        Returns
-        -------
-        likelihood : Likelihood
-            The likelihood whose `response` is that of these rows.
-        y : ndarray of shape (n,)
-            Observations, as they were before `encode`, and a number for each interval.
-        """
-        return self, y
-
     def is_density(self, y: Array) -> Bools:
         """Tell for which observations the likelihood is a density, and not a probability.
 
@@ -223,7 +163,7 @@ class Likelihood(BaseEstimator, ABC):
             Whether ``p(y | f)`` changes with the unit of the observation. By default, this is the
             case for all of them if the likelihood `standardises`.
         """
-        return np.full(np.shape(y)[-1], self.standardises)
+        return np.full(len(y), self.standardises)
 
     def kinds(self, y: Array) -> Array:
         """Divide the rows into groups, for stratified sampling.
@@ -239,7 +179,7 @@ class Likelihood(BaseEstimator, ABC):
             Number of the group of each row. A small sample of the rows contains rows of every
             group. By default, all rows are in one group.
         """
-        return np.zeros(np.shape(y)[-1])
+        return np.zeros(len(y))
 
     def rescaled(self, origin: float, unit: float) -> "Likelihood":
         """Return the likelihood of observations ``(y - origin) / unit``.

@@ -1,11 +1,10 @@
-"""The likelihood of numbers that are known up to an interval."""
+"""The likelihood of numbers that are censored."""
 
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from skgp_sparse._engine.data.intervals import points
 from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse._ground.typing import Array, Bools, Limits, Scalars, Triple
@@ -13,29 +12,24 @@ from skgp_sparse._ground.warnings import warn
 from skgp_sparse.likelihoods._base import SMALLEST_PRECISION, Likelihood
 from skgp_sparse.likelihoods._binary import Probit
 from skgp_sparse.likelihoods._location_scale import LocationScale
-from skgp_sparse.likelihoods._log_concave import expect
 from skgp_sparse.likelihoods._normal_intervals import clipped_moments, log_probability
 from skgp_sparse.likelihoods._parametric import best_constant
 
-_WIDE = 12.0  # width, in scales, beyond which one end does not see the other
-_STRIP = 2.5  # in scales, in which probabilities of intervals have no zero
+_STRIP = 2.5  # in scales, in which probabilities have no zero
 
 
 class Censored(LocationScale):
-    r"""Gaussian likelihood of numbers that are exact, censored, or known up to an interval.
+    r"""Gaussian likelihood of numbers that are censored at known limits (the tobit model).
 
-    The number ``z = f + level + scale e`` has normal noise ``e``. What is known of it is an
-    interval with the ends ``l`` and ``u``: the likelihood is the normal density at ``z`` if both
-    are equal, and otherwise
+    The number ``z = f + level + scale e`` has normal noise ``e``. Observed is ``z``, or the limit
+    where ``z`` is beyond it. The likelihood of an observation between the limits is the normal
+    density, and that of an observation ``y <= lower`` or ``y >= upper`` is the probability
 
-        p(l, u | f) = Φ((u - f - level) / scale) - Φ((l - f - level) / scale).
+        p(z <= lower | f) = Φ((lower - f - level) / scale),
+        p(z >= upper | f) = Φ((f + level - upper) / scale).
 
-    Without limits, observations are such intervals. An end may be infinite: ``(l, inf)`` is a
-    number that is larger than ``l``, and ``(-inf, inf)`` says nothing. Responses are predictions of
-    ``z``. With known limits, an observation is a number, and it is censored if it is at or beyond a
-    limit (the tobit model). Responses are then predictions of what is observed: of ``z``, or of
-    the limit where ``z`` is beyond it. `tilted` has a closed form, and `expected` one for exact
-    numbers.
+    Responses are predictions of what is observed. `tilted` has a closed form, and `expected` one
+    for numbers between the limits.
 
     Parameters
     ----------
@@ -50,26 +44,22 @@ class Censored(LocationScale):
         learned.
     level : float, default=None
         The number at ``f = 0`` without noise. If None, a fit starts with the median of the
-        observations, each of which is the middle of its interval or its finite end.
+        observations.
     level_bounds : pair of float or "fixed", default=(-inf, inf)
         The lower and upper bound on `level`. If set to "fixed", the level is not learned.
 
     Examples
     --------
-    Exact numbers, and numbers above 2. The first row of `y` has the lower ends, the second one the
-    upper ends:
+    Numbers of which those below zero are observed as zero:
 
     >>> import numpy as np
     >>> from skgp_sparse.likelihoods import Censored
-    >>> y = np.array([[0.5, 2.0], [0.5, np.inf]])
-    >>> Censored(scale=1.0).tilted(y, np.zeros(2), np.zeros(2))[0].round(3)
-    array([-1.044, -3.783])
-
-    Numbers of which those below zero are observed as zero:
-
-    >>> mean, variance = Censored(lower=0.0, scale=1.0).response(np.zeros(1), np.zeros(1))
+    >>> own = Censored(lower=0.0, scale=1.0)
+    >>> mean, variance = own.response(np.zeros(1), np.zeros(1))
     >>> mean.round(3), variance.round(3)
     (array([0.399]), array([0.341]))
+    >>> own.tilted(np.array([0.5, 0.0]), np.zeros(2), np.zeros(2))[0].round(3)
+    array([-1.044, -0.693])
     """
 
     parameters = ("level", "scale")
@@ -89,60 +79,27 @@ class Censored(LocationScale):
         self.upper = upper
 
     @property
-    def takes_intervals(self) -> bool:  # type: ignore[override]
-        """Whether observations may be intervals, which is the case without limits."""
-        return not np.any(np.isfinite(self.ends))
-
-    @property
     def ends(self) -> tuple[float, float]:
         """The limits of observations."""
         return self.lower, self.upper
 
-    def check(self, y: Array, name: str) -> None:
-        """Raise if ends of intervals have the wrong order; see `Likelihood.check`."""
-        if y.ndim == 1:
-            return super().check(y, name)
-        lower, upper = y
-        wrong = (lower > upper) | ((lower == upper) & np.isinf(lower))
-        if np.any(wrong):
-            row = np.argmax(wrong)
-            raise ValueError(
-                f"{name}: the columns of y are the lower and upper ends of intervals, but "
-                f"{np.count_nonzero(wrong)} rows have a lower end above the upper one, or two ends "
-                f"that are the same infinity. The first one is ({lower[row]:g}, {upper[row]:g}). "
-                "Use -inf or inf for an open end, and equal ends for an exact number."
-            )
-
-    def encode(self, y: Array, trials: Scalars | None, name: str) -> Array:
-        """Return observations at the limit that they are beyond; see `Likelihood.encode`."""
-        return np.clip(y, *self.ends)
-
-    def decode(self, y: Array) -> "tuple[Likelihood, Array]":
-        """Return the middles of intervals, NaN where there is none; see `Likelihood.decode`."""
-        return self, points(*y) if y.ndim == 2 else y
-
     def is_density(self, y: Array) -> Bools:
-        """Tell which observations are exact; see `Likelihood.is_density`."""
+        """Tell which observations are between the limits; see `Likelihood.is_density`."""
         return np.equal(*self._ends(y))
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level and scale from medians; see `Likelihood.started`."""
-        lower, upper = self._ends(y)
-        if self._learned() and any(np.all(np.isinf(end)) for end in (lower, upper)):
+        if self._learned() and any(np.all(np.isinf(end)) for end in self._ends(y)):
             warn(
-                "No observation is exact, and all intervals are open on the same side, which does "
-                "not tell the level and the scale. Set level_bounds and scale_bounds to 'fixed'."
+                "All observations are at the same limit, which does not tell the level and the "
+                "scale. Set level_bounds and scale_bounds to 'fixed'."
             )
-        middle = points(lower, upper)
-        known = np.isfinite(middle)
-        return super().started(middle[known], weight[known], offset[known])
+        return super().started(np.clip(y, *self.ends), weight, offset)
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
-        """Return Gaussian noise of the width of the interval; see `Likelihood.first_sites`."""
-        lower, upper = self._ends(y)
-        precision = 1.0 / (self._value("scale") ** 2 + (upper - lower) ** 2 / 12.0)
-        centre = np.nan_to_num(points(lower, upper), nan=self.intercept)
-        return precision * (centre - self.intercept), np.maximum(precision, SMALLEST_PRECISION)
+        """Return the noise of numbers, and nothing at limits; see `Likelihood.first_sites`."""
+        precision = self.is_density(y) / self._value("scale") ** 2
+        return precision * (y - self.intercept), np.maximum(precision, SMALLEST_PRECISION)
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant location; see the base class."""
@@ -157,8 +114,6 @@ class Censored(LocationScale):
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of what is observed; see `Likelihood.response`."""
         centre, variance = self._shifted(mean), variance + self._value("scale") ** 2
-        if self.takes_intervals:
-            return centre, variance
         std = np.sqrt(variance)
         share, spread = clipped_moments(*((end - centre) / std for end in self.ends))
         return np.clip(centre + std * share, *self.ends), variance * spread
@@ -174,9 +129,7 @@ class Censored(LocationScale):
         return np.clip(self._shifted(f) + self._value("scale") * noise, *self.ends)
 
     def _ends(self, y: Array) -> tuple[Array, Array]:
-        """Lower and upper ends (n,) of the intervals of observations."""
-        if y.ndim == 2:
-            return y[0], y[1]
+        """Lower and upper ends (n,) of what is known of the numbers, equal between limits."""
         below, above = y <= self.lower, y >= self.upper
         lower = np.where(below, -np.inf, np.where(above, self.upper, y))
         return lower, np.where(above, np.inf, np.where(below, self.lower, y))
@@ -247,17 +200,14 @@ def _log_power_of_probability(
 def _expected_log_probability(
     lower: Array, upper: Array, mean: Array, variance: Array, power: Array
 ) -> Array:
-    """``E[log P(lower < z < upper)]`` for ``z ~ N(f, 1)``; far ends contribute one by one."""
-    found, wide = np.zeros((4, len(mean))), upper - lower > _WIDE
+    """``E[log P(lower < z < upper)]`` for ``z ~ N(f, 1)``, where one end is finite."""
+    found = np.zeros((4, len(mean)))
     for side, distance in ((1.0, mean - lower), (-1.0, upper - mean)):
-        rows = wide & np.isfinite(distance)
+        rows = np.isfinite(distance)
         if rows.any():
             t, spread = distance[rows], variance[rows]
             value, slope, curvature = Probit().expected(np.ones(1), t, spread)
-            found[:, rows] += value, side * slope, curvature, spread * curvature - t * slope
-    if not wide.all():
-        mid, half = 0.5 * (lower + upper)[~wide], 0.5 * (upper - lower)[~wide]
-        found[:, ~wide] = expect(_at, mean[~wide] - mid, variance[~wide], -half, half, strip=_STRIP)
+            found[:, rows] = value, side * slope, curvature, spread * curvature - t * slope
     return found
 
 

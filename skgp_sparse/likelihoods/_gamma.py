@@ -10,13 +10,6 @@ from skgp_sparse.likelihoods._base import Domain
 from skgp_sparse.likelihoods._parametric import log_of_mean
 from skgp_sparse.likelihoods._quantiles import gamma_quantile
 
-POSITIVE = Domain(
-    "observations y > 0",
-    low=0.0,
-    without=(0.0,),
-    remedy='Use likelihood="poisson" if there are zeros, or likelihood="student_t".',
-)
-
 
 class Gamma(special.Exponential):
     r"""Gamma likelihood of positive numbers with mean ``μ = exp(f + level)``.
@@ -51,7 +44,12 @@ class Gamma(special.Exponential):
     array([0.6931])
     """
 
-    domain = POSITIVE
+    domain = Domain(
+        "observations y > 0",
+        low=0.0,
+        without=(0.0,),
+        remedy='Use likelihood="poisson" if there are zeros, or likelihood="student_t".',
+    )
     parameters = ("level", "shape")
     sign = -1.0
     _share = property(lambda self: 1.0 / self.shape)

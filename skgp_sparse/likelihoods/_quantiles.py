@@ -73,23 +73,6 @@ def gamma_quantile(q: float, mean: Array, variance: Array, shape: float) -> Arra
         return np.exp(solve_quantile(cdf, q, mean + ndtri(q) * width, width))
 
 
-def binomial_quantile(q: float, mean: Array, variance: Array, trials: Array) -> Array:
-    """The smallest shares of trials that those of successes do not exceed with probability `q`.
-
-    At most k trials are successes if the logit of a variable with the distribution
-    ``Beta(k + 1, trials - k)`` is above the latent value.
-    """
-    low, high = np.full(len(mean), -1.0), trials.copy()
-    while len(rows := np.flatnonzero(high - low > 1.0)):
-        k = np.floor(0.5 * (low[rows] + high[rows]))
-        shape, size = k + 1.0, trials[rows] - k
-        distance = np.log(shape / size) - mean[rows]
-        with np.errstate(over="ignore"):
-            reached = _cdf(distance, variance[rows], 1.0, shape, size, _given_beta) >= q
-        high[rows], low[rows] = np.where(reached, k, high[rows]), np.where(reached, low[rows], k)
-    return high / trials
-
-
 def _given_beta(v: Array, shape: Array, size: Array) -> Array:
     return betainc(size, shape, 1.0 / (1.0 + shape / size * np.exp(v)))
 

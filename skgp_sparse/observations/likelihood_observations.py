@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.intervals import observed, points
 from skgp_sparse._engine.data.moments import mean_and_spread, rounding_of
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
-from skgp_sparse.likelihoods import is_censored, warn_outside_bounds
+from skgp_sparse.likelihoods import Censored, warn_outside_bounds
 from skgp_sparse.likelihoods._location_scale import central_spread, median
 from skgp_sparse.observations.site_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
@@ -72,7 +71,7 @@ class LikelihoodObservations(SiteObservations):
 
     def log_densities(self, view, part):
         """Log densities of the targets (n,)."""
-        return view.log_density(part.X, observed(part.y), part.offset)
+        return view.log_density(part.X, part.y[:, 0], part.offset)
 
     def accept(self, part, stream):
         """The part, whose targets are as many as before."""
@@ -100,16 +99,11 @@ class LikelihoodObservations(SiteObservations):
 
     def _units(self, rows):
         """The units of the targets; known limits stay where they are to the last bit."""
-        if rows.target_moments() is None:
-            raise ValueError(
-                f"{self.name}: all intervals of y are (-inf, inf), which says nothing. Pass rows "
-                "of which an end is known."
-            )
         units = TargetScaler.of(rows, self.normalizes, self.name)
         if not self.normalizes:
             return units
         centre, spread = _centre_and_spread(rows)
-        if is_censored(self.likelihood) and not self.likelihood.takes_intervals:
+        if isinstance(self.likelihood, Censored):
             return TargetScaler(np.zeros(1), _exact_at(self.likelihood.ends, spread or units.scale))
         return TargetScaler(np.array([centre]), np.array([spread])) if spread else units
 
@@ -131,9 +125,7 @@ def _centre_and_spread(rows):
     The spread is 0 if the targets are equal.
     """
     y, weight, offset = observations_of(rows)
-    middle = points(*y) if y.ndim == 2 else y
-    known = np.isfinite(middle)
-    y, weight = (middle - offset)[known], weight[known]
+    y = y - offset
     mean, spread = mean_and_spread(y, weight)
     if spread <= rounding_of(mean):
         return mean, 0.0

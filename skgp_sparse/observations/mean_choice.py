@@ -34,7 +34,7 @@ from skgp_sparse.explain.weighted_means import (
     WeightedMean,
     calibrated,
 )
-from skgp_sparse.likelihoods import is_censored
+from skgp_sparse.likelihoods import Censored
 from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.parameters.mean_functions import (
     N_FOLDS,
@@ -181,7 +181,7 @@ def _may_have_mean(found, rows, groups):
     n_fits = rows.n_targets if rows.classes is None else len(rows.classes)
     given = found.family.parameters
     is_open = given.optimizer is not None and rows.offset is None
-    is_open = is_open and not is_censored(given.likelihood)
+    is_open = is_open and not isinstance(given.likelihood, Censored)
     is_open = is_open and found.family.deadline.left() > 0.0
     is_open = is_open and n_fits * rows.X.size <= _MOST_NUMBERS
     is_open = is_open and (groups is None or len(np.unique(groups)) >= N_FOLDS)

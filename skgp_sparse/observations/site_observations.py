@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.sparse.collapsed_sites import project_rows
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.observations.observation_model import ObservationModel
@@ -116,4 +115,4 @@ def observations_of(rows):
     if len(rows) > _ROWS_OF_ESTIMATES:
         rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
     offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
-    return observed(rows.targets()), rows.row_weights(), offset
+    return rows.targets()[:, 0], rows.row_weights(), offset

@@ -29,7 +29,7 @@ def register():
     An estimator that has no formulas in ONNX raises `NotImplementedError` when it is converted.
     There are formulas for posteriors that are exact, given inducing points (without parameters) or
     random features, for sums, products and powers of stationary kernels, for all likelihoods of
-    regression (of `Censored` without limits), and for the probabilities of two classes or, with
+    regression (but `Censored`), and for the probabilities of two classes or, with
     ``multi_class="one_vs_rest"`` or ``likelihood="ordinal"``, of several, all without a mean.
 
     Examples

@@ -72,19 +72,10 @@ def _counts(ops, likelihood, mean, variance):
     return rate, ops.Add(spread, rate)
 
 
-def _log_normal(ops, likelihood, mean, variance):
-    """``exp(f)`` with noise of its logarithm."""
-    return _exponentials(ops, mean, ops.Add(variance, likelihood.scale**2), 0.0)
-
-
 def _rates(ops, likelihood, mean, variance):
     """``exp(f)`` with a variance that is a share of its square."""
-    return _exponentials(ops, mean, variance, _share(likelihood))
-
-
-def _exponentials(ops, mean, variance, share):
     rate = ops.Exp(ops.Add(mean, ops.Mul(variance, 0.5)))
-    factor = ops.Sub(ops.Mul(ops.Exp(variance), 1.0 + share), 1.0)
+    factor = ops.Sub(ops.Mul(ops.Exp(variance), 1.0 + _share(likelihood)), 1.0)
     return rate, ops.Mul(ops.Mul(rate, rate), factor)
 
 
@@ -97,13 +88,6 @@ def _share(likelihood):
 def _heavy_tails(ops, likelihood, mean, variance):
     noise = likelihood.response(np.zeros(1), np.zeros(1))[1]
     return mean, ops.Add(variance, float(noise[0]))
-
-
-def _censored(ops, likelihood, mean, variance):
-    if not likelihood.takes_intervals:
-        words = "has no formulas for limits of Censored. Pass intervals as y, or predict in Python."
-        raise NotImplementedError(f"ONNX {words}")
-    return _heavy_tails(ops, likelihood, mean, variance)
 
 
 def _proportions(ops, likelihood, mean, variance):
@@ -158,11 +142,8 @@ _RESPONSES = {
     likelihoods.Poisson: _counts,
     likelihoods.NegativeBinomial: _counts,
     likelihoods.Gamma: _rates,
-    likelihoods.LogNormal: _log_normal,
     likelihoods.Beta: _proportions,
-    likelihoods.Binomial: _proportions,
     likelihoods.StudentT: _heavy_tails,
-    likelihoods.Censored: _censored,
 }
 _PROBABILITIES = {likelihoods.Probit: _probit, likelihoods.Logit: _logit}
 

@@ -144,11 +144,6 @@ def resolve_likelihood(likelihood, name):
         "of likelihoods.Likelihood that is not for labels (Gaussian noise is part of the kernel)"
     )
     require(is_of_numbers, "likelihood", likelihood, name, must)
-    if np.ndim(getattr(likelihood, "trials", 0)):
-        raise ValueError(
-            f"{name}: Binomial(trials=...) is one number for all rows. Pass the numbers of rows to "
-            "fit, as fit(X, y, trials=...)."
-        )
     likelihoods.check_parameters(likelihood, name)
     return clone(likelihood)
 

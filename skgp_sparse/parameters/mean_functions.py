@@ -23,7 +23,7 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.validation import require
 from skgp_sparse.likelihoods import Domain, domain_of
-from skgp_sparse.parameters.choices import is_gaussian, resolve_likelihood
+from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.drift import variance_of_drift
 
 NAMES = "auto", "boosting", "linear"
@@ -316,15 +316,6 @@ def _loss(likelihood):
     return "gamma" if 0.0 in domain.without else "poisson"
 
 
-def _observed(template, y, weight, parameters):
-    """Observations (n, 1) as the user passed them, and weights by their trials where there are."""
-    likelihood = resolve_likelihood(parameters.likelihood, type(parameters).__name__)
-    likelihood, y = likelihood.decode(y[:, 0])
-    if likelihood.takes_trials and has_fit_parameter(template, "sample_weight"):
-        weight = {"sample_weight": likelihood.trials * weight.get("sample_weight", 1.0)}
-    return y[:, None], weight
-
-
 def _folds(form, groups, random_state, name):
     """Numbers of folds (n,); equal inputs and groups are together, classes are in all of them."""
     X = np.asarray(form.X, np.float64)
@@ -353,8 +344,6 @@ def _fitted(template, form, chosen, rows, parameters):
         one = _for_labels(template, y, isinstance(parameters.mean, str))
         classifier = one.fit(X, y.ravel(), **weight)
         return MeanFunction((classifier,), len(rows.classes))
-    if not is_gaussian(parameters.likelihood):
-        y, weight = _observed(template, y, weight, parameters)
     one = template if np.any(y) else DummyRegressor()  # zero counts tell losses no rate
     estimators = tuple(clone(one).fit(X, column, **weight) for column in y.T)
     domain = Domain() if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.neighbors.local_sites import SiteRows, targets_and_noise
 from skgp_sparse._engine.neighbors.nearest import DistinctRows
 from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
@@ -207,7 +206,7 @@ class SiteSearch:
         near = posterior_of(objective, kernel, objective.near.X, self.k_fit)
         mean, variance = near.mean_and_variance(everything.X, self.n_jobs)
         variance = variance + kernels.diagonal(kernel, everything.X)[1]
-        place, y, offset = everything.place, observed(everything.y), everything.offset
+        place, y, offset = everything.place, everything.y[:, 0], everything.offset
         return next_sites(objective.likelihood, y, mean[place, 0], variance[place], offset)
 
     def _chosen(self, objective):

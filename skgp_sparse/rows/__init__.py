@@ -3,7 +3,6 @@
 - `door`: reads arrays, sources and chunks
 - `checks`: the one validator of rows, and of what is passed with them
 - `contents`: text, times and missing targets where there may be none
-- `intervals`: targets that are known up to an interval
 - `missing`: missing values and infinity, by column
 - `columns`: columns of tables of any library
 - `column_table`: what is known of the columns of a table

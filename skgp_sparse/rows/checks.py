@@ -14,8 +14,8 @@ from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import check_sample_weight
 from skgp_sparse._ground.validation import check_number, require
+from skgp_sparse.likelihoods import Censored
 from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
-from skgp_sparse.rows.intervals import interval_ends
 from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame, missing_among
 
@@ -44,14 +44,14 @@ class Rules(NamedTuple):
         alpha=None,
         all_rows=False,
         X_std=None,
-        trials=None,
     ):
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
-        has_likelihood, ends = self.likelihood is not None, self._ends(y)
+        has_likelihood = self.likelihood is not None
+        if has_likelihood:
+            check_one_column(y, self.likelihood, self.name)
         several = not (self.labels or has_likelihood)
-        y = y if ends is None else np.zeros(len(ends))
         check_no_missing(y)
         if not self.labels:
             check_numbers(y, "y", self.name)
@@ -60,7 +60,6 @@ class Rules(NamedTuple):
         names = [*X.columns] if is_frame(X) else self.names
         with about_values(X, self.name, MISSING_REMEDY):
             X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
-        y = y if ends is None else ends
         check_latitudes(X, self.kernel, names, self.name)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
@@ -69,35 +68,24 @@ class Rules(NamedTuple):
             check_classification_targets(y)
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
-        trials = check_trials(trials, X, self.likelihood, self.name)
-        y = self._targets(y, trials, slice(None) if weight is None else weight > 0)
+        y = self._targets(y, slice(None) if weight is None else weight > 0)
         units = self.units(y.shape[1:])
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
         noise = check_alpha(alpha, len(X), self.name)
         return ArrayDataset(X, y, noise, weight, units, offset=offset, X_std=X_std)
 
-    def _ends(self, y):
-        """Ends of intervals (n, 2), None where there are none; raises for several targets."""
-        if self.likelihood is None:
-            return None
-        check_one_column(y, self.likelihood, self.name)
-        return interval_ends(y, self.likelihood, self.name)
-
-    def _targets(self, y, trials, counts):
+    def _targets(self, y, counts):
         """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
         if self.likelihood is not None:
-            if self.likelihood.takes_intervals and y.ndim == 1:
-                y = np.column_stack([y, y])
-            self.likelihood.check(y[counts].T, self.name)
+            self.likelihood.check(y[counts], self.name)
             y = np.array(y, dtype=np.float64)
-            trials = trials if trials is None else trials[counts]
-            y[counts] = self.likelihood.encode(y[counts].T, trials, self.name).T
+            y[counts] = np.clip(y[counts], *self.likelihood.ends)
         return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
     def units(self, columns):
-        """The units of the user for columns of y; with a likelihood, these are of one target."""
-        p = int(np.prod(columns)) if self.likelihood is None else 1
+        """The units of the user for columns of y."""
+        p = int(np.prod(columns))
         if self.n_targets not in (None, p):
             raise ValueError(
                 "The number of targets seen in `y` is different from the parameter `n_targets`. "
@@ -170,12 +158,18 @@ def check_inputs(X, kernel, name, labels=False):
 def check_one_column(y, likelihood, name):
     """Raise if there are several targets, of which a likelihood takes only one."""
     shape = np.asarray(y).shape
-    if len(shape) == 2 and shape[1] > 1 + getattr(likelihood, "takes_intervals", False):
+    if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"{name}: likelihood={as_text(likelihood)} takes one target, but y has {shape[1]} "
-            "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each. "
-            "If there are two columns, the ends of intervals, set likelihood to 'censored'."
+            "columns. Use sklearn.multioutput.MultiOutputRegressor, which fits a model to each."
         )
+
+
+def within_limits(y, likelihood):
+    """Targets of which R² is computed: those beyond a limit of `Censored` are at it."""
+    if not isinstance(likelihood, Censored):
+        return y
+    return np.clip(np.asarray(y, dtype=np.float64), *likelihood.ends)
 
 
 def check_groups(groups, n, name):
@@ -231,26 +225,6 @@ def check_offset(offset, X, is_taken, name):
             "added to the prediction. Subtract it from y before fit, and add it after predict."
         )
     return _of_rows("offset", offset, X, name)
-
-
-def check_trials(trials, X, likelihood, name):
-    """Numbers of trials of the rows as an array (n,), None where they are those of a likelihood."""
-    if trials is None:
-        return None
-    if not getattr(likelihood, "takes_trials", False):
-        got = "'gaussian'" if likelihood is None else as_text(likelihood)
-        raise ValueError(
-            f"{name}: trials is available for likelihood='binomial' only. Got likelihood={got}. "
-            "Leave trials out."
-        )
-    return _of_rows("trials", trials, X, name)
-
-
-def weight_by_trials(sample_weight, trials):
-    """Weights of rows that count as often as they have trials, if these differ."""
-    if np.ndim(trials) == 0:
-        return sample_weight
-    return np.asarray(trials) * (1.0 if sample_weight is None else np.asarray(sample_weight))
 
 
 def _of_rows(argument, values, X, name):

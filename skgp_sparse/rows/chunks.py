@@ -97,8 +97,7 @@ def _as_targets(y):
 
 
 def _as_observations(rules, y):
-    y = _as_targets(y)
-    return rules.likelihood.encode(y.ravel(), None, rules.name).reshape(y.shape)
+    return np.clip(_as_targets(y), *rules.likelihood.ends)
 
 
 def _as_indices(classes, y):

@@ -21,7 +21,7 @@ from skgp_sparse.rows.types import types_of
 from skgp_sparse.sources import is_source
 
 
-def read(estimator, rules, X, y, sample_weight, offset, reset, X_std, types, trials):
+def read(estimator, rules, X, y, sample_weight, offset, reset, X_std, types):
     """All rows that an estimator is fitted to, as a `Dataset`.
 
     Parameters
@@ -30,14 +30,13 @@ def read(estimator, rules, X, y, sample_weight, offset, reset, X_std, types, tri
         It is told the number of its features and their names, or asked for them if not `reset`.
     rules : Rules
     X : array-like of shape (n, d), or OpenSource
-    y, sample_weight, offset, trials : array-like or None
+    y, sample_weight, offset : array-like or None
     reset : bool
     X_std : array-like of shape (n, d) or None
     types : ColumnTypes or None
         Of the columns of X; None: all are numbers.
     """
-    known = {"sample_weight": sample_weight, "offset": offset, "trials": trials}
-    given = {"y": y, "X_std": X_std, **known}
+    given = {"y": y, "X_std": X_std, "sample_weight": sample_weight, "offset": offset}
     alpha = getattr(estimator, "alpha", None)
     check_in_memory(rules.name, X=X, **given)
     if isinstance(X, OpenSource):
@@ -55,9 +54,9 @@ def read(estimator, rules, X, y, sample_weight, offset, reset, X_std, types, tri
     return encoded(rows, rules)
 
 
-def read_chunk(estimator, rules, X, y, sample_weight, offset, trials, reset, types=None):
+def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None):
     """The `ArrayDataset` of the rows of a call of partial_fit that count."""
-    given = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset, "trials": trials}
+    given = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
     name = f"{rules.name}.partial_fit"
     if is_source(X):
         _refuse_source(
@@ -97,12 +96,6 @@ def encoded(rows, rules):
 
 def _read_source(estimator, rules, X, alpha, **given):
     passed = [argument for argument, value in given.items() if value is not None]
-    if "trials" in passed:
-        raise ValueError(
-            f"{rules.name}: sources of rows have no trials. Pass arrays, Binomial(trials=...) if "
-            "all rows have the same number, or chunks with two rows for each: y = 1 with successes "
-            "as sample_weight, and y = 0 with failures."
-        )
     if passed:
         raise ValueError(
             f"{rules.name}: {' and '.join(passed)} cannot be passed beside a source of rows. Leave "

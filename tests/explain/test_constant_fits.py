@@ -11,6 +11,7 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
 from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.explain.weighted_means import LeftOutMean
+from skgp_sparse.likelihoods import Censored
 
 HOURS = np.arange(300.0)[:, None]
 LONG = 1.0 * RBF(500.0)  # from which a search sees noise
@@ -62,14 +63,15 @@ def test_counts_are_told():
 
 
 @pytest.mark.second
-@pytest.mark.parametrize("likelihood", ["negative_binomial", "gamma", "student_t", "censored"])
+@pytest.mark.parametrize(
+    "likelihood", ["negative_binomial", "gamma", "student_t", Censored(upper=2.0)], ids=str
+)
 def test_responses_are_told(likelihood):
     y = wave()
     targets = {
         "negative_binomial": np.random.RandomState(0).poisson(3 * np.exp(y / 3)),
         "gamma": np.exp(y / 3),
-        "censored": np.column_stack([y, np.where(y > 2, np.inf, y)]),
-    }.get(likelihood, y)
+    }.get(str(likelihood), y)
     model = SparseGPRegressor(LONG, likelihood=likelihood, random_state=0)
     assert len(told(lambda: model.fit(HOURS, targets))) == 1
 

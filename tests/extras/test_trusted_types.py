@@ -29,7 +29,7 @@ RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 2))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=60)
 LABELS, COUNTS = np.digitize(Y, [-0.5, 0.5]), np.exp(Y).round() + 1
-SHARES = {"beta": COUNTS / (COUNTS.max() + 1), "binomial": (Y > 0).astype(float)}
+SHARES = {"beta": COUNTS / (COUNTS.max() + 1)}
 CODES = np.column_stack([X[:, 0], LABELS])
 VARYING = kernels.HeteroscedasticNoise(
     kernels.LogNoiseFunction(RBF(), np.zeros((1, 2)), np.ones(1), 0.0)

@@ -168,9 +168,7 @@ def targets_of(likelihood, X):
     y = np.random.RandomState(1).poisson(np.exp(1.0 + np.sin(X[:, 0]))) + 0.5
     if likelihood == "beta":
         return y / (y.max() + 1.0)
-    if likelihood == "binomial":
-        return (y > 2.0).astype(float)
-    return y if likelihood in ("gamma", "lognormal") else np.floor(y)
+    return y if likelihood == "gamma" else np.floor(y)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)

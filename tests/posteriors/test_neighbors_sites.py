@@ -16,7 +16,6 @@ from skgp_sparse.likelihoods import (
     Beta,
     Gamma,
     Logit,
-    LogNormal,
     NegativeBinomial,
     Poisson,
     Probit,
@@ -194,16 +193,13 @@ def counts(n=600, seed=0):
 
 
 @pytest.mark.second(share=0.11, keep=2)
-@pytest.mark.parametrize(
-    "name", ["poisson", "negative_binomial", "gamma", "lognormal", "beta", "student_t"]
-)
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "beta", "student_t"])
 def test_numbers_with_a_likelihood_are_predicted(name):
     X, f, rng = counts()
     likelihood = {
         "poisson": Poisson(level=1.0),
         "negative_binomial": NegativeBinomial(level=1.0, size=5.0),
         "gamma": Gamma(level=1.0, shape=5.0),
-        "lognormal": LogNormal(level=1.0, scale=0.3),
         "beta": Beta(level=0.5, precision=30.0),
         "student_t": StudentT(scale=0.1, level=0.0),
     }[name]

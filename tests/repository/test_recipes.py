@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT
+from scipy import stats
 
 pytestmark = pytest.mark.second  # blocks of a page
 TEXT = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
@@ -77,6 +78,20 @@ def test_outliers():
     assert not found["weight"][::30].any() and found["weight"].sum() > 280
     mean, std = found["model"].predict(found["X"], return_std=True)
     assert np.sqrt(np.mean((mean - found["truth"]) ** 2)) < 0.05 and np.median(std) < 0.13
+
+
+def test_successes():
+    found = run("Successes of trials")
+    assert np.abs(found["share"] - found["truth"]).mean() < 0.05
+
+
+def test_logarithms():
+    found = run("Logarithms of targets")
+    covered = (found["low"] < found["y"]) & (found["y"] < found["high"])
+    assert 0.84 < covered.mean() < 0.96
+    np.testing.assert_allclose(found["median"], np.exp(found["mean"]), rtol=1e-12)
+    known = stats.lognorm(found["std"], scale=found["median"])
+    np.testing.assert_allclose(found["log_density"], known.logpdf(found["y"]), rtol=1e-6)
 
 
 def test_extrapolation():

@@ -14,8 +14,6 @@ per_row
     Numbers of every row, which wait between visits.
 moments
     Means and spreads of columns, which can be merged.
-intervals
-    Targets that are intervals.
 distinct_inputs
     Training rows by distinct input.
 """

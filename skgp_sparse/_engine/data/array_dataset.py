@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from skgp_sparse._engine.data.dataset import Batch, Dataset, ProblemLabels, at
-from skgp_sparse._engine.data.intervals import moments_of_targets
-from skgp_sparse._engine.data.moments import Moments
+from skgp_sparse._engine.data.moments import Moments, moments_of
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.distinct import Distinct, is_small
 from skgp_sparse._ground.typing import AnyArray, Array, Index, Ints, Scalars
@@ -137,7 +136,7 @@ class ArrayDataset(Dataset):
     def target_moments(self) -> Moments:
         """`Moments` of the targets without their offsets; None if no row has weight."""
         y = self.y if self.offset is None else self.y - self.offset[:, None]
-        return moments_of_targets(y, self.weight, len(self.units.mean))
+        return moments_of(y, self.weight)
 
     def label_weights(self) -> tuple[AnyArray, AnyArray]:
         """Labels, sorted, and the sum of the weights of each."""

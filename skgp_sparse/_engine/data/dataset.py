@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
-from skgp_sparse._engine.data.intervals import observed
 from skgp_sparse._engine.data.moments import (
     Moments,
     check_squares,
@@ -52,8 +51,8 @@ class Batch(NamedTuple):
 
     @property
     def observed(self) -> Array:
-        """Targets as a likelihood takes them: (n,), or ends of intervals (2, n)."""
-        return observed(self.y)
+        """Targets (n,) as a likelihood takes them."""
+        return self.y[:, 0]
 
     def used(self) -> "Batch":
         """The rows of positive weight; noise, weights and offsets as arrays."""
