@@ -240,8 +240,6 @@ OF_FITS = [
     ("are no levels", lambda: fit(LEVELS.assign(a=[(1,), (2,)] * 15), kernel=None)),
     ("complex numbers are no", lambda: fit(LEVELS, kernel=None).predict(LEVELS.assign(a=COMPLEX))),
     ("The first is in column 1. Replace it", lambda: fit(X * [1, np.inf])),
-    ("groups of SparseGPRegressor have missing", lambda: fit(rows={"groups": np.full(30, np.nan)})),
-    ("must be an array with a group for each", lambda: fit(rows={"groups": [1, 2]})),
     ("offset must be a number or an array", lambda: robust(rows={"offset": [1.0, 2.0]})),
     ("noise='learned' takes", lambda: learned(noise="learned", n_inducing=5, rows={"X_std": STD})),
     ("It needs one basis", lambda: learned(noise="learned", n_inducing=5, posterior=LARGER)),
