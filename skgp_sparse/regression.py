@@ -35,7 +35,6 @@ from skgp_sparse._ground.typing import (
     SolverName,
 )
 from skgp_sparse._ground.validation import check_number
-from skgp_sparse._kriging import KrigingMethods
 from skgp_sparse._parts import PartsOfPredictions
 from skgp_sparse._training_rows import TrainingRows
 from skgp_sparse.bounds import Bound
@@ -58,7 +57,7 @@ _Self = TypeVar("_Self", bound="SparseGPRegressor")
 
 
 class SparseGPRegressor(
-    MultiOutputMixin, RegressorMixin, KrigingMethods, PartsOfPredictions, TrainingRows, SparseGP
+    MultiOutputMixin, RegressorMixin, PartsOfPredictions, TrainingRows, SparseGP
 ):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
