@@ -5,12 +5,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.typing import Array
-from skgp_sparse.explain.components import Components, components_of
 from skgp_sparse.parameters.parameter_checks import check_gaussian
 
 
 class PartsOfPredictions:
-    """A mixin: parts of a mean, of the process and of noise, and those of an additive kernel."""
+    """A mixin: parts of a mean, of the process and of noise."""
 
     def predict_parts(self, X: ArrayLike) -> tuple[Array, Array]:
         """Predict the part of the mean, and that of the process.
@@ -81,40 +80,3 @@ class PartsOfPredictions:
         check_gaussian(self.likelihood, name, "Use predict(X, return_std=True) or sample_y.")
         X, view = self._answered(X)
         return view.noise_std(X)
-
-    def components(self, X: ArrayLike) -> Components:
-        """Compute effects of columns, alone and together, of an `OrthogonalAdditive` kernel.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        Components
-            A named tuple: `columns` of each part, `mean` and `std` of shape (n_samples,
-            n_components) in units of y, `share` of the variance of the means over these rows, and
-            `constant`. The means and the constant add up to ``predict(X)``.
-
-        Raises
-        ------
-        ValueError
-            If the kernel is another one, if there are several targets, or if `posterior_` is not
-            "exact" or "inducing".
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skgp_sparse import SparseGPRegressor
-        >>> from skgp_sparse.kernels import OrthogonalAdditive
-        >>> X = np.random.RandomState(0).normal(size=(100, 2))
-        >>> model = SparseGPRegressor(OrthogonalAdditive(), random_state=0)
-        >>> parts = model.fit(X, np.sin(X[:, 0]) + 2 * X[:, 1]).components(X)
-        >>> parts.columns, parts.share.round(1)
-        ([(0,), (1,), (0, 1)], array([0.1, 0.9, 0. ]))
-        """
-        check_is_fitted(self, "kernel_")
-        name = f"{type(self).__name__}.components"
-        check_gaussian(self.likelihood, name, "Set it to 'gaussian'.")
-        return components_of(self._view, self._query(X), self._names(), name)

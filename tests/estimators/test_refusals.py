@@ -257,7 +257,6 @@ OF_PREDICTIONS = [
     ("must be one of ('both'", lambda: fit().predict_interval(X, side="up")),
     ("between 0 and 1, both excl", lambda: fit().predict_quantiles(X, [0.0, 2.0])),
     ("only with latent=True", lambda: robust().predict(X, return_cov=True)),
-    ("components needs likelihood='gaussian'", lambda: robust().components(X)),
     ("evidence_bounds takes inputs as known", lambda: uncertain().evidence_bounds()),
     ("partial_fit takes inputs as known", lambda: uncertain().partial_fit(X, Y)),
     ("loo_predict takes inputs as known", lambda: uncertain().loo_predict()),

@@ -66,7 +66,6 @@ PARTS = {  # objects of the user, and the parameter that takes them
         kernels.Missing(RBF()),
         kernels.LogScale(RBF(), 0),
         kernels.Sphere(RBF()),
-        kernels.OrthogonalAdditive(),
     ],
 }
 

@@ -16,8 +16,6 @@ normal_predictions
     Predictions at inputs that have a normal distribution each.
 sampled_functions
     Functions drawn from a posterior, each the same function in all calls.
-additive
-    Parts of an additive process: what each set of columns does.
 sobol
     Sobol indices of means: how much each column matters.
 """

@@ -32,7 +32,6 @@ from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.data.distinct_inputs import DistinctInputs, means_of
 from skgp_sparse._engine.features.basis import Features
 from skgp_sparse._engine.predictions import (
-    additive,
     normal_predictions,
     sampled_functions,
 )
@@ -44,7 +43,6 @@ from skgp_sparse._engine.predictions.posterior import (
     JOINT_ROWS,
     LEAVE_ONE_OUT,
     NORMALS,
-    PARTS,
     LeftOut,
     Posterior,
     Slopes,
@@ -161,10 +159,6 @@ class FeaturePosterior(Posterior):
         """`SampledFunctions` in units of the standardised targets."""
         return sampled_functions.drawn(self, n_functions, n_frequencies, random_state)
 
-    def additive_parts(self, kernel, X):
-        """Means (n, p, c) and variances (n, c) of sets of columns, and the constant (p,)."""
-        return additive.parts(self, kernel, X)
-
     def _left_out_of_sites(self, rows, terms, given_all, n_jobs):
         """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r."""
 
@@ -219,7 +213,7 @@ class ExactPosterior(FeaturePosterior):
     u: np.ndarray
 
     name = "exact"
-    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS, PARTS, BOUNDS])
+    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS, BOUNDS])
     holds_rows = is_exact = True
     n_rows_kept = property(attrgetter("width"))
     points = property(lambda self: (self.features.Z, self.u))
@@ -292,7 +286,7 @@ class SparsePosterior(FeaturePosterior):
 
     name = property(attrgetter("features.kind"))
     _of_any_basis = frozenset([LEAVE_ONE_OUT, GRADIENTS])
-    _of_points = _of_any_basis | {FUNCTIONS, PARTS, NORMALS, BOUNDS}
+    _of_points = _of_any_basis | {FUNCTIONS, NORMALS, BOUNDS}
     answers = property(lambda self: self._of_any_basis if self.points is None else self._of_points)
 
     @property

@@ -25,7 +25,7 @@ from skgp_sparse._ground.warnings import warn
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
-PARTS, NORMALS, LATER_ROWS, BOUNDS = "additive_parts", "predict_normals", "plus", "evidence_bounds"
+NORMALS, LATER_ROWS, BOUNDS = "predict_normals", "plus", "evidence_bounds"
 _REMEDY = "Set posterior to 'exact' or 'inducing'."
 _REMEDIES = {
     NORMALS: "Set posterior to 'inducing', and n_inducing to less than the number of rows."
@@ -387,34 +387,6 @@ class Posterior(ABC):
             If its mean is no sum of kernels at points.
         """
         raise self._not_available(FUNCTIONS)
-
-    def additive_parts(
-        self, kernel: kernels.OrthogonalAdditive, X: AnyArray
-    ) -> tuple[Array, Array, Array]:
-        """Predict the parts of an additive process, one for each set of columns.
-
-        Parameters
-        ----------
-        kernel : OrthogonalAdditive
-            The kernel without noise.
-        X : ndarray of shape (n, d)
-            Rows of a query.
-
-        Returns
-        -------
-        mean : ndarray of shape (n, p, c)
-            Means of all sets of columns.
-        variance : ndarray of shape (n, c)
-            Variances of all sets of columns.
-        constant : ndarray of shape (p,)
-            Constant of the mean.
-
-        Raises
-        ------
-        NotAvailable
-            If its mean is no sum of kernels at points.
-        """
-        raise self._not_available(PARTS)
 
     def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Predict at inputs that have a normal distribution each.
