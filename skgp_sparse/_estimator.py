@@ -36,7 +36,7 @@ from skgp_sparse.observations.mean_choice import FittedProblems, fit_with_mean
 from skgp_sparse.observations.observation_model import fit_all, inducing_points_of, selection_of
 from skgp_sparse.observations.streams import advance
 from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
-from skgp_sparse.rows.checks import check_groups, is_lazy
+from skgp_sparse.rows.checks import is_lazy
 from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
 from skgp_sparse.rows.label_order import order_of
 
@@ -64,24 +64,23 @@ class SparseGP(
     jitter_: float
     _compares_near_rows = True  # where a fit explains no more than a constant
 
-    def _fit(self, X, y, sample_weight, offset=None, X_std=None, groups=None):
+    def _fit(self, X, y, sample_weight, offset=None, X_std=None):
         # NumPy need not warn: the results are checked
         with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
-            return self._fit_rows(X, y, sample_weight, offset, X_std, groups)
+            return self._fit_rows(X, y, sample_weight, offset, X_std)
 
     @with_callbacks
-    def _fit_rows(self, X, y, sample_weight, offset, X_std, groups):
+    def _fit_rows(self, X, y, sample_weight, offset, X_std):
         check_parameters(self, type(self).__name__)
         start = monotonic()
         family = self._family().on_the_clock()
         rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
-        groups = check_groups(groups, len(rows) if rows.in_memory else 0, type(self).__name__)
         family.missing, family.order = self._missing_columns(X, rows), order_of(y)
         is_here = not (is_lazy(X) or isinstance(X, OpenSource))
         self._check_mean_of_rows(rows, is_here)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
         fit = partial(self._fit_problems, reporter, self._earlier())
-        found = fit_with_mean(fit, family, rows, groups) if is_here else fit(family, rows)
+        found = fit_with_mean(fit, family, rows) if is_here else fit(family, rows)
         if self._compares_near_rows:
             warn_of_constant_fits(found, rows)
         for former in ("_stream", "n_samples_seen_"):
@@ -89,7 +88,7 @@ class SparseGP(
         self._know_mean(found.drift, found.beside)
         self._store(found.family, found.fits, found.units)
         self._know_linear_mean(rows, found.fits, found.units)
-        self._scored_rows = ScoredRows.of(rows, self, groups)
+        self._scored_rows = ScoredRows.of(rows, self)
         self.fit_seconds_ = monotonic() - start
         self.convergence_ = found.family.progress.runs()
         reporter.end()

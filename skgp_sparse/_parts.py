@@ -5,12 +5,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.typing import Array
-from skgp_sparse.explain.components import Components, components_of
 from skgp_sparse.parameters.parameter_checks import check_gaussian
 
 
 class PartsOfPredictions:
-    """A mixin: the parts of a mean and of the process, and the components of an additive kernel."""
+    """A mixin: parts of a mean, of the process and of noise."""
 
     def predict_parts(self, X: ArrayLike) -> tuple[Array, Array]:
         """Predict the part of the mean, and that of the process.
@@ -45,8 +44,8 @@ class PartsOfPredictions:
         mean = np.array(np.broadcast_to(self._mean_part(X), shape)).reshape(predicted.shape)
         return mean, predicted - mean
 
-    def components(self, X: ArrayLike) -> Components:
-        """Compute effects of columns, alone and together, of an `OrthogonalAdditive` kernel.
+    def noise_std(self, X: ArrayLike) -> Array:
+        """Standard deviation of the noise that the fit has learned.
 
         Parameters
         ----------
@@ -55,29 +54,29 @@ class PartsOfPredictions:
 
         Returns
         -------
-        Components
-            A named tuple: `columns` of each part, `mean` and `std` of shape (n_samples,
-            n_components) in units of y, `share` of the variance of the means over these rows, and
-            `constant`. The means and the constant add up to ``predict(X)``.
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            In units of y. Known noise (`alpha`) is not part of it.
 
         Raises
         ------
         ValueError
-            If the kernel is another one, if there are several targets, or if `posterior_` is not
-            "exact" or "inducing".
+            If the likelihood is not "gaussian", whose noise is no number beside the mean.
 
         Examples
         --------
+        Noise that grows from left to right:
+
         >>> import numpy as np
         >>> from skgp_sparse import SparseGPRegressor
-        >>> from skgp_sparse.kernels import OrthogonalAdditive
-        >>> X = np.random.RandomState(0).normal(size=(100, 2))
-        >>> model = SparseGPRegressor(OrthogonalAdditive(), random_state=0)
-        >>> parts = model.fit(X, np.sin(X[:, 0]) + 2 * X[:, 1]).components(X)
-        >>> parts.columns, parts.share.round(1)
-        ([(0,), (1,), (0, 1)], array([0.1, 0.9, 0. ]))
+        >>> rng = np.random.RandomState(0)
+        >>> X = rng.uniform(0, 4, size=(400, 1))
+        >>> y = np.sin(2 * X[:, 0]) + 0.1 * (1 + X[:, 0]) * rng.normal(size=400)
+        >>> model = SparseGPRegressor(random_state=0).fit(X, y)
+        >>> model.noise_std([[0.5], [2.0], [3.2]]).round(1)
+        array([0.2, 0.3, 0.4])
         """
         check_is_fitted(self, "kernel_")
-        name = f"{type(self).__name__}.components"
-        check_gaussian(self.likelihood, name, "Set it to 'gaussian'.")
-        return components_of(self._view, self._query(X), self._names(), name)
+        name = f"{type(self).__name__}.noise_std"
+        check_gaussian(self.likelihood, name, "Use predict(X, return_std=True) or sample_y.")
+        X, view = self._answered(X)
+        return view.noise_std(X)

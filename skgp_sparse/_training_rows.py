@@ -27,7 +27,7 @@ class TrainingRows:
         y = rows.units.with_constants().forward(y)
         return y[:, 0] if y.shape[1] == 1 else y
 
-    def loo_predict(self, groups: MaybeArray = None) -> LooPrediction:
+    def loo_predict(self) -> LooPrediction:
         """Predict every training row from all others, without another fit.
 
         The hyperparameters and the inducing points are those of all rows. They have seen the row,
@@ -41,14 +41,6 @@ class TrainingRows:
         - "rows": means from the diagonal of an inverse matrix, which is estimated by the 100 rows
           that are nearest to each.
         - With a `likelihood`: the cavity of the row, at the sites of the others with the row.
-
-        Parameters
-        ----------
-        groups : array-like of shape (n_samples,), default=None
-            Rows of one group are left out together [2]_, with their weights, as in a
-            cross-validation by persons or sites; equal rows have their mean weight. They need
-            Gaussian noise, and the posterior "exact", "inducing" or "fourier". If a mean is fitted
-            (`mean_`), pass the same groups to `fit`.
 
         Returns
         -------
@@ -69,9 +61,6 @@ class TrainingRows:
         ----------
         .. [1] Sundararajan and Keerthi (2001). "Predictive approaches for choosing hyperparameters
            in Gaussian processes." Neural Computation 13.
-        .. [2] Ginsbourger and Schärer (2025). "Fast calculation of Gaussian process multiple-fold
-           cross-validation residuals and their covariances." Journal of Computational and Graphical
-           Statistics 34.
 
         Examples
         --------
@@ -87,7 +76,7 @@ class TrainingRows:
         check_is_fitted(self, "kernel_")
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
-            return loo_prediction(self._fits[0], self, name, groups)
+            return loo_prediction(self._fits[0], self, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None

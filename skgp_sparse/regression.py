@@ -35,7 +35,6 @@ from skgp_sparse._ground.typing import (
     SolverName,
 )
 from skgp_sparse._ground.validation import check_number
-from skgp_sparse._kriging import KrigingMethods
 from skgp_sparse._parts import PartsOfPredictions
 from skgp_sparse._training_rows import TrainingRows
 from skgp_sparse.bounds import Bound
@@ -58,7 +57,7 @@ _Self = TypeVar("_Self", bound="SparseGPRegressor")
 
 
 class SparseGPRegressor(
-    MultiOutputMixin, RegressorMixin, KrigingMethods, PartsOfPredictions, TrainingRows, SparseGP
+    MultiOutputMixin, RegressorMixin, PartsOfPredictions, TrainingRows, SparseGP
 ):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
@@ -131,10 +130,10 @@ class SparseGPRegressor(
           otherwise it is None. It is also None where an approximation is named, which is then
           fitted alone: where `bound`, `n_inducing`, `inducing_init` or `posterior` is not "auto".
 
-        Training rows have predictions of three fits, each without a third of the rows (`groups` of
-        `fit` stay together); queries have those of a fit to all rows. With a user's kernel, the
-        mean is a drift: a part of the kernel with the prior ``N(0, 1000)`` of its coefficients, and
-        the process explains what it does not. The default kernel sees all columns, as the mean
+        Training rows have predictions of three fits, each without a third of the rows; queries
+        have those of a fit to all rows. With a user's kernel, the mean is a drift: a part of the
+        kernel with the prior ``N(0, 1000)`` of its coefficients, and the process explains what it
+        does not. The default kernel sees all columns, as the mean
         does: the prediction is a weighted mean of both, whose weights follow the variance of the
         process, as rows that are left out tell; see the guide.
     posterior : str or PosteriorMethod, default="auto"
@@ -450,8 +449,6 @@ class SparseGPRegressor(
 
     likelihood_: Likelihood | None
     pool_: list[tuple[str, float, Kernel]] | None
-    # of a split by groups, whose groups are not those of intervals unless they are asked for
-    __metadata_request__fit = {"groups": False}
 
     def __init__(
         self,
@@ -521,7 +518,6 @@ class SparseGPRegressor(
         sample_weight: MaybeArray = None,
         offset: MaybeArray = None,
         X_std: MaybeArray = None,
-        groups: MaybeArray = None,
     ) -> _Self:
         """Fit hyperparameters, inducing points and the parameters of the likelihood.
 
@@ -548,10 +544,6 @@ class SparseGPRegressor(
             Gaussian, `posterior` "auto" or "inducing", which then has 100 inducing points unless
             `n_inducing` says otherwise, and the rows must be in memory. An iteration takes
             O(n m² d) time. A scaler that precedes this estimator does not scale `X_std`.
-        groups : array-like of shape (n_samples,), default=None
-            The group of each row, a number or text, for `predict_interval`. Hyperparameters and
-            predictions do not depend on it. With metadata routing, ask for it by
-            ``set_fit_request(groups=True)``.
 
         Returns
         -------
@@ -563,7 +555,7 @@ class SparseGPRegressor(
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(X, y, sample_weight, offset, X_std, groups)
+        return self._fit(X, y, sample_weight, offset, X_std)
 
     @available_if(can_learn_later)
     def partial_fit(
@@ -769,7 +761,6 @@ class SparseGPRegressor(
         coverage: float = 0.9,
         method: Literal["model", "conformal"] = "model",
         side: Literal["both", "lower", "upper"] = "both",
-        groups: MaybeArray = None,
         offset: MaybeArray = None,
     ) -> tuple[Array, Array]:
         r"""Predict intervals that contain a target with a given probability.
@@ -797,9 +788,6 @@ class SparseGPRegressor(
         side : {"both", "lower", "upper"}, default="both"
             Which ends are finite. With "lower" and "upper", a target is above or below the end with
             the given probability.
-        groups : array-like of shape (n_samples,), default=None
-            With "conformal": the group of each query point, of those that `fit` was given. The
-            intervals of a group depend on its rows alone, so that each group is covered.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
 
@@ -812,7 +800,7 @@ class SparseGPRegressor(
         ------
         ValueError
             If a parameter is none of those above, or, with "conformal", there are too few rows for
-            the coverage, an unknown group, intervals in y, or training rows that are not known one
+            the coverage, intervals in y, or training rows that are not known one
             by one: those of clusters, large sources and `partial_fit`.
 
         References
@@ -835,12 +823,12 @@ class SparseGPRegressor(
         True
         """
         name = f"{type(self).__name__}.predict_interval"
-        check_interval(coverage, method, side, groups, name)
+        check_interval(coverage, method, side, name)
         X, view, offset = self._question(X, offset)
         if method == "model":
             return interval_of_model(view, X, coverage, side, offset)
         check_is_fitted(self, "kernel_")
-        given = self._fits[0], self._scores_of_rows(), coverage, side, groups, offset
+        given = self._fits[0], self._scores_of_rows(), coverage, side, offset
         return conformal_interval(view, X, *given, name)
 
     def log_predictive_density(

@@ -11,7 +11,6 @@ drawn, and not before.
 - `_selection`: what a fit has tried
 - `_relevance`: how much each column matters
 - `_effect`: what one column does
-- `_variogram`: how much targets differ at a distance
 - `_drawn_columns`: what displays draw of columns of all types
 """
 
@@ -21,7 +20,6 @@ from ._effect import EffectDisplay
 from ._prediction_band import PredictionBandDisplay
 from ._relevance import RelevanceDisplay
 from ._selection import SelectionDisplay
-from ._variogram import VariogramDisplay
 
 __all__ = [
     "ConvergenceDisplay",
@@ -30,5 +28,4 @@ __all__ = [
     "PredictionBandDisplay",
     "RelevanceDisplay",
     "SelectionDisplay",
-    "VariogramDisplay",
 ]

@@ -8,9 +8,6 @@
 - `leave_one_out`: predictions of training rows, each given all others
 - `intervals`: conformal intervals, from rows that were left out
 - `gradients`: gradients of predictions with respect to the query
-- `averages`: averages over areas, with their variances
-- `variograms`: how much targets differ at a distance
-- `components`: parts of an additive fit
 - `uncertain_queries`: predictions at inputs that are known up to their errors
 - `evidence_bounds`: bounds of the exact evidence
 - `kernel_bounds`: hyperparameters that end close to a bound

@@ -17,10 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._ground.parallel import resolve_n_jobs
-from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import BOOLS, require
 from skgp_sparse.explain.leave_one_out import predicted, why_unknown
-from skgp_sparse.rows.checks import check_groups
 
 _METHODS, _SIDES = ("model", "conformal"), ("both", "lower", "upper")
 _MOST_ROWS = 5000  # whose scores are kept
@@ -31,21 +29,19 @@ class Scores(NamedTuple):
 
     values: np.ndarray  # (k, p)
     weight: np.ndarray | None  # (k,); None: once
-    groups: np.ndarray | None  # (k,)
 
 
 class ScoredRows(NamedTuple):
-    """Weights and groups of the user's rows, in their order, which scores of a fit need."""
+    """Weights of the user's rows, in their order, which scores of a fit need."""
 
     weight: np.ndarray | None  # (n,)
-    groups: np.ndarray | None  # (n,)
     are_training_rows: bool  # whether hyperparameters were learned from them
 
     @classmethod
-    def of(cls, rows, parameters, groups):
+    def of(cls, rows, parameters):
         """Scored rows of a `Dataset`, None where its rows are not in memory."""
         is_learned = parameters.optimizer is not None
-        return cls(rows.weight, groups, is_learned) if rows.in_memory else None
+        return cls(rows.weight, is_learned) if rows.in_memory else None
 
 
 def scores_of(fit, scored, n_jobs):
@@ -72,9 +68,8 @@ def scores_of(fit, scored, n_jobs):
     kept = of_row >= 0
     if not np.isfinite(values).all():
         return None
-    groups = None if scored.groups is None else scored.groups[kept]
     weight = None if scored.weight is None else scored.weight[kept]
-    return Scores(values[of_row[kept]], weight, groups)
+    return Scores(values[of_row[kept]], weight)
 
 
 def _optimism(fit):
@@ -86,7 +81,7 @@ def _optimism(fit):
     return np.sqrt((n + p) / max(n - p, 1.0))
 
 
-def check_interval(coverage, method, side, groups, name):
+def check_interval(coverage, method, side, name):
     """Raise unless an interval can be what is asked for."""
     is_number = isinstance(coverage, Real) and not isinstance(coverage, BOOLS)
     is_share = is_number and 0.0 < coverage < 1.0
@@ -94,8 +89,6 @@ def check_interval(coverage, method, side, groups, name):
     for parameter, value, names in (("method", method, _METHODS), ("side", side, _SIDES)):
         is_right = isinstance(value, str) and value in names
         require(is_right, parameter, value, name, f"one of {names}")
-    if groups is not None and method == "model":
-        raise ValueError(f"{name}: groups need method='conformal'. Leave them out, or set it.")
 
 
 def interval_of_model(view, X, coverage, side, offset):
@@ -105,13 +98,12 @@ def interval_of_model(view, X, coverage, side, offset):
     return _open(ends[..., 0], ends[..., 1], side)
 
 
-def conformal_interval(view, X, fit, scores, coverage, side, groups, offset, name):
+def conformal_interval(view, X, fit, scores, coverage, side, offset, name):
     """Ends of conformal intervals; see `widths` for the parameters. `scores` may be None."""
     if scores is None:
         raise ValueError(f"{name}: {_no_scores(fit)}")
-    groups = check_groups(groups, len(X), name)
     mean, std = view.centre_and_scale(X, offset)
-    below, above = widths(scores, coverage, side, groups, name)
+    below, above = widths(scores, coverage, side, name)
     if mean.ndim == 1:
         below, above = below[..., 0], above[..., 0]
     else:
@@ -138,58 +130,36 @@ def _no_scores(fit):
     return f"method='conformal' {reason}"
 
 
-def widths(scores, coverage, side, groups, name):
-    """Numbers of standard deviations below and above the mean, each (p,) or, by group, (n, p).
+def widths(scores, coverage, side, name):
+    """Numbers (p,) of standard deviations below and above the mean.
 
     Parameters
     ----------
     scores : Scores
     coverage : float
     side : {"both", "lower", "upper"}
-    groups : ndarray of shape (n,) or None
-        Of the rows that are predicted.
     name : str
         Of the method, for errors.
     """
-    weight = np.ones(len(scores.values)) if scores.weight is None else scores.weight
-    if groups is None:
-        return _widths(scores.values, weight, coverage, side, f"{name}: the fit")
-    if scores.groups is None:
-        raise ValueError(f"{name}: fit was given no groups. Pass groups to fit, too.")
-    known, index = np.unique(groups, return_inverse=True)
-    strangers = np.setdiff1d(known, scores.groups)
-    if len(strangers):
-        raise ValueError(
-            f"{name}: fit had no row of the group {as_text(strangers[0])}. Leave groups out for "
-            "such rows."
-        )
-    each = []
-    for group in known:
-        own = scores.groups == group
-        about = f"{name}: the group {as_text(group)}"
-        each.append(_widths(scores.values[own], weight[own], coverage, side, about))
-    below, above = map(np.array, zip(*each))
-    return below[index.ravel()], above[index.ravel()]
-
-
-def _widths(values, weight, coverage, side, about):
+    values = scores.values
+    weight = np.ones(len(values)) if scores.weight is None else scores.weight
     if side == "both":
-        width = _quantile(np.abs(values), weight, coverage, about)
+        width = _quantile(np.abs(values), weight, coverage, name)
         return width, width
     nothing = np.zeros(values.shape[1])  # of the end that is open
     if side == "lower":
-        return _quantile(-values, weight, coverage, about), nothing
-    return nothing, _quantile(values, weight, coverage, about)
+        return _quantile(-values, weight, coverage, name), nothing
+    return nothing, _quantile(values, weight, coverage, name)
 
 
-def _quantile(values, weight, coverage, about):
+def _quantile(values, weight, coverage, name):
     """The smallest scores (p,) that a share of the rows, and of one more, does not exceed."""
     needed = coverage * (weight.sum() + 1.0)
     if needed > weight.sum():
         fewest = int(np.ceil(coverage / (1.0 - coverage)))
         raise ValueError(
-            f"{about} has {weight.sum():g} training rows, but a coverage of {coverage:g} needs at "
-            f"least {fewest}. Lower coverage, or set method to 'model'."
+            f"{name}: the fit has {weight.sum():g} training rows, but a coverage of {coverage:g} "
+            f"needs at least {fewest}. Lower coverage, or set method to 'model'."
         )
     order = np.argsort(values, axis=0)
     total = np.cumsum(weight[order], axis=0)

@@ -5,9 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.data.dataset import Batch
-from skgp_sparse._engine.predictions.left_out_groups import Group
 from skgp_sparse._engine.predictions.posterior import (
-    LEAVE_GROUPS_OUT,
     LEAVE_ONE_OUT,
     LeftOut,
     Posterior,
@@ -17,7 +15,6 @@ from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.explain.views import centre_and_scale
-from skgp_sparse.rows.checks import check_groups
 
 
 class LooPrediction(NamedTuple):
@@ -106,21 +103,15 @@ def as_left_out(fit):
     return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.posterior)
 
 
-def left_out_numbers(fit, chosen, n_jobs, groups=None):
-    """`LeftOutRows` of some of the user's rows (k,) of a fit to numbers.
-
-    With groups (k,) of all rows that have a weight, those of one are left out together.
-    """
+def left_out_numbers(fit, chosen, n_jobs):
+    """`LeftOutRows` of some of the user's rows (k,) of a fit to numbers."""
     place, n_jobs = in_table(fit.rows, chosen), resolve_n_jobs(n_jobs)
-    if groups is None:
-        known, index = np.unique(place, return_inverse=True)
-        with np.errstate(all="ignore"), single_threaded_blas():
-            left, noise = _left_out(fit, known, n_jobs)
-        noise = _told_by_others(fit, known, noise)
-        left, noise = LeftOut(left.mean[index], left.variance[index]), noise[index]
-    else:
-        left, noise = _left_out_in_groups(fit, groups, place, n_jobs)
-    return LeftOutRows(chosen, fit.rows.block(place), left.mean, left.variance, noise)
+    known, index = np.unique(place, return_inverse=True)
+    with np.errstate(all="ignore"), single_threaded_blas():
+        left, noise = _left_out(fit, known, n_jobs)
+    noise = _told_by_others(fit, known, noise)[index]
+    block = fit.rows.block(place)
+    return LeftOutRows(chosen, block, left.mean[index], left.variance[index], noise)
 
 
 def _told_by_others(fit, chosen, noise):
@@ -162,7 +153,7 @@ def _probabilities(fit, chosen, n_jobs):
     return fit.likelihood.probability(*moments).T[place]
 
 
-def loo_prediction(fit, parameters, name, groups=None):
+def loo_prediction(fit, parameters, name):
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known.
 
     Parameters
@@ -171,14 +162,9 @@ def loo_prediction(fit, parameters, name, groups=None):
     parameters : SparseGPRegressor
     name : str
         Of the method, for errors.
-    groups : array-like of shape (n,) or None
-        Rows of one group are left out together.
     """
     rows, n_jobs = _rows_of(fit, name), resolve_n_jobs(parameters.n_jobs)
-    if groups is None:
-        found, place = predicted(fit, n_jobs, np.arange(len(rows))), rows.places
-    else:
-        found, place = _predicted_in_groups(fit, groups, n_jobs, name), None
+    found, place = predicted(fit, n_jobs, np.arange(len(rows))), rows.places
     units, mean = rows.units, rows.units.inverse(found.mean)
     std = np.broadcast_to(units.inverse_std(np.sqrt(found.variance + found.known)), mean.shape)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
@@ -221,40 +207,6 @@ def _rows_of(fit, name):
             "them, and predict these rows."
         )
     return rows
-
-
-def _predicted_in_groups(fit, groups, n_jobs, name):
-    """`RowPredictions` of the user's own rows, those of a group given all others."""
-    reason = why_not_in_groups(fit)
-    if reason is not None:
-        raise ValueError(f"{name} with groups {reason}")
-    rows = fit.rows
-    place = in_table(fit.rows, np.arange(len(rows) if rows.places is None else len(rows.places)))
-    left = _left_out_in_groups(fit, check_groups(groups, len(place), name), place, n_jobs)
-    return _of_numbers(*left, fit, place)
-
-
-def why_not_in_groups(fit):
-    """Why groups cannot be left out of a fit, as part of an error; None: they can."""
-    if fit.likelihood is not None:
-        return "is for Gaussian noise. Set likelihood to 'gaussian'."
-    if fit.used_rows is not fit.rows:
-        return "needs a posterior given all rows."
-    return fit.posterior.why_not(LEAVE_GROUPS_OUT)
-
-
-def _left_out_in_groups(fit, groups, place, n_jobs):
-    """`LeftOut` and noise of the user's rows (k,), from groups and from places in the table."""
-    copies, order = np.bincount(place), np.argsort(groups, kind="stable")
-    members = np.split(order, np.flatnonzero(groups[order][1:] != groups[order][:-1]) + 1)
-    found = [np.unique(place[one], return_inverse=True, return_counts=True) for one in members]
-    parts = [Group(known, counts / copies[known]) for known, _, counts in found]
-    with single_threaded_blas():
-        left = fit.posterior.leave_groups_out(fit.rows, parts, fit.terms, n_jobs)
-    mean, variance = np.empty((len(place), fit.rows.n_targets)), np.empty(len(place))
-    for of_group, one, (_, index, _) in zip(left, members, found):
-        mean[one], variance[one] = of_group.mean[index], of_group.variance[index]
-    return _beside_mean(fit, LeftOut(mean, variance), place)
 
 
 def why_unknown(fit):

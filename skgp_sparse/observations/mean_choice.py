@@ -17,14 +17,12 @@ from sklearn.utils import check_random_state
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import AnyArray
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,
     left_out_labels,
     left_out_numbers,
     some_rows,
-    why_not_in_groups,
     why_unknown,
 )
 from skgp_sparse.explain.weighted_means import (
@@ -37,7 +35,6 @@ from skgp_sparse.explain.weighted_means import (
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.parameters.mean_functions import (
-    N_FOLDS,
     LinearMean,
     MeanFunction,
     cross_fitted,
@@ -87,7 +84,6 @@ def fit_with_mean(
     fit: Callable[[ObservationModel, Any], FittedProblems],
     family: ObservationModel,
     rows: ArrayDataset,
-    groups: AnyArray | None,
 ) -> FittedProblems:
     """Fit rows, with the mean that the user has chosen, or with one that pays.
 
@@ -99,14 +95,11 @@ def fit_with_mean(
         Its parameters have a mean.
     rows : ArrayDataset
         As the user passed them.
-    groups : ndarray of shape (n,) or None
-        Rows of one group are left out together of the fits of a mean, and of processes with
-        Gaussian noise that are not predicted from neighbours.
     """
     parameters = family.parameters
     mean, is_default = parameters.mean, parameters.kernel is None
     if mean is not None and (is_name(mean, "linear") or not (is_default or is_auto(mean))):
-        return _with_drift(fit, family, rows, groups)
+        return _with_drift(fit, family, rows)
     found = fit(family, rows)
     if not is_default or not _may_leave_out(found, rows):
         if _is_chosen(found):
@@ -114,31 +107,31 @@ def fit_with_mean(
         return found
     function, latent, is_alone = None, None, compares_approximations(parameters)
     if _is_chosen(found):
-        function, latent = _cross_fitted(found.family, rows, groups)
-    elif is_auto(mean) and not is_alone and _may_have_mean(found, rows, groups):
-        function, latent = _optional_mean(found, rows, groups)
+        function, latent = _cross_fitted(found.family, rows)
+    elif is_auto(mean) and not is_alone and _may_have_mean(found, rows):
+        function, latent = _optional_mean(found, rows)
     if rows.classes is not None and (function is not None or not is_alone):
         return _of_labels(found, rows, function, latent)
-    return found if function is None else _of_numbers(found, rows, function, latent, groups)
+    return found if function is None else _of_numbers(found, rows, function, latent)
 
 
-def _with_drift(fit, family, rows, groups):
+def _with_drift(fit, family, rows):
     """The fit of a process that is given columns, of which its mean is linear."""
     if is_name(family.parameters.mean, "linear"):
         drift, columns = linear(rows, family.columns().codes(), family.name)
     else:
-        drift, latent = _cross_fitted(family, rows, groups)
+        drift, latent = _cross_fitted(family, rows)
         columns = (latent - drift.centre) / drift.scale
     family = copy(family)
     family.n_drift = columns.shape[1]
     return fit(family, rows.with_columns(columns))._replace(drift=drift)
 
 
-def _optional_mean(found, rows, groups):
+def _optional_mean(found, rows):
     """A mean that nobody asked for; None twice where it does not pay, or cannot be fitted."""
     pays = None if rows.classes is None else partial(_may_pay, found, rows)
     try:
-        return _cross_fitted(found.family, rows, groups, pays)
+        return _cross_fitted(found.family, rows, pays)
     except MemoryError:
         raise
     except Exception as error:  # whatever its model raises, the processes are there
@@ -147,11 +140,11 @@ def _optional_mean(found, rows, groups):
         return None, None
 
 
-def _cross_fitted(family, rows, groups, pays=None):
+def _cross_fitted(family, rows, pays=None):
     given, codes = family.parameters, family.columns().codes()
     mean = "boosting" if is_auto(given.mean) else given.mean
     random_state = check_random_state(given.random_state)
-    return cross_fitted(mean, rows, given, groups, random_state, codes, family.name, pays)
+    return cross_fitted(mean, rows, given, random_state, codes, family.name, pays)
 
 
 def _is_chosen(found):
@@ -176,7 +169,7 @@ def _refuse(found, mean):
     )
 
 
-def _may_have_mean(found, rows, groups):
+def _may_have_mean(found, rows):
     """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
     n_fits = rows.n_targets if rows.classes is None else len(rows.classes)
     given = found.family.parameters
@@ -184,22 +177,17 @@ def _may_have_mean(found, rows, groups):
     is_open = is_open and not isinstance(given.likelihood, Censored)
     is_open = is_open and found.family.deadline.left() > 0.0
     is_open = is_open and n_fits * rows.X.size <= _MOST_NUMBERS
-    is_open = is_open and (groups is None or len(np.unique(groups)) >= N_FOLDS)
     return is_open and rows.distinct(most=FEWEST_ROWS - 1) is None
 
 
 # -- numbers ---------------------------------------------------------------------------
 
 
-def _of_numbers(found, rows, function, latent, groups):
+def _of_numbers(found, rows, function, latent):
     """The fit beside a mean, unless "auto" finds that it does not pay."""
     (fit,), n_jobs = found.fits, found.family.parameters.n_jobs
-    if groups is None or why_not_in_groups(fit) is not None:
-        most = max(FEWEST_ROWS, _NUMBERS_LEFT_OUT // rows.n_features)
-        left = left_out_numbers(as_left_out(fit), some_rows(rows, min(most, _ROWS)), n_jobs)
-    else:
-        every = some_rows(rows, np.inf)
-        left = left_out_numbers(fit, every, n_jobs, groups[every])
+    most = max(FEWEST_ROWS, _NUMBERS_LEFT_OUT // rows.n_features)
+    left = left_out_numbers(as_left_out(fit), some_rows(rows, min(most, _ROWS)), n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     mean = WeightedMean(function, found.units, level)
     predicted = mean.standardised(latent)

@@ -211,9 +211,6 @@ def _informed(kernel, rows, columns, is_default=False):
         kernel = kernels.with_missing(kernel, d, missing > 0, mean, or_one(spread))
         if is_default:
             kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
-    if kernels.parts(kernel, kernels.OrthogonalAdditive):
-        mean, spread, _ = rows.input_moments()
-        kernel = kernels.with_units(kernel, d, mean, or_one(spread))
     kernel = kernels.with_missing_level(kernel, columns.code_of_missing, d)
     return _counted(kernel, rows, columns)
 

@@ -27,7 +27,7 @@ from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.drift import variance_of_drift
 
 NAMES = "auto", "boosting", "linear"
-N_FOLDS, FEWEST_ROWS = 3, 10
+_N_FOLDS, FEWEST_ROWS = 3, 10
 _OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
 _MOST_LEVELS = 255  # of a category that boosting takes
 _STOPPED_EARLY, _MOST_TREES = 10_000, 300  # rows of which boosting leaves some out to stop early
@@ -208,7 +208,7 @@ def linear_regression(mean, process, rows, units):
     return found
 
 
-def cross_fitted(mean, rows, parameters, groups, random_state, codes, name, pays=None):
+def cross_fitted(mean, rows, parameters, random_state, codes, name, pays=None):
     """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
 
     Both are None where the first fit without some rows does not pay.
@@ -220,8 +220,6 @@ def cross_fitted(mean, rows, parameters, groups, random_state, codes, name, pays
         Rows as users passed them, labels as indices of classes.
     parameters : estimator
         That has the mean.
-    groups : ndarray of shape (n,) or None
-        Rows of one group are left out together.
     random_state : RandomState
         It draws folds, and the random states of fits.
     codes : list of int
@@ -236,7 +234,7 @@ def cross_fitted(mean, rows, parameters, groups, random_state, codes, name, pays
     ValueError
         If there are too few rows, or the mean takes no weights and there are some.
     """
-    form = (rows.in_one_form() if groups is None else rows).counting()
+    form = rows.in_one_form().counting()
     seed = random_state.randint(2**31 - 1)
     template = _prepared(mean, rows, parameters, codes, seed)
     if form.weight is not None and not has_fit_parameter(template, "sample_weight"):
@@ -244,9 +242,7 @@ def cross_fitted(mean, rows, parameters, groups, random_state, codes, name, pays
             f"{name}: rows have weights (or are repeated), which mean={as_text(mean)} does not "
             "take. Pass a mean whose fit has sample_weight, or set mean to None."
         )
-    if groups is not None and rows.weight is not None:
-        groups = groups[rows.weight > 0]
-    folds, latent = _folds(form, groups, np.random.RandomState(seed), name), None
+    folds, latent = _folds(form, np.random.RandomState(seed), name), None
     for fold in range(folds.max() + 1):
         left_out = folds == fold
         part = _fitted(template, form, np.flatnonzero(~left_out), rows, parameters)
@@ -316,22 +312,20 @@ def _loss(likelihood):
     return "gamma" if 0.0 in domain.without else "poisson"
 
 
-def _folds(form, groups, random_state, name):
-    """Numbers of folds (n,); equal inputs and groups are together, classes are in all of them."""
-    X = np.asarray(form.X, np.float64)
-    index = Distinct.of(X).index if groups is None else np.unique(groups, return_inverse=True)[1]
+def _folds(form, random_state, name):
+    """Numbers of folds (n,); equal inputs are together, classes are in all of them."""
+    index = Distinct.of(np.asarray(form.X, np.float64)).index
     first = np.unique(index, return_index=True)[1]
-    if (len(first) < FEWEST_ROWS and groups is None) or len(first) < 2:
+    if len(first) < FEWEST_ROWS:
         raise ValueError(
             f"{name}: a mean is fitted three times without a third of the rows, which needs at "
-            f"least {FEWEST_ROWS} different rows, or two groups. Got {len(first)}. Set mean to "
-            "None."
+            f"least {FEWEST_ROWS} different rows. Got {len(first)}. Set mean to None."
         )
     order = random_state.permutation(len(first))
     if form.classes is not None:
         order = order[np.argsort(form.y[first[order]], kind="stable")]
     fold = np.empty(len(first), int)
-    fold[order] = np.arange(len(first)) % min(N_FOLDS, len(first))
+    fold[order] = np.arange(len(first)) % _N_FOLDS
     return fold[index]
 
 

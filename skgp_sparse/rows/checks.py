@@ -17,7 +17,7 @@ from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.rows.contents import check_dimensions, check_no_missing, check_numbers
 from skgp_sparse.rows.latitudes import check_latitudes
-from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame, missing_among
+from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame
 
 FLOATS = (np.float64, np.float32)  # types of X that stay as they are
 on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
@@ -170,31 +170,6 @@ def within_limits(y, likelihood):
     if not isinstance(likelihood, Censored):
         return y
     return np.clip(np.asarray(y, dtype=np.float64), *likelihood.ends)
-
-
-def check_groups(groups, n, name):
-    """Groups of n rows as an array (n,), None where there are none."""
-    if groups is None:
-        return None
-    groups = np.asarray(groups)
-    if n == 0:
-        raise ValueError(f"groups of {name} are for rows in memory. Pass arrays, or no groups.")
-    if groups.shape != (n,):
-        raise ValueError(
-            f"groups of {name} must be an array with a group for each of the {n} rows. Got shape "
-            f"{groups.shape}."
-        )
-    if missing_among(groups).any():
-        raise ValueError(
-            f"groups of {name} have missing values. Give these rows a group of their own."
-        )
-    if groups.dtype.kind != "O":
-        return groups
-    try:
-        levels, index = np.unique(groups, return_inverse=True)
-    except TypeError:  # numbers and text
-        return groups.astype(str)
-    return index if len({*map(type, levels)}) > 1 else groups.astype(type(levels[0]))
 
 
 def check_classes(y, weight, name):

@@ -174,7 +174,6 @@ def _uses(method, fitted):
     labels, counts = (y > 0).astype(int), np.random.RandomState(0).poisson(np.exp(y))
     fitting = {
         "weights": ({}, y, {"sample_weight": np.ones(len(X))}),
-        "groups": ({}, y, {"groups": np.arange(len(X)) % 3}),
         "several targets": ({}, np.column_stack([y, -y]), {}),
         "known noise": ({"alpha": np.full(len(X), 0.1)}, y, {}),
         "noise that varies": ({"noise": "learned"}, y, {}),

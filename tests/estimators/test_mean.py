@@ -713,14 +713,6 @@ def test_repeated_rows_are_weights_of_a_mean():
         model.fit(X[:40][np.r_[:40, 0]], Y[:40][np.r_[:40, 0]])
 
 
-def test_two_groups_are_enough_and_one_is_not():
-    groups = np.repeat([0, 1], 30)
-    model = SparseGPRegressor(mean=Ridge(), random_state=0)
-    assert model.fit(X[:60], Y[:60], groups=groups).mean_ is not None
-    with pytest.raises(ValueError, match="or two groups. Got 1. Set mean to None"):
-        model.fit(X[:60], Y[:60], groups=np.zeros(60))
-
-
 # -- columns of all kinds --------------------------------------------------------------
 
 
@@ -782,12 +774,6 @@ def test_many_rows_of_few_different_ones_have_no_mean():
     X = np.random.RandomState(0).randint(3, size=(400, 2)).astype(float)
     model = SparseGPRegressor(random_state=0).fit(X, X[:, 0])
     assert model.mean_ is None and model.predict(X[:3]) == pytest.approx(X[:3, 0], abs=0.1)
-
-
-def test_rows_of_one_group_have_no_mean():
-    X = np.random.RandomState(0).uniform(size=(250, 2))
-    model = SparseGPRegressor(random_state=0).fit(X, X[:, 0] > 0.5, groups=np.zeros(250))
-    assert model.mean_ is None
 
 
 @pytest.mark.second(share=0.1)

@@ -229,21 +229,13 @@ def test_metadata_routing_of_weights_std_and_latent():
 
 
 @pytest.mark.second
-def test_groups_of_a_split_are_those_of_intervals_only_if_asked_for():
+def test_groups_of_a_split_are_not_passed_on():
     X, y = table()
     groups = np.arange(len(X)) % 9
     with config_context(enable_metadata_routing=True):
         for model, target in ((small(), y), (SparseGPClassifier(n_inducing=5), y > 0)):
             given = {"cv": GroupKFold(3), "params": {"groups": groups}}
             assert np.isfinite(cross_validate(model, X, target, **given)["test_score"]).all()
-        asked = small().set_fit_request(groups=True)
-        search = GridSearchCV(asked, {"tol": [0.1]}, cv=GroupKFold(3)).fit(X, y, groups=groups)
-    best = search.best_estimator_
-    intervals = best.predict_interval(X[:2], 0.5, method="conformal", groups=groups[:2])
-    assert np.isfinite(intervals).all()
-    plain = clone(asked).fit(X, y)
-    with pytest.raises(ValueError, match="groups"):
-        plain.predict_interval(X[:2], 0.5, method="conformal", groups=groups[:2])
 
 
 def test_feature_names_are_kept_and_checked():

@@ -18,7 +18,6 @@ from skgp_sparse.sources import Arrays
 RNG = np.random.RandomState(0)
 N = 300
 X = RNG.uniform(0, 10, size=(2 * N, 1))
-GROUPS = np.where(X[:, 0] < 5, "left", "right")
 SPREAD = np.where(X[:, 0] < 5, 0.1, 0.5)
 Y = np.sin(X[:, 0]) + SPREAD * RNG.standard_t(4, size=2 * N)
 TRAIN, TEST = slice(N), slice(N, None)
@@ -32,7 +31,7 @@ def covered(interval, y=Y[TEST]):
 @pytest.fixture(scope="module")
 def model():
     model = SparseGPRegressor(noise="constant", random_state=0)  # which is wrong
-    return model.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
+    return model.fit(X[TRAIN], Y[TRAIN])
 
 
 def test_the_intervals_of_the_model_are_its_quantiles(model):
@@ -75,26 +74,13 @@ def test_new_targets_are_covered(model, coverage, side):
     assert covered(interval) == pytest.approx(coverage, abs=0.08)  # of 300 rows
 
 
-def test_every_group_is_covered(model):
-    together = model.predict_interval(X[TEST], 0.8, "conformal")
-    apart = model.predict_interval(X[TEST], 0.8, "conformal", groups=GROUPS[TEST])
-    for group in ("left", "right"):
-        some = GROUPS[TEST] == group
-        all_rows, own = (
-            covered([end[some] for end in ends], Y[TEST][some]) for ends in (together, apart)
-        )
-        assert own == pytest.approx(0.8, abs=0.07) and abs(all_rows - 0.8) > 0.1
-
-
 def test_a_weight_is_a_number_of_rows():
     rng = np.random.RandomState(0)
     values, weight = rng.normal(size=(50, 2)), rng.randint(0, 4, 50).astype(float)
-    repeated = Scores(
-        np.repeat(values, weight.astype(int), axis=0), np.ones(int(weight.sum())), None
-    )
+    repeated = Scores(np.repeat(values, weight.astype(int), axis=0), np.ones(int(weight.sum())))
     for side in ("both", "lower", "upper"):
-        found = widths(Scores(values, weight, None), 0.8, side, None, "")
-        for one, other in zip(found, widths(repeated, 0.8, side, None, "")):
+        found = widths(Scores(values, weight), 0.8, side, "")
+        for one, other in zip(found, widths(repeated, 0.8, side, "")):
             assert_array_equal(one, other)
 
 
@@ -155,12 +141,11 @@ def test_many_rows_keep_some_scores():
     rng = np.random.RandomState(0)
     many = rng.uniform(0, 10, size=(6000, 1))
     y = np.sin(many[:, 0]) + 0.3 * rng.normal(size=6000)
-    model = SparseGPRegressor(n_inducing=20, random_state=0).fit(many, y, groups=many[:, 0] > 5)
+    model = SparseGPRegressor(n_inducing=20, random_state=0).fit(many, y)
     assert len(model._scores_of_rows().values) == 5000
     mean, std = model.predict(many[:5], return_std=True)
     lower, _ = model.predict_interval(many[:5], 0.9, "conformal")
     assert_allclose((mean - lower) / std, norm.ppf(0.95), rtol=0.05)
-    assert len(model.predict_interval(many[:5], 0.9, "conformal", groups=5 * [True])[0]) == 5
 
 
 @pytest.mark.parametrize(
@@ -169,9 +154,6 @@ def test_many_rows_keep_some_scores():
         ({"coverage": 90}, "'coverage' parameter"),
         ({"method": "conformel"}, "'method' parameter"),
         ({"side": "left"}, "'side' parameter"),
-        ({"groups": GROUPS[TEST]}, "groups need method='conformal'"),
-        ({"method": "conformal", "groups": ["a"]}, "each of the 300 rows"),
-        ({"method": "conformal", "groups": N * ["middle"]}, "no row of the group"),
         ({"method": "conformal", "coverage": 0.999}, "300 training rows, but .* at least 999"),
     ],
 )
@@ -183,10 +165,6 @@ def test_what_cannot_be(model, options, match):
 @pytest.mark.second
 def test_rows_that_are_not_known(monkeypatch):
     few = SparseGPRegressor(n_inducing=5, max_iter=1, random_state=0)
-    with pytest.raises(ValueError, match="fit was given no groups"):
-        few.fit(X, Y).predict_interval(X[:2], method="conformal", groups=["left", "left"])
-    with pytest.raises(ValueError, match="each of the 600 rows"):
-        few.fit(X, Y, groups=[1, 2])
     with pytest.raises(ValueError, match="by fit, not by partial_fit"):
         few.partial_fit(X, Y).predict_interval(X[:2], method="conformal")
     batches = SparseGPRegressor(
@@ -197,7 +175,5 @@ def test_rows_that_are_not_known(monkeypatch):
     with pytest.raises(ValueError, match="X_std"):
         few.fit(X, Y, X_std=0.1 + 0 * X).predict_interval(X[:2], method="conformal")
     monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
-    with pytest.raises(ValueError, match="groups of .* rows in memory"):
-        few.fit(Arrays(X, Y, chunk_size=100), groups=GROUPS)
     with pytest.raises(ValueError, match="large source"):
         few.fit(Arrays(X, Y, chunk_size=100)).predict_interval(X[:2], method="conformal")

@@ -110,22 +110,6 @@ def test_factors_of_variances_have_the_highest_density():
     assert are_best(loss, np.array(model._beside.weights.log_factor))
 
 
-def test_weights_of_groups_are_from_left_out_groups():
-    groups = np.digitize(X[:, 0], np.linspace(0, 1, 10))  # far from all others
-    zero = np.ones(N)
-    zero[:5] = 0.0
-    for weight in (None, zero):
-        model = SparseGPRegressor(mean=MEAN, random_state=0).fit(X, Y, weight, groups=groups)
-        kept = np.arange(N) if weight is None else np.flatnonzero(weight)
-        alone = clone(model).set_params(mean=None).fit(X[kept], Y[kept])
-        left, predicted = alone.loo_predict(groups=groups[kept]), predicted_without(model)[kept]
-        weights = model._beside.weights
-        theta = np.append(weights.intercept, weights.slope)
-        assert are_best(partial(loss_of_mean, model, Y[kept], left, predicted), theta)
-    by_rows = SparseGPRegressor(mean=MEAN, random_state=0).fit(X, Y)
-    assert abs(by_rows._beside.weights.intercept[0] - weights.intercept[0]) > 0.05
-
-
 def test_left_out_rows_without_a_weight_stay():
     left, noise = LeftOut(np.ones((2, 1)), np.ones(2)), np.full(2, 0.5)
     assert LeftOutMean(np.zeros((4, 1))).beside(left, noise, np.array([0, 3])) == (left, noise)
@@ -182,43 +166,6 @@ def test_rows_without_weight_are_as_if_left_away():
     model = SparseGPRegressor(mean=MEAN, random_state=0)
     first, other = clone(model).fit(X, Y, weight), clone(model).fit(X[kept], Y[kept])
     assert_allclose(first.predict(QUERIES), other.predict(QUERIES), rtol=1e-6, atol=1e-8)
-
-
-def test_groups_are_left_out_together():
-    rng, groups = np.random.RandomState(0), np.repeat(np.arange(30), 3)
-    shared = rng.normal(size=30)[groups]  # what rows of a group have in common
-    X = np.column_stack([groups + 0.01 * rng.normal(size=N), rng.uniform(size=N)])
-    y = shared + 0.1 * rng.normal(size=N)
-    mean = RandomForestRegressor(20, random_state=0)
-    together = SparseGPRegressor(mean=mean, random_state=0).fit(X, y, groups=groups)
-    apart = SparseGPRegressor(mean=mean, random_state=0).fit(X, y)
-
-    def correlation(model):
-        fit = model._fits[0]
-        predicted = fit.mean.predictions[:, 0]
-        predicted = predicted if fit.rows.places is None else predicted[fit.rows.places]
-        return np.corrcoef(predicted, y)[0, 1]
-
-    assert correlation(apart) > correlation(together) + 0.2
-
-
-def test_folds_have_whole_groups():
-    seen = []
-
-    class Watched(HistGradientBoostingRegressor):
-        """Boosting that tells which rows it is fitted to."""
-
-        def fit(self, X, y, sample_weight=None):
-            seen.append(set(X[:, 0]))
-            return super().fit(X, y, sample_weight)
-
-    groups = np.random.RandomState(1).randint(0, 12, N).astype(str)
-    rows = np.column_stack([np.arange(N), X])
-    SparseGPRegressor(mean=Watched(max_iter=3), random_state=0).fit(rows, Y, groups=groups)
-    assert len(seen) == 4 and len(seen[-1]) == N
-    for fold in seen[:-1]:
-        inside = {groups[int(i)] for i in fold}
-        assert not inside & {groups[i] for i in range(N) if i not in fold}
 
 
 # -- calibration -----------------------------------------------------------------------

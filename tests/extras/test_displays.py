@@ -13,7 +13,6 @@ from skgp_sparse.displays import (
     PredictionBandDisplay,
     RelevanceDisplay,
     SelectionDisplay,
-    VariogramDisplay,
 )
 from skgp_sparse.posteriors import Neighbors
 
@@ -202,15 +201,3 @@ def test_effects_of_arrays_and_of_columns_that_do_not_exist(model):
     for data, column in ((X, 3), (mixed()[0], "y")):
         with pytest.raises(ValueError, match="X has no column"):
             EffectDisplay.from_estimator(model, data, column)
-
-
-def test_variograms_are_drawn(model):
-    display = VariogramDisplay.from_estimator(model, X, Y, n_bins=6, name="fit of sines")
-    found = model.variogram(X, Y, n_bins=6)
-    (line,), (points,) = display.ax_.lines, display.ax_.collections
-    assert_array_equal(line.get_ydata(), found.fitted)
-    assert_array_equal(points.get_offsets(), np.column_stack([found.distance, found.empirical]))
-    assert display.ax_.get_legend().get_texts()[1].get_text() == "fit of sines"
-    _, ax = plt.subplots()
-    assert display.plot(ax=ax).ax_ is ax
-    assert len(VariogramDisplay([1, 2], [0.1, 0.2], [0.1, 0.3]).plot().ax_.collections) == 1

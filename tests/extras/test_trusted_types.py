@@ -39,7 +39,6 @@ OF_KERNELS = {  # what is fitted to CODES
     "RandomEffect": kernels.Columns(RBF(), 0) + kernels.RandomEffect(1),
     "LogScale": kernels.LogScale(RBF(), [0]),
     "Missing": kernels.Missing(RBF()),
-    "OrthogonalAdditive": kernels.OrthogonalAdditive(),
     "Sphere": kernels.Sphere(RBF()),
     "Tanimoto": kernels.Tanimoto(),
     "HeteroscedasticNoise": RBF() + VARYING,

@@ -106,14 +106,14 @@ def subset(n_rows=60, **options):
 )
 def test_every_method_passes_the_check(method):
     refused = check_posterior(method)
-    for use in ("weights", "groups", "several targets", "leave one out", "a source", "a pickle"):
+    for use in ("weights", "several targets", "leave one out", "a source", "a pickle"):
         assert refused[use] == "", use
 
 
 @pytest.mark.second
 def test_a_posterior_without_an_objective_passes_the_check():
     refused = check_posterior(LearnNothing())
-    assert refused["weights"] == refused["groups"] == refused["a pickle"] == ""
+    assert refused["weights"] == refused["a pickle"] == ""
     assert "is not available for posterior_='nothing'" in refused["gradients"]
 
 
@@ -126,9 +126,7 @@ def test_what_is_wrong_is_found():
         check_posterior(LearnNothing(shift=0.5))
 
 
-@pytest.mark.parametrize(
-    "more", [{"sample_weight": 1.0 + np.arange(200) % 3}, {"groups": X[:, 0] > 0}]
-)
+@pytest.mark.parametrize("more", [{"sample_weight": 1.0 + np.arange(200) % 3}, {}])
 def test_rows_that_are_left_out_are_those_of_fit(more):
     model = subset().fit(X, Y, **more)
     loo = model.loo_predict()

@@ -27,7 +27,7 @@ FLOORS = (
     {"parameters"},
     {"explain"},
     {"observations", "_fitted_mean"},
-    {"_estimator", "_kriging", "_parts", "_training_rows"},
+    {"_estimator", "_parts", "_training_rows"},
     {"regression", "classification", "gplvm"},
     {"dask", "onnx"},
     {"testing"},

@@ -57,7 +57,7 @@ IGNORED_IN_OVERRIDES = {"PR01", "RT01"}  # the contract stands once, in the base
 IGNORED_IN_KERNELS = {"PR01", "PR07", "RT01", "RT03"}  # scikit-learn's interface, and helpers
 WITHOUT_A_NOUN = re.compile(r"(What|Those|That of|The same|Nothing|Of|One)\b")
 STEPS_OF_STRATEGIES = {"learn", "go_on", "objective"}  # "auto" goes on between them
-MIXINS = {"skgp_sparse._kriging", "skgp_sparse._parts", "skgp_sparse._training_rows"}
+MIXINS = {"skgp_sparse._parts", "skgp_sparse._training_rows"}
 REQUIRED_OF_ESTIMATORS = {"SA01", "ES01"}
 
 

@@ -66,7 +66,6 @@ PARTS = {  # objects of the user, and the parameter that takes them
         kernels.Missing(RBF()),
         kernels.LogScale(RBF(), 0),
         kernels.Sphere(RBF()),
-        kernels.OrthogonalAdditive(),
     ],
 }
 
@@ -153,7 +152,6 @@ def test_other_arguments_are_refused_in_plain_numbers():
         is_plain(lambda v=value: SparseGPRegressor(**QUICK).fit(X, Y, sample_weight=v))
         is_plain(lambda v=value: model.predict(X, offset=v))
         is_plain(lambda v=value: SparseGPRegressor(likelihood="poisson").fit(X, Y, offset=v))
-        is_plain(lambda v=value: model.fit(X, Y, groups=v))
         is_plain(lambda v=value: two.partial_fit(X, Y, classes=v))
         is_plain(lambda v=value: metrics.interval_score(Y, Y - 1.0, Y + 1.0, coverage=v))
         is_plain(lambda v=value: sources.Arrays(X, Y, chunk_size=v))
@@ -162,14 +160,6 @@ def test_other_arguments_are_refused_in_plain_numbers():
         is_plain(lambda v=value: EffectDisplay.from_estimator(model, X, v))
         is_plain(lambda v=value: CoverageDisplay(np.array([0.5])).plot(kind=v))
         is_plain(lambda v=value: SparseGPRegressor(**QUICK, optimizer=lambda *a: v).fit(X, Y))
-
-
-def test_groups_that_fit_did_not_have_are_plain():
-    groups = np.repeat(["a", "b"], 6)
-    model = SparseGPRegressor(noise="constant", **QUICK).fit(X, Y, groups=groups)
-    for strange in (np.full(12, np.int64(7)), np.full(12, "c")):
-        ask = {"coverage": 0.5, "method": "conformal", "groups": strange}
-        assert is_plain(lambda a=ask: model.predict_interval(X, **a))
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -41,6 +41,20 @@ def test_a_table_with_categories_and_gaps():
     assert (found["std"][::15] > np.median(found["std"])).mean() > 0.8  # where age is missing
 
 
+def test_strangers_are_harder_to_predict():
+    strangers, known = run("Whole groups left out")["errors"]
+    assert 0.8 < strangers < 1.5 and known < 0.7 * strangers
+
+
+def test_averages_and_variograms():
+    found = run("The average over an area")
+    truth = np.mean(20 * np.sin(found["area"][:, 0] / 15))
+    assert abs(found["average"] - truth) < 3 * found["std"] < 5.0
+    distance, rows, kernel = run("The variogram of rows, and of a kernel")["found"]
+    assert np.all(np.diff(distance) > 0) and np.all(np.diff(kernel) > 0)
+    assert np.all(np.abs(rows[:2] / kernel[:2] - 1) < 0.2)  # as far rows weigh little
+
+
 def test_a_band():
     pytest.importorskip("matplotlib").use("Agg")
     found = run("Plotting a band")

@@ -59,7 +59,7 @@ sources: list[Source] = [Arrays(X, y, chunk_size=10), Stream(lambda: iter([(X, y
 SparseGPRegressor(likelihood=Poisson(), solver=Minibatches(64), bound=PEP(0.3)).fit(sources[0])
 search = GridSearchCV(model, {"bound": ["titsias"]}, scoring=log_predictive_density_scorer)
 loo, functions = model.loo_predict(), model.sample_functions(3)
-print(loo.log_density.sum(), model.evidence_bounds().upper, model.components(X).share.round())
+print(loo.log_density.sum(), model.evidence_bounds().upper)
 labels = SparseGPClassifier(multi_class="softmax").fit([[0.0], [1.0]], ["a", "b"])
 probabilities: np.ndarray = labels.predict_proba(X)
 positions, spread = BayesianGPLVM(2, n_inducing=5).fit(X).transform(X, return_std=True)

@@ -12,14 +12,10 @@ posterior_with_drift, posterior_with_mean
     Posteriors whose mean is linear in further columns, or weighted with another prediction.
 missing_values
     Predictions of rows that lack values of columns in which no training row lacked one.
-left_out_groups
-    Groups of training rows that are left out together.
 normal_predictions
     Predictions at inputs that have a normal distribution each.
 sampled_functions
     Functions drawn from a posterior, each the same function in all calls.
-additive
-    Parts of an additive process: what each set of columns does.
 sobol
     Sobol indices of means: how much each column matters.
 """

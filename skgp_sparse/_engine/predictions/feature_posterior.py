@@ -32,8 +32,6 @@ from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.data.distinct_inputs import DistinctInputs, means_of
 from skgp_sparse._engine.features.basis import Features
 from skgp_sparse._engine.predictions import (
-    additive,
-    left_out_groups,
     normal_predictions,
     sampled_functions,
 )
@@ -43,10 +41,8 @@ from skgp_sparse._engine.predictions.posterior import (
     FUNCTIONS,
     GRADIENTS,
     JOINT_ROWS,
-    LEAVE_GROUPS_OUT,
     LEAVE_ONE_OUT,
     NORMALS,
-    PARTS,
     LeftOut,
     Posterior,
     Slopes,
@@ -130,10 +126,6 @@ class FeaturePosterior(Posterior):
         """Features as the weights see them, and what is beside them: mean (n, p), variance (n,)."""
         return V, 0.0, 0.0
 
-    def roots_beside(self, X):
-        """Roots (n, q) of the covariance of what is beside the features given their weights."""
-        return []
-
     def gradients(self, X, latent, n_jobs=1):
         """`Slopes` at the rows of X."""
         features = self.features
@@ -166,14 +158,6 @@ class FeaturePosterior(Posterior):
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions` in units of the standardised targets."""
         return sampled_functions.drawn(self, n_functions, n_frequencies, random_state)
-
-    def additive_parts(self, kernel, X):
-        """Means (n, p, c) and variances (n, c) of sets of columns, and the constant (p,)."""
-        return additive.parts(self, kernel, X)
-
-    def leave_groups_out(self, rows, groups, terms, n_jobs=1):
-        """`LeftOut` of every group, in O(k m min(k, m)) time for k rows of a group."""
-        return left_out_groups.left_out(self, rows, groups, terms.bound, n_jobs)
 
     def _left_out_of_sites(self, rows, terms, given_all, n_jobs):
         """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r."""
@@ -229,7 +213,7 @@ class ExactPosterior(FeaturePosterior):
     u: np.ndarray
 
     name = "exact"
-    answers = frozenset([LEAVE_ONE_OUT, LEAVE_GROUPS_OUT, GRADIENTS, FUNCTIONS, PARTS, BOUNDS])
+    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS, BOUNDS])
     holds_rows = is_exact = True
     n_rows_kept = property(attrgetter("width"))
     points = property(lambda self: (self.features.Z, self.u))
@@ -301,8 +285,8 @@ class SparsePosterior(FeaturePosterior):
     TB: np.ndarray
 
     name = property(attrgetter("features.kind"))
-    _of_any_basis = frozenset([LEAVE_ONE_OUT, LEAVE_GROUPS_OUT, GRADIENTS])
-    _of_points = _of_any_basis | {FUNCTIONS, PARTS, NORMALS, BOUNDS}
+    _of_any_basis = frozenset([LEAVE_ONE_OUT, GRADIENTS])
+    _of_points = _of_any_basis | {FUNCTIONS, NORMALS, BOUNDS}
     answers = property(lambda self: self._of_any_basis if self.points is None else self._of_points)
 
     @property

@@ -25,8 +25,7 @@ from skgp_sparse._ground.warnings import warn
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
-LEAVE_GROUPS_OUT = "leave_groups_out"
-PARTS, NORMALS, LATER_ROWS, BOUNDS = "additive_parts", "predict_normals", "plus", "evidence_bounds"
+NORMALS, LATER_ROWS, BOUNDS = "predict_normals", "plus", "evidence_bounds"
 _REMEDY = "Set posterior to 'exact' or 'inducing'."
 _REMEDIES = {
     NORMALS: "Set posterior to 'inducing', and n_inducing to less than the number of rows."
@@ -339,34 +338,6 @@ class Posterior(ABC):
         """
         raise self._not_available(LEAVE_ONE_OUT)
 
-    def leave_groups_out(
-        self, rows: Dataset, groups: list[Any], terms: RowTerms, n_jobs: int = 1
-    ) -> list[LeftOut]:
-        """Predict training rows of groups, each group given all others.
-
-        Parameters
-        ----------
-        rows : Dataset
-            All rows that the posterior was given.
-        groups : list of Group
-            Rows that are left out together, and which share of their weights.
-        terms : RowTerms
-            How the rows entered the posterior, with Gaussian noise.
-        n_jobs : int
-            Number of threads.
-
-        Returns
-        -------
-        list of LeftOut
-            Means and latent variances of the rows of each group.
-
-        Raises
-        ------
-        NotAvailable
-            If the posterior does not know its rows one by one.
-        """
-        raise self._not_available(LEAVE_GROUPS_OUT)
-
     def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """Predict, and differentiate the predictions with respect to the query.
 
@@ -416,34 +387,6 @@ class Posterior(ABC):
             If its mean is no sum of kernels at points.
         """
         raise self._not_available(FUNCTIONS)
-
-    def additive_parts(
-        self, kernel: kernels.OrthogonalAdditive, X: AnyArray
-    ) -> tuple[Array, Array, Array]:
-        """Predict the parts of an additive process, one for each set of columns.
-
-        Parameters
-        ----------
-        kernel : OrthogonalAdditive
-            The kernel without noise.
-        X : ndarray of shape (n, d)
-            Rows of a query.
-
-        Returns
-        -------
-        mean : ndarray of shape (n, p, c)
-            Means of all sets of columns.
-        variance : ndarray of shape (n, c)
-            Variances of all sets of columns.
-        constant : ndarray of shape (p,)
-            Constant of the mean.
-
-        Raises
-        ------
-        NotAvailable
-            If its mean is no sum of kernels at points.
-        """
-        raise self._not_available(PARTS)
 
     def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Predict at inputs that have a normal distribution each.

@@ -140,20 +140,6 @@ def coefficients_of_drift(process, variance, q):
     return variance * Z[:, -q:].T @ u, variance * u.sum(axis=0)
 
 
-def covariance_of_residuals(K, columns):
-    """Covariance (n, n) of what least squares leaves of values with the covariance K.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-    columns : ndarray of shape (n, q)
-        They and a constant are fitted to the values.
-    """
-    Q = np.linalg.qr(np.column_stack([np.ones(len(K)), columns]))[0]
-    rest = K - Q @ (Q.T @ K)
-    return rest - (rest @ Q) @ Q.T
-
-
 def chained(slopes, slope):
     """Derivatives (..., d) with respect to x, from those (..., d + q) to ``[x, m(x)]``."""
     d = slope.shape[1]

@@ -26,7 +26,6 @@ from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
 from skgp_sparse._engine.predictions.posterior import (
     GRADIENTS,
     JOINT_ROWS,
-    LEAVE_GROUPS_OUT,
     LEAVE_ONE_OUT,
     float64,
 )
@@ -121,7 +120,7 @@ class SparsePosteriorWithEffects(SparsePosterior):
     shift: np.ndarray
     offset: np.ndarray
 
-    answers = frozenset([LEAVE_ONE_OUT, LEAVE_GROUPS_OUT, GRADIENTS])
+    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS])
     remedy = "Leave out the RandomEffect."
     points = None
 
@@ -169,11 +168,6 @@ class SparsePosteriorWithEffects(SparsePosterior):
     def beside(self, X, V):
         places, variance = self._places(X)
         return V - self.shift[places], self.offset[places], variance
-
-    def roots_beside(self, X):
-        levels = self.effect.kernel.levels(X)
-        known = np.unique(levels[~np.isnan(levels)])
-        return [np.sqrt(self._places(X)[1])[:, None] * (levels[:, None] == known)]
 
     def _places(self, X):
         """Places of the levels of rows, the last one of all others, and variances of effects."""
