@@ -60,11 +60,8 @@ def check_posterior(method):
         warnings.simplefilter("ignore")
         model = require.call(f"fitting {name}", _regressor(method).fit, X, y)
         fit = fits_of(model)[0]
-        known = fit.posterior.name if method.is_exact_for_few else method.name or fit.posterior.name
-        right = method.is_exact_for_few or model.posterior_ == known
-        require.that(
-            right, f"posterior_ is {model.posterior_!r} after a fit of {name}, not {known!r}."
-        )
+        right = method.is_exact_for_few or model.posterior_ == (method.name or fit.posterior.name)
+        require.that(right, f"posterior_ is {model.posterior_!r} after a fit of {name}.")
         check_predictions(fit.posterior, np.unique(X, axis=0)[:_QUERIES] + 0.05)
         if fit.given is None:  # all rows are used
             _check_weights(method, X, y)
@@ -123,16 +120,13 @@ def _check_copies(posterior, X, moments, covariance, draws):
     copy = require.call(f"pickling {name}", lambda: pickle.loads(pickle.dumps(posterior)))
     parts = [posterior.mean_and_variance(X[rows]) for rows in (slice(0, 5), slice(5, None))]
     for k, expected in enumerate(moments):
-        for what, found, allowed in (
+        joined, unit = np.concatenate([part[k] for part in parts]), max(np.abs(expected).max(), 1)
+        for what, found, share in (
             ("a pickle", copy.mean_and_variance(X)[k], 0.0),
             ("three threads", posterior.mean_and_variance(X, 3)[k], 0.0),
-            (
-                "two blocks",
-                np.concatenate([part[k] for part in parts]),
-                1e-9 * max(np.abs(expected).max(), 1.0),
-            ),
+            ("two blocks", joined, 1e-9),
         ):
-            require.close(found, expected, allowed, f"mean or variance of {name} with {what}")
+            require.close(found, expected, share * unit, f"moments of {name} with {what}")
     require.close(copy.covariance(X), covariance, 0.0, f"covariance of a pickle of {name}")
     require.close(_deviations(copy, X), draws, 0.0, f"deviations of a pickle of {name}")
     single = X.astype(np.float32)

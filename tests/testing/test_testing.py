@@ -353,7 +353,7 @@ def changed(base, kind, change, *args):
     [
         (lambda mean, v, s, c: (v, 1.001 * s, c), "slope, beside central differences, is"),
         (lambda mean, v, s, c: (v, s, 1.001 * c), "curvature, beside central differences, is"),
-        (lambda mean, v, s, c: (v, s), "raised TypeError: .*missing 1 required"),
+        (lambda mean, v, s, c: (v, s), "returns 2 arrays, expected three"),
         (lambda mean, v, s, c: (v[:, None], s, c), r"value of 216 rows has shape \(216, 1\)"),
         (
             lambda mean, v, s, c: (v, s, np.where(mean > 900, np.nan, c)),
@@ -396,7 +396,7 @@ def test_a_missing_power_is_found(name):
     def without_power(self, y, mean, variance):
         return getattr(Probit, name)(self, y, mean, variance)
 
-    with finds(rf"Own\(\)\.{name}\(y, mean, variance, power\) raised TypeError"):
+    with finds(rf"Own\(\)\.{name}.*power.* raised TypeError"):
         check_likelihood(type("Own", (Probit,), {name: without_power})())
 
 
@@ -462,7 +462,7 @@ def test_a_wrong_gradient_of_a_parameter_is_found(kind):
 
     Wrong = type("Wrong", (Gaussian,), {f"{kind}_slopes": doubled})
     Wrong.__init__ = Gaussian.__init__
-    with finds(f"Wrong.*{kind}_slopes, beside central differences"):
+    with finds(f"Wrong.*{kind}_slopes .*beside central differences"):
         check_likelihood(Wrong(0.2, (1e-3, 1e3)), [0.3])
 
 
