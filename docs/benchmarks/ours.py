@@ -298,7 +298,7 @@ def evidence(model):
     return {name: float(found[name]) for name in EVIDENCE}
 
 
-EVIDENCE = ("own", "conjugate_gradients", "nearest_neighbours", "upper")
+EVIDENCE = ("own", "upper")
 
 
 def fitted_kernel(model):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine.exact.evidence import certify
+from skgp_sparse._engine.exact.evidence import upper_bound
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.features.problem import Options
 from skgp_sparse._engine.predictions.posterior import BOUNDS, require
@@ -17,7 +17,7 @@ from skgp_sparse.parameters.choices import resolve_bound, with_noise_floor
 from skgp_sparse.parameters.requests import tolerance
 from skgp_sparse.rows.checks import check_columns
 
-_RESIDUAL = 1e-3  # of the solve: it costs the bounds about its square over the noise
+_RESIDUAL = 1e-3  # of the solve: it costs the bound about its square over the noise
 
 
 class EvidenceBounds(NamedTuple):
@@ -30,12 +30,10 @@ class EvidenceBounds(NamedTuple):
     ----------
     own : float
         The collapsed bound at the inducing points, minus infinity if it is no lower bound.
-    conjugate_gradients, residual_neighbours, nearest_neighbours : float
-        Lower bounds with closer log-determinants and a quadratic term from conjugate gradients.
     upper : float
         The upper bound.
     gap_per_row : float
-        The difference of `upper` and the largest lower bound, per row and target.
+        The difference of the two, per row and target.
 
     Examples
     --------
@@ -49,9 +47,6 @@ class EvidenceBounds(NamedTuple):
     """
 
     own: float
-    conjugate_gradients: float
-    residual_neighbours: float
-    nearest_neighbours: float
     upper: float
     gap_per_row: float
 
@@ -84,7 +79,7 @@ def evidence_bounds(fit, parameters, others, units, name):
         return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
     value = None if fit.given is not None else fit.value
     if fit.posterior.is_exact and value is not None:
-        return EvidenceBounds(*5 * [float(fit.value)], 0.0)
+        return EvidenceBounds(float(fit.value), float(fit.value), 0.0)
     if rows is None or not rows.in_memory:
         raise ValueError(
             f"{name}: this estimator does not contain the training rows, because it was fitted on "
@@ -109,24 +104,22 @@ def _bounds(fit, parameters, rows, bound, value):
         if value is None:
             model, Z = GaussianObjectives(bound), basis.parameters
             value = model.sparse(rows, Z, options).value(kernel)
-        certificate = certify(
+        upper, residual = upper_bound(
             kernel,
             basis.at(kernel, options).for_prediction(),
             rows.everything(),
             n_jobs,
             tol=tol,
             max_iter=parameters.max_iter,
-            scale=rows.scale(),
             report=report,
         )
-    if certificate.residual > _RESIDUAL:
+    if residual > _RESIDUAL:
         warn(
-            f"The solve for the bounds ended with a residual of {certificate.residual:.1e}, not "
-            f"{_RESIDUAL:.0e}. The bounds hold, but could be closer. Raise max_iter (now "
+            f"The solve for the bounds ended with a residual of {residual:.1e}, not "
+            f"{_RESIDUAL:.0e}. The upper bound holds, but could be closer. Raise max_iter (now "
             f"{parameters.max_iter}).",
             ConvergenceWarning,
         )
     own = value if bound.is_lower_bound else -np.inf
-    lower = own, *certificate[:3]
-    gap = (certificate.upper - max(lower)) / (rows.total_weight() * rows.n_targets)
-    return EvidenceBounds(*map(float, (*lower, certificate.upper, gap)))
+    gap = (upper - own) / (rows.total_weight() * rows.n_targets)
+    return EvidenceBounds(*map(float, (own, upper, gap)))

@@ -4,10 +4,8 @@ A model of ONNX predicts without Python and without this library. What stands he
 of the fitted process as nodes of a graph, in double precision, and the kernel matrices that they
 need as constants.
 
-- `_operators`: nodes of one version of ONNX
 - `_kernel_formulas`: stationary kernels, their sums, products and powers
-- `_process_formulas`: mean and variance of the latent process
-- `_response_formulas`: from there to mean and deviation of y, or to probabilities of classes
+- `_process_formulas`: mean and variance of the latent process, and the normal distribution
 - `_converters`: what is registered
 """
 

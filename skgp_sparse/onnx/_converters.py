@@ -10,9 +10,8 @@ from skl2onnx.proto import onnx_proto
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.explain.views import ResponseView
-from skgp_sparse.onnx import _response_formulas
-from skgp_sparse.onnx._operators import Operators
-from skgp_sparse.onnx._process_formulas import PosteriorGraph
+from skgp_sparse.likelihoods import Probit
+from skgp_sparse.onnx._process_formulas import Operators, PosteriorGraph, normal_cdf
 from skgp_sparse.regression import SparseGPRegressor
 
 
@@ -28,9 +27,9 @@ def register():
 
     An estimator that has no formulas in ONNX raises `NotImplementedError` when it is converted.
     There are formulas for posteriors that are exact, given inducing points (without parameters) or
-    random features, for sums, products and powers of stationary kernels, for all likelihoods of
-    regression (but `Censored`), and for the probabilities of two classes or, with
-    ``multi_class="one_vs_rest"`` or ``likelihood="ordinal"``, of several, all without a mean.
+    random features, for sums, products and powers of stationary kernels, for Gaussian noise of one
+    variance, and for the probit probabilities of two classes or, with one against the rest, of
+    several, all with ``mean=None`` and ``calibration=None``.
 
     Examples
     --------
@@ -102,17 +101,16 @@ def _convert_regressor(scope, operator, container):
 def _moments(ops, X, model, wants_std):
     """Mean (n, p) and, if wanted, standard deviation, (n,) or (n, p), in units of y."""
     view, name = fitted_view(model), type(model).__name__
-    has_link = isinstance(view, ResponseView)
-    process = (view.latent if has_link else view).process
-    graph = PosteriorGraph(ops, process, X, name)
-    mean, variance = graph.mean(), graph.variance() if has_link or wants_std else None
-    if has_link:
-        mean, variance = _response_formulas.response(ops, view.likelihood, mean, variance, name)
+    if isinstance(view, ResponseView):
+        given = f"the likelihood {type(view.likelihood).__name__}"
+        raise NotImplementedError(_refusal(name, given, "likelihood='gaussian'"))
+    graph = PosteriorGraph(ops, view.process, X, name)
+    mean = graph.mean()
     if not np.all(view.units.scale):  # constant targets, of which the process says nothing
         mean = ops.MatMul(mean, np.eye(len(view.units.scale))[view.units.scale > 0])
     yield ops.Add(ops.Mul(mean, view.units.scale), view.units.mean)
     if wants_std:
-        std = ops.Mul(ops.Sqrt(variance), view.units.scale)
+        std = ops.Mul(ops.Sqrt(graph.variance()), view.units.scale)
         yield std if len(view.units.scale) > 1 else ops.Reshape(std, np.array([-1]))
 
 
@@ -128,34 +126,39 @@ def _convert_classifier(scope, operator, container):
 def _decide(ops, X, model):
     """Index of the class (n,) and probabilities (n, n_classes)."""
     view, name = fitted_view(model), type(model).__name__
-    if view.n_classes > 2 and view.multi_class not in ("one_vs_rest", "ordinal"):
+    if view.n_classes > 2 and view.multi_class != "one_vs_rest":
+        given = f"multi_class={view.multi_class!r}"
+        raise NotImplementedError(_refusal(name, given, "multi_class='one_vs_rest'"))
+    if view.calibration is not None:
         raise NotImplementedError(
-            f"A {name} with multi_class={view.multi_class!r} cannot be converted to ONNX. Set "
-            "multi_class='one_vs_rest' and fit again, or predict in Python."
+            _refusal(name, "a mean or a calibration", "mean and calibration to None")
         )
     columns = []
     for latent, likelihood in zip(view.latent, view.likelihoods):
+        if type(likelihood) is not Probit:
+            given = f"the likelihood {type(likelihood).__name__}"
+            raise NotImplementedError(_refusal(name, given, "likelihood='probit'"))
         graph = PosteriorGraph(ops, latent.process, X, name)
-        moments = graph.mean(), graph.variance()
-        if view.ranks is None:
-            columns.append(_response_formulas.probability(ops, likelihood, *moments, name))
-    if view.ranks is not None:
-        probabilities = _response_formulas.in_order(ops, likelihood, *moments, view.ranks)
-        best = ops.ArgMax(probabilities, axis=1, keepdims=0)
-    elif view.n_classes == 2:
+        mean, variance = graph.mean(), graph.variance()
+        columns.append(normal_cdf(ops, ops.Div(mean, ops.Sqrt(ops.Add(variance, 1.0)))))
+    if view.n_classes == 2:
         (positive,) = columns
+        best = ops.Cast(ops.Greater(mean, 0.0), to=onnx_proto.TensorProto.INT64)
         probabilities = ops.Concat(ops.Sub(1.0, positive), positive, axis=1)
-        best = ops.Cast(ops.Greater(moments[0], 0.0), to=onnx_proto.TensorProto.INT64)
-        best = ops.Reshape(best, np.array([-1]))
-    else:
-        positive = ops.Concat(*columns, axis=1)
-        probabilities = _response_formulas.normalised(ops, positive, view.n_classes)
-        best = ops.ArgMax(positive, axis=1, keepdims=0)
-    if view.calibration is not None:
-        given = view.calibration, probabilities, view.n_classes, name
-        probabilities = _response_formulas.calibrated(ops, *given)
-        best = ops.ArgMax(probabilities, axis=1, keepdims=0)
-    return best, probabilities
+        return ops.Reshape(best, np.array([-1])), probabilities
+    positive = ops.Concat(*columns, axis=1)
+    total = ops.MatMul(positive, np.ones((view.n_classes, 1)))
+    share = ops.Div(positive, ops.Max(total, np.finfo(float).tiny))
+    nothing = ops.Not(ops.Greater(total, 0.0))
+    probabilities = ops.Where(nothing, np.array([[1.0 / view.n_classes]]), share)
+    return ops.ArgMax(positive, axis=1, keepdims=0), probabilities
+
+
+def _refusal(name, given, remedy):
+    return (
+        f"A {name} with {given} cannot be converted to ONNX. Set {remedy}, and fit again, or "
+        "predict in Python."
+    )
 
 
 def _labels(classes):

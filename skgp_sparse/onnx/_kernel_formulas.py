@@ -18,29 +18,11 @@ def cross(ops, kernel, X, Z):
     return K
 
 
-def noise(ops, kernel, X, place):
-    """Variance of the noise: a node (n, 1), or the number that it is at a place (1, d)."""
-    if not _varies(kernel):
-        return float(np.squeeze(kernels.diagonal(kernel, place)[1]))
-    f, level = kernel.k2.log_factor, float(kernel.k2.noise_level)
-    log = ops.Add(ops.MatMul(cross(ops, f.kernel, X, f.Z), f.u[:, None]), f.mean)
-    return ops.Mul(ops.Exp(log), level)
-
-
-def _varies(kernel):
-    """Whether noise that varies as a fit has learned it is added to the other kernels."""
-    is_added = type(kernel) is sk.Sum and type(kernel.k2) is kernels.HeteroscedasticNoise
-    return is_added and type(kernel.k2.log_factor) is kernels.LogNoiseFunction
-
-
-def check(kernel, name):
-    """Raise if a part of the kernel has no formula here."""
-    if _varies(kernel):
-        check(kernel.k2.log_factor.kernel, name)
-        kernel = kernel.k1
+def check(kernel, name, noise_only):
+    """Raise if a part of the kernel, or only its noise, has no formula here."""
     for part in _leaves(kernel):
-        is_known = type(part) in _FORMULAS and type(part) is not kernels.HeteroscedasticNoise
-        if not is_known or getattr(part, "nu", 0.5) not in _OF_MATERN:
+        is_known = type(part) in _FORMULAS and getattr(part, "nu", 0.5) in _OF_MATERN
+        if type(part) is kernels.HeteroscedasticNoise or not (is_known or noise_only):
             raise NotImplementedError(
                 f"A {name} whose kernel has the part {part} cannot be converted to ONNX. "
                 f"Use sums and products of {_NAMES}, or predict in Python."
@@ -135,7 +117,6 @@ _OF_MATERN = {
 _FORMULAS = {  # by exact type: a subclass may have another formula
     sk.ConstantKernel: lambda ops, kernel, X, Z: float(kernel.constant_value),
     sk.WhiteKernel: lambda ops, kernel, X, Z: 0.0,
-    kernels.HeteroscedasticNoise: lambda ops, kernel, X, Z: 0.0,
     sk.RBF: _rbf,
     sk.Matern: _matern,
     sk.RationalQuadratic: _rational_quadratic,

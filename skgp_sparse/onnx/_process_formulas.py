@@ -8,14 +8,45 @@ features take the place of V where there are some, and only the last term is lef
 
 ONNX has no triangular solve. With ``T = L⁻¹``, the product ``K Tᵀ`` loses digits where L is
 ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them back.
+
+The normal distribution function is ``Φ(x) = ½ t g(t) exp(-x²/2)`` for negative x, with
+``t = 1 / (1 - x/√8)``, where g is nearly a polynomial. So the probability of an unlikely class has
+as many digits as that of any other.
 """
 
+from functools import partial
+
 import numpy as np
+from numpy.polynomial import Chebyshev, Polynomial
+from scipy.special import erfcx
+from skl2onnx.algebra import onnx_ops
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.predictions.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse._ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.onnx import _kernel_formulas
+
+_DEGREE = 14  # of g, which is then off by 2e-10
+
+
+class Operators:
+    """The operators of one version of ONNX: ``ops.Add(a, b)`` is a node.
+
+    Parameters
+    ----------
+    version : int
+        The version of the operator set.
+    """
+
+    def __init__(self, version):
+        self.version = version
+
+    def __getattr__(self, name):
+        return partial(self._node, getattr(onnx_ops, f"Onnx{name}"))
+
+    def _node(self, operator, *inputs, **attributes):
+        inputs = [np.array([one]) if isinstance(one, float) else one for one in inputs]
+        return operator(*inputs, op_version=self.version, **attributes)
 
 
 class PosteriorGraph:
@@ -43,7 +74,7 @@ class PosteriorGraph:
         """Variance (n, 1), that of the noise of the kernel included."""
         features = self.process.features
         place = features.basis.origin[None] if features.complete else features.Z[:1]
-        noise = _kernel_formulas.noise(self.ops, self.process.kernel, self.X, place)
+        noise = float(np.squeeze(kernels.diagonal(self.process.kernel, place)[1]))
         return self.ops.Add(self.ops.Max(self._latent(), 0.0), noise)
 
     def _latent(self):
@@ -67,7 +98,8 @@ class PosteriorGraph:
 
     def _norms(self, V):
         """Squared norms (n, 1) of rows."""
-        return self.ops.row_norms(V, self.process.features.size)
+        ops = self.ops
+        return ops.MatMul(ops.Mul(V, V), np.ones((self.process.features.size, 1)))
 
 
 def _times_transposed(ops, A, B):
@@ -92,5 +124,16 @@ def _check(process, name):
             "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters), metric to "
             "'ard' and mean to None, and fit again."
         )
-    if not process.features.complete:
-        _kernel_formulas.check(process.kernel, name)
+    _kernel_formulas.check(process.kernel, name, process.features.complete)
+
+
+def normal_cdf(ops, x):
+    """``Φ(x)`` of a node (n, 1)."""
+    t = ops.Div(1.0, ops.Add(ops.Mul(ops.Abs(x), 8.0**-0.5), 1.0))
+    g = Chebyshev.interpolate(lambda t: erfcx(2.0 / t - 2.0) / t, _DEGREE, domain=[0.0, 1.0])
+    series = 0.5 * g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
+    tail = ops.Mul(t, float(series[-1]))
+    for coefficient in series[-2::-1]:  # Horner
+        tail = ops.Mul(t, ops.Add(tail, float(coefficient)))
+    tail = ops.Mul(tail, ops.Exp(ops.Mul(ops.Mul(x, x), -0.5)))
+    return ops.Where(ops.Greater(x, 0.0), ops.Sub(1.0, tail), tail)

@@ -1,7 +1,5 @@
 """Comparisons that raise an AssertionError with what was found and what was expected."""
 
-from contextlib import contextmanager
-
 import numpy as np
 from sklearn.base import clone
 
@@ -12,63 +10,55 @@ def that(condition, sentence):
         raise AssertionError(sentence)
 
 
-@contextmanager
-def no_error(what):
-    """Convert an error inside the block to an AssertionError that names the failing call."""
+def call(what, function, *arguments, **options):
+    """Return what a function returns; it must not write into the arrays that it is given."""
     try:
-        yield
+        return function(*map(_read_only, arguments), **options)
     except Exception as error:
-        kind = type(error).__name__
-        raise AssertionError(f"Expected no error, but {what} raised {kind}: {error}") from error
+        raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
+
+
+def _read_only(value):
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
 
 
 def instance(value, kind):
     """Require an instance of a public class, which scikit-learn can clone with its parameters."""
     path = f"{kind.__module__.split('._')[0]}.{kind.__name__}"
     that(isinstance(value, kind), f"{value!r} must be an instance of {path}.")
-    with no_error(f"sklearn.base.clone({value!r})"):
-        again = clone(value)
+    again = call(f"sklearn.base.clone({value!r})", clone, value)
     same = type(again) is type(value) and repr(again) == repr(value)
     that(same, f"The clone of {value!r} is {again!r}, expected an equal object.")
 
 
-def shape(value, expected, what):
-    """Require that `value` has the expected shape."""
-    that(np.shape(value) == expected, f"{what} has shape {np.shape(value)}, expected {expected}.")
-
-
 def everywhere(good, actual, what, expected, at=None):
-    """Require that all of `good` is true; ``expected(i)`` and ``at(i)`` describe entry i."""
+    """Require that all of `good` is true. `at` has the arguments of every entry by their names."""
     wrong = np.flatnonzero(~np.asarray(good))
     if len(wrong):
-        place = at(wrong[0]) if at else f"entry {wrong[0]} of shape {np.shape(actual)}"
-        text = expected(wrong[0]) if callable(expected) else expected
-        number = np.asarray(actual).flat[wrong[0]]
+        index = wrong[0]
+        names = [f"{name} = {values[index]:g}" for name, values in (at or {}).items()]
+        text = expected if isinstance(expected, str) else f"{np.asarray(expected).flat[index]:.10g}"
+        place, number = ", ".join(names) or f"entry {index}", np.asarray(actual).flat[index]
         raise AssertionError(f"{what} is {number:.10g} at {place}, expected {text}.")
 
 
-def finite(values, what, at=None):
-    """Require that no value is NaN or infinite."""
-    everywhere(np.isfinite(values), values, what, "a finite number", at)
+def finite(values, shape, what, at=None, may_overflow=False):
+    """Require values of a shape, none of which is NaN, or infinite where they may not be."""
+    that(np.shape(values) == shape, f"{what} has shape {np.shape(values)}, expected {shape}.")
+    good = np.isfinite(values) | (may_overflow & ~np.isnan(values))
+    everywhere(good, values, what, "a finite number", at)
 
 
-def close(actual, expected, allowed, what, source, at=None):
-    """Require that two arrays are equal, or differ by at most `allowed`.
-
-    `source` is the origin of `expected`.
-    """
-    expected = np.asarray(expected)
-    shape(actual, expected.shape, what)
+def close(actual, expected, allowed, what, at=None):
+    """Require that two arrays are equal, or differ by at most `allowed`."""
+    expected, shape = np.asarray(expected), np.shape(actual)
+    that(shape == expected.shape, f"{what} has shape {shape}, expected {expected.shape}.")
     with np.errstate(invalid="ignore"):  # of equal infinities
         good = (actual == expected) | (np.abs(actual - expected) <= allowed)
-    everywhere(good, actual, what, lambda i: f"{expected.flat[i]:.10g} ({source})", at)
-
-
-def read_only(array):
-    """Return a view that cannot be overwritten."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    everywhere(good, actual, what, expected, at)
 
 
 def differences(function, at, step):

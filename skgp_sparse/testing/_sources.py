@@ -1,14 +1,12 @@
 """The check of sources, which reads all chunks several times as a fit does."""
 
 import pickle
-from itertools import count, takewhile
+from itertools import count
 
 import numpy as np
 
 from skgp_sparse.sources import Chunk, is_source
 from skgp_sparse.testing import _require as require
-
-_PARTS = Chunk._fields
 
 
 def check_source(source, pickles=False):
@@ -46,62 +44,48 @@ def check_source(source, pickles=False):
     """
     name = type(source).__name__
     require.that(is_source(source), f"{name} must have the members chunk_sizes and chunk.")
-    chunks = _all_chunks(source)
+    chunks = _chunks(source)
     require.that(any(len(chunk.X) for chunk in chunks), f"{name} has no rows.")
-    _check_form(chunks, name)
     names, columns = getattr(source, "feature_names", None), chunks[0].X.shape[1]
     if names is not None:
         sentence = f"{name}.feature_names has {len(names)} names, expected {columns}."
         require.that(len(names) == columns, sentence)
-    _compare(_all_chunks(source), chunks, f"{name} in a second pass")
-    some = [_chunk(source, number) for number in range(0, len(chunks), 2)]
-    _compare(some, chunks[::2], f"{name} after chunks were left out", step=2)
+    _compare(_chunks(source), chunks, f"{name} in a second pass")
+    _compare(_chunks(source, 2), chunks[::2], f"{name} after chunks were left out", step=2)
     if callable(getattr(source, "close", None)):
-        for what in (f"{name}.close()", f"a second {name}.close()"):
-            with require.no_error(what):
-                source.close()
-    _compare(_all_chunks(source), chunks, f"{name} after close")
+        for _ in range(2):
+            require.call(f"{name}.close()", source.close)
+    _compare(_chunks(source), chunks, f"{name} after close")
     if pickles:
-        with require.no_error(f"pickling {name}"):
-            copy = pickle.loads(pickle.dumps(source))
-        _compare(_all_chunks(copy), chunks, f"{name} from a pickle")
+        copy = require.call(f"pickling {name}", lambda: pickle.loads(pickle.dumps(source)))
+        _compare(_chunks(copy), chunks, f"{name} from a pickle")
 
 
-def _all_chunks(source):
-    """Copies of all chunks, asked for in order."""
-    numbers = count() if source.chunk_sizes is None else range(len(source.chunk_sizes))
-    chunks = (_chunk(source, number) for number in numbers)
-    return list(takewhile(lambda chunk: chunk is not None, chunks))
-
-
-def _chunk(source, number):
-    """A copy of a chunk, as some sources fill the same array again; None after the last one."""
-    sizes, what = source.chunk_sizes, f"{type(source).__name__}.chunk({number})"
-    with require.no_error(what):
-        chunk = source.chunk(number)
-    if chunk is None and sizes is None:
-        return None
-    is_chunk, kind = isinstance(chunk, tuple) and 2 <= len(chunk) <= 4, type(chunk).__name__
-    require.that(is_chunk, f"{what} is a {kind}, expected a tuple (X, y) or a Chunk.")
-    chunk = Chunk(*(None if column is None else np.array(column) for column in chunk))
-    rows = len(chunk.X)
-    expected = rows if sizes is None else sizes[number]
-    require.that(rows == expected, f"{what} has {rows} rows, expected {expected} (chunk_sizes).")
-    for part, column in zip(_PARTS, chunk):
-        good = column is None or len(column) == rows
-        require.that(good, f"{what}: {part} has another number of rows than X, {rows}.")
-    return chunk
-
-
-def _check_form(chunks, name):
-    """Check that all chunks have the same columns."""
-    forms = [[None if c is None else c.shape[1:] for c in chunk] for chunk in chunks]
-    for number, (chunk, form) in enumerate(zip(chunks, forms)):
-        what = f"{name}.chunk({number})"
-        require.that(chunk.X.ndim == 2, f"{what}: X has {chunk.X.ndim} axes, expected 2.")
-        for part, columns, expected in zip(_PARTS, form, forms[0]):
-            sentence = f"{what}: {part} has columns of shape {columns}, expected {expected}."
-            require.that(columns == expected, sentence)
+def _chunks(source, step=1):
+    """Copies of every step-th chunk, as some sources fill the same array again, checked."""
+    sizes, found = source.chunk_sizes, []
+    for number in count(0, step) if sizes is None else range(0, len(sizes), step):
+        what = f"{type(source).__name__}.chunk({number})"
+        chunk = require.call(what, source.chunk, number)
+        if chunk is None and sizes is None:
+            break
+        is_chunk, kind = isinstance(chunk, tuple) and 2 <= len(chunk) <= 4, type(chunk).__name__
+        require.that(is_chunk, f"{what} is a {kind}, expected a tuple (X, y) or a Chunk.")
+        chunk = Chunk(*(None if column is None else np.array(column) for column in chunk))
+        found.append(chunk)
+        axes, rows = chunk.X.ndim, len(chunk.X)
+        require.that(axes == 2, f"{what}: X has {axes} axes, expected 2.")
+        expected = rows if sizes is None else sizes[number]
+        require.that(
+            rows == expected, f"{what} has {rows} rows, expected {expected} (chunk_sizes)."
+        )
+        for part, column, first in zip(Chunk._fields, chunk, found[0]):
+            good = column is None or len(column) == rows
+            require.that(good, f"{what}: {part} has another number of rows than X, {rows}.")
+            form, expected = (None if one is None else one.shape[1:] for one in (column, first))
+            sentence = f"{what}: {part} has columns of shape {form}, expected {expected}."
+            require.that(form == expected, sentence)
+    return found
 
 
 def _compare(actual, chunks, what, step=1):
@@ -109,6 +93,6 @@ def _compare(actual, chunks, what, step=1):
     sentence = f"{what} has {len(actual)} chunks, expected {len(chunks)}."
     require.that(len(actual) == len(chunks), sentence)
     for index, pair in enumerate(zip(actual, chunks)):
-        for part, again, before in zip(_PARTS, *pair):
+        for part, again, before in zip(Chunk._fields, *pair):
             sentence = f"{what}: chunk({step * index}) has another {part} than the first time."
             require.that(np.array_equal(again, before), sentence)

@@ -64,7 +64,6 @@ from skgp_sparse.kernels import (
 )
 from skgp_sparse.likelihoods import Gamma, Probit
 from skgp_sparse.likelihoods._softmax import Softmax
-from skgp_sparse.onnx import _response_formulas
 from skgp_sparse.parameters import default_kernels
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
@@ -221,10 +220,6 @@ OF_SCORES = [
     ("y_true, lower and upper must", lambda: metrics.interval_coverage([0.0, 1.0], [0.0], [1.0])),
     ("needs 1 axes. Got 2. Pass", lambda: ConvergenceDisplay([]).plot(ax=[None, None])),
     ("is not finite", lambda: sobol._indices(*np.full((3, 1, 1), np.inf))),
-    (
-        "ONNX, which has formulas for",
-        lambda: _response_formulas.response(None, Probit(), None, None, "SparseGPRegressor"),
-    ),
 ]
 OF_FITS = [
     ("skgp_sparse.likelihoods.Binary. Got", lambda: labelled(likelihood="probits")),

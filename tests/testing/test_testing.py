@@ -141,12 +141,15 @@ def bound_with(**members):
             lambda self, x: (-0.5 * x, -0.5),
             "expected no negative number, as is_lower_bound is True",
         ),
-        (lambda self, x: (0.5 * len(x) * x, 0.5 * len(x)), "phi of a row .*among other rows"),
-        (lambda self, x: (np.where(x > 1e9, np.inf, x), 1.0), "phi is inf at .*finite number"),
+        (lambda self, x: (0.5 * len(x) * x, 0.5 * len(x)), "phi of a row alone"),
+        (
+            lambda self, x: (np.where(x > 1e9, np.inf, x), 1.0),
+            "49 rows is inf at .*finite number",
+        ),
         (lambda self, x: (0.5 * x * (x <= x.max()), 0.5), "of 0 rows raised ValueError"),
         (
             lambda self, x: (np.multiply(x, 0.5, out=x), 0.5),
-            "x is read-only. of 49 rows raised ValueError",
+            "of 49 rows raised ValueError.*read-only",
         ),
     ],
 )
@@ -158,11 +161,11 @@ def test_wrong_penalties_are_found(penalty, sentence):
 @pytest.mark.parametrize(
     "reduce, sentence",
     [
-        (lambda self, total, n: (total, 2.0), "slope is 2 at total/n = 0, expected 1 "),
-        (lambda self, total, n: (total + 1.0, 1.0), "value is 1 at total/n = 0, expected 0"),
-        (lambda self, total, n: (-total, -1.0), "expected no less than at a smaller total"),
-        (lambda self, total, n: (total, np.nan), "slope is nan"),
-        (lambda self, total, n: total, "raised ValueError"),
+        (lambda self, total, n: (total, 2.0), "slope is 2 at total/n = 0, expected 1"),
+        (lambda self, total, n: (total + 1.0, 1.0), "is 1 at total/n = 0, expected 0"),
+        (lambda self, total, n: (-total, -1.0), "expected no negative number"),
+        (lambda self, total, n: (total, np.nan), "slope of 49 rows is nan"),
+        (lambda self, total, n: total, "raised TypeError"),
     ],
 )
 def test_wrong_reductions_are_found(reduce, sentence):
@@ -253,22 +256,22 @@ def test_the_right_rule_passes():
 @pytest.mark.parametrize(
     "flaw, sentence",
     [
-        ({"value": lambda k, X, Z: X @ Z.T + 0.5}, r"k\(X, Z\) is .*by the kernel itself"),
+        ({"value": lambda k, X, Z: X @ Z.T + 0.5}, r"k\(X, Z\) is"),
         ({"value": lambda k, X, Z: Z @ X.T}, r"k\(X, Z\) has shape \(7, 16\), expected \(16, 7\)"),
-        ({"value": overwrite_inputs}, "linearize .X and Z are read-only. raised ValueError"),
-        ({"theta": lambda k, G: {"sigma_0": np.sum(G)}}, "linearize with respect to theta is"),
+        ({"value": overwrite_inputs}, "linearize raised ValueError.*read-only"),
+        ({"theta": lambda k, G: {"sigma_0": np.sum(G)}}, "linearize with respect to theta"),
         ({"theta": lambda k, G: {"sigma": 0.0}}, "raised ValueError.*returned gradients named"),
         ({"theta": forget_theta}, "changes theta to"),
         ({"by_Z": lambda K, X, Z, G: 2.0 * G.T @ X}, "linearize with respect to the inputs"),
         ({"by_Z": lambda K, X, Z, G: G.T @ X[:, :2]}, r"of Z has shape \(7, 2\)"),
         ({"by_Z": overwrite_value}, r"\* Plain.*RBF.*gradient of linearize"),
         ({"by_Z": refuse_coincidence}, "gradient of Z where rows coincide is nan"),
-        ({"on_diag": lambda k, X: np.sum(X**2, axis=1)}, r"k\(x, x\) is .*by kernel.diag"),
+        ({"on_diag": lambda k, X: np.sum(X**2, axis=1)}, r"k\(x, x\) is"),
         (
             {"by_X": lambda X, g: g[:, None] * X},
-            "linearize_diag with respect to the inputs",
+            "linearize_diag, its gradient with respect to the inputs",
         ),
-        ({"by_X": lambda X, g: np.multiply(g, 2, out=g)[:, None] * X}, "read-only. raised"),
+        ({"by_X": lambda X, g: np.multiply(g, 2, out=g)[:, None] * X}, "raised .*read-only"),
     ],
 )
 def test_wrong_rules_are_found(flaw, sentence):
@@ -287,7 +290,7 @@ def test_rules_that_keep_the_last_call_are_found():
             )
 
     kernels.register(Plain, Keeping())
-    with finds("gradient of Z with two threads at work is .*by one thread"):
+    with finds("gradient of Z after another call is"):
         check_kernel_rule(Plain(0.7))
 
 
@@ -322,7 +325,7 @@ def test_fixed_hyperparameters_must_not_change_the_others():
             return K, lambda G, inputs: ({}, 0.0) if fixed else pull(G, inputs)
 
     kernels.register(Two, Careless())
-    with finds("gradient of theta with alpha_bounds='fixed' is 0 .*when it is free"):
+    with finds("gradient of theta with alpha_bounds='fixed' is 0 "):
         check_kernel_rule(Two(0.8, 1.3))
 
 
@@ -348,16 +351,19 @@ def changed(base, kind, change, *args):
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        (lambda mean, v, s, c: (v, 1.001 * s, c), "slope is .*by central differences"),
-        (lambda mean, v, s, c: (v, s, 1.001 * c), "curvature is .*by central differences"),
-        (lambda mean, v, s, c: (v, s), "raised ValueError: not enough values"),
-        (lambda mean, v, s, c: (v[:, None], s, c), r"value of 180 rows has shape \(180, 1\)"),
-        (lambda mean, v, s, c: (v, s, np.where(mean > 900, np.nan, c)), "mean = 1000.*finite"),
-        (lambda mean, v, s, c: (v + mean.max(), s, c), "value of a row .*among other rows"),
+        (lambda mean, v, s, c: (v, 1.001 * s, c), "slope, beside central differences, is"),
+        (lambda mean, v, s, c: (v, s, 1.001 * c), "curvature, beside central differences, is"),
+        (lambda mean, v, s, c: (v, s), "returns 2 arrays, expected three"),
+        (lambda mean, v, s, c: (v[:, None], s, c), r"value of 216 rows has shape \(216, 1\)"),
+        (
+            lambda mean, v, s, c: (v, s, np.where(mean > 900, np.nan, c)),
+            "mean = 1000.*finite",
+        ),
+        (lambda mean, v, s, c: (v + mean.max(), s, c), "a row alone"),
         (lambda mean, v, s, c: (v + mean**2, s + 2 * mean, c - 2), "must be log-concave"),
         (
             lambda mean, v, s, c: (v + np.add(mean, 1, out=mean), s, c),
-            "read-only. of 180 rows raised ValueError",
+            "read-only",
         ),
     ],
 )
@@ -368,7 +374,7 @@ def test_wrong_answers_are_found(kind, change, sentence):
 
 def test_answers_that_belong_to_no_density_are_found():
     shifted = changed(Gaussian, "tilted", lambda mean, v, s, c: (v + 0.1, s, c), 0.5)
-    with finds(r"Own.*\.tilted: value is .*that of expected in the limit"):
+    with finds(r"Own.*\.tilted: value, beside a sum"):
         check_likelihood(shifted, [0.3])
 
     class Swapped(Probit):
@@ -381,7 +387,7 @@ def test_answers_that_belong_to_no_density_are_found():
                 else super().tilted(y, mean, variance, power)
             )
 
-    with finds("at most .*the value of tilted .Jensen's inequality"):
+    with finds("expected: value, beside a sum"):
         check_likelihood(Swapped())
 
 
@@ -390,7 +396,7 @@ def test_a_missing_power_is_found(name):
     def without_power(self, y, mean, variance):
         return getattr(Probit, name)(self, y, mean, variance)
 
-    with finds(rf"Own\(\)\.{name}\(y, mean, variance, power\) raised TypeError"):
+    with finds(rf"Own\(\)\.{name}.*power.* raised TypeError"):
         check_likelihood(type("Own", (Probit,), {name: without_power})())
 
 
@@ -399,7 +405,7 @@ def test_expectations_of_another_distribution_are_found():
         def expected(self, y, mean, variance):
             return super().expected(y, mean, 2.0 * variance)
 
-    with finds(r"Wider\(\)\.expected: value is .*by a sum over 4001 nodes"):
+    with finds(r"Wider\(\)\.expected: value, beside a sum over 4001 nodes"):
         check_likelihood(Wider())
 
 
@@ -407,10 +413,10 @@ def test_expectations_of_another_distribution_are_found():
 @pytest.mark.parametrize(
     "probability, sentence",
     [
-        (lambda self, m, v: ndtr((m + 0.1) / np.sqrt(1 + v)), "1 minus that at the opposite mean"),
-        (lambda self, m, v: ndtr(m / np.sqrt(1 + 2 * v)), "exp of tilted for y = 1"),
-        (lambda self, m, v: 2 * ndtr(m / np.sqrt(1 + v)), r"expected a number in \[0, 1\]"),
-        (lambda self, m, v: ndtr(0.0), r"has shape \(\), expected \(180,\)"),
+        (lambda self, m, v: ndtr((m + 0.1) / np.sqrt(1 + v)), "is .*at y = 1, mean"),
+        (lambda self, m, v: ndtr(m / np.sqrt(1 + 2 * v)), "is .*at y = 1, mean"),
+        (lambda self, m, v: 2 * ndtr(m / np.sqrt(1 + v)), "is .*at y = 1, mean"),
+        (lambda self, m, v: ndtr(0.0), r"has shape \(\), expected \(216,\)"),
         (lambda self, m, v: None + m, "raised TypeError"),
     ],
 )
@@ -456,7 +462,7 @@ def test_a_wrong_gradient_of_a_parameter_is_found(kind):
 
     Wrong = type("Wrong", (Gaussian,), {f"{kind}_slopes": doubled})
     Wrong.__init__ = Gaussian.__init__
-    with finds(f"Wrong.*{kind}_slopes .*by central differences"):
+    with finds(f"Wrong.*{kind}_slopes .*beside central differences"):
         check_likelihood(Wrong(0.2, (1e-3, 1e3)), [0.3])
 
 
