@@ -40,7 +40,7 @@ from skgp_sparse.dask import (
     _partitions,
     _tasks,
 )
-from skgp_sparse.displays import ConvergenceDisplay
+from skgp_sparse.displays import CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
@@ -219,7 +219,7 @@ OF_SCORES = [
     ("y_train must", lambda: metrics.mean_standardized_log_loss([0], [0], [1], y_train=[1, 1])),
     ("y_true, y_mean and y_std must have", lambda: metrics.crps([0.0, 1.0], [0.0], [1.0])),
     ("y_true, lower and upper must", lambda: metrics.interval_coverage([0.0, 1.0], [0.0], [1.0])),
-    ("needs 1 axes. Got 2. Pass", lambda: ConvergenceDisplay([]).plot(ax=[None, None])),
+    ("needs 1 axes. Got 2. Pass", lambda: CoverageDisplay(np.array([0.5])).plot(ax=[None, None])),
     ("is not finite", lambda: sobol._indices(*np.full((3, 1, 1), np.inf))),
     (
         "ONNX, which has formulas for",
