@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse import SparseGPRegressor
 from skgp_sparse.displays import (
     CoverageDisplay,
     EffectDisplay,
@@ -83,38 +83,6 @@ def test_coverage_of_an_estimator(model):
     mean, std = model.predict(X, return_std=True)
     share = np.mean(np.abs(Y - mean) <= 0.6744898 * std)
     assert display.ax_.lines[1].get_ydata()[49] == pytest.approx(share)
-
-
-def test_runs_are_those_of_the_optimiser(model):
-    assert sum(len(run.values) for run in model.convergence_) == model.n_iter_
-    run = model.convergence_[-1]
-    assert run.values[-1] == pytest.approx(model.log_marginal_likelihood_value_)
-    assert np.all(np.diff(run.seconds) >= 0) and run.seconds[-1] <= model.fit_seconds_
-    labels = np.digitize(X[:, 0], [3, 6])
-    several = SparseGPClassifier(random_state=0).fit(X, labels).convergence_
-    assert len({run.name for run in several}) == 3
-
-
-@pytest.mark.second(keep=2)
-@pytest.mark.parametrize(
-    "quantity, parameters",
-    [
-        ("bound of a sample", {"solver": "stochastic", "n_inducing": 3}),
-        ("leave-one-out log density", {"posterior": "neighbors"}),
-        ("bound of a sample", {"posterior": "rows", "n_inducing": 50}),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_run_says_what_it_maximises(quantity, parameters):
-    many = RNG.uniform(0, 10, size=(720, 1))
-    model = SparseGPRegressor(random_state=0, max_iter=4, **parameters)
-    runs = model.fit(many, np.sin(many[:, 0]) + RNG.normal(size=720)).convergence_
-    assert {run.quantity for run in runs} == {quantity}
-
-
-def test_a_stream_has_no_runs(model):
-    later = SparseGPRegressor(n_inducing=8, random_state=0).fit(X, Y).partial_fit(X[:5], Y[:5])
-    assert not hasattr(later, "convergence_")
 
 
 def test_what_cannot_be_drawn():
