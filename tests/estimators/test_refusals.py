@@ -372,16 +372,10 @@ def test_warnings(text, call):
         call()
 
 
-TEXT = {
-    "Column 'a' spells numbers in 100% of its values, first '0': convert it": map(str, range(60)),
-    "Column 'a' has 60 levels in 60 rows, and says nothing of": (f"row {k}" for k in range(60)),
-}
-
-
-@pytest.mark.parametrize("text", TEXT)
-def test_text_that_is_hardly_a_category(text):
+def test_text_that_is_hardly_a_category():
+    text = "Column 'a' spells numbers in 100% of its values, first '0': convert it"
     with pytest.warns(TextColumnWarning, match=re.escape(text)) as caught:
-        fit(pd.DataFrame({"a": [*TEXT[text]]}), np.arange(60.0), kernel=None)
+        fit(pd.DataFrame({"a": [*map(str, range(60))]}), np.arange(60.0), kernel=None)
     told = str(caught[0].message)
     assert "SparseGPRegressor: text in X is a category, whose levels have no order. " in told
     assert "Name columns that should stay categories in categorical_features, or filter" in told
