@@ -446,7 +446,6 @@ class SparseGPRegressor(
     """
 
     likelihood_: Likelihood | None
-    pool_: list[tuple[str, float, Kernel]] | None
     # of a split by groups, whose groups are not those of intervals unless they are asked for
     __metadata_request__fit = {"groups": False}
 
