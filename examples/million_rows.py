@@ -23,7 +23,7 @@ import numpy as np
 from sklearn import config_context
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.displays import ConvergenceDisplay, CoverageDisplay, EffectDisplay
+from skgp_sparse.displays import CoverageDisplay, EffectDisplay
 from skgp_sparse.metrics import mean_log_predictive_density
 from skgp_sparse.sources import Files
 
@@ -92,15 +92,14 @@ def report(model, X, y):
 
 
 # %%
-# How the fit went on, whether its intervals hold, and what the third input does.
+# Whether the intervals of the fit hold, and what the third input does.
 
 
 def draw(model, X, y):
-    """Convergence, coverage of held-out rows, and the effect of an input."""
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-    ConvergenceDisplay.from_estimator(model, ax=axes[0])
-    CoverageDisplay.from_estimator(model, X, y, ax=axes[1])
-    EffectDisplay.from_estimator(model, X, 2, ax=axes[2])
+    """Coverage of held-out rows, and the effect of an input."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    CoverageDisplay.from_estimator(model, X, y, ax=axes[0])
+    EffectDisplay.from_estimator(model, X, 2, ax=axes[1])
     return figure
 
 

@@ -15,12 +15,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.displays import (
-    ConvergenceDisplay,
-    CoverageDisplay,
-    EffectDisplay,
-    RelevanceDisplay,
-)
+from skgp_sparse.displays import CoverageDisplay, EffectDisplay
 
 LONG = {"bmi": "body mass index", "bp": "blood pressure", "s5": "log of triglycerides"}
 
@@ -43,19 +38,28 @@ def print_table(model):
 
 
 # %%
-# Above: which columns matter, and what the two strongest do. Below: whether intervals of rows that
-# were held out hold, how the fit converged, and what a column does that hardly matters.
+# Above: which columns matter, and what the strongest does. Below: whether intervals of rows that
+# were held out hold, and what a column does that hardly matters.
+
+
+def draw_importances(model, ax):
+    """Total indices with standard errors, and what each column explains alone."""
+    order = model.feature_importances_.argsort()
+    names, error = model.feature_names_in_[order], model.sobol_error_[1, order]
+    ax.barh(names, model.feature_importances_[order], xerr=error, alpha=0.35, label="total")
+    ax.barh(names, model.sobol_first_[order], 0.4, color="C0", label="alone")
+    ax.set_xlabel("share of the variance of the mean")
+    ax.legend(loc="lower right")
 
 
 def draw(model, X, X_test, y_test):
-    """Six panels."""
-    figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
-    RelevanceDisplay.from_estimator(model, ax=axes[0, 0])
-    for ax, column in zip((axes[0, 1], axes[0, 2], axes[1, 2]), (LONG["bmi"], LONG["s5"], "age")):
+    """Four panels."""
+    figure, axes = plt.subplots(2, 2, figsize=(10, 7.5), layout="constrained")
+    draw_importances(model, axes[0, 0])
+    for ax, column in zip(axes[:, 1], (LONG["bmi"], "age")):
         EffectDisplay.from_estimator(model, X, column, ax=ax)
         ax.set_ylim(60, 280)
     CoverageDisplay.from_estimator(model, X_test, y_test, ax=axes[1, 0])
-    ConvergenceDisplay.from_estimator(model, ax=axes[1, 1])
     return figure
 
 

@@ -1,6 +1,5 @@
 """Sparse Gaussian processes that feel like scikit-learn."""
 
-from skgp_sparse._safeguards import trusted_types
 from skgp_sparse._version import __version__
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.gplvm import BayesianGPLVM
@@ -11,5 +10,4 @@ __all__ = [
     "SparseGPClassifier",
     "SparseGPRegressor",
     "__version__",
-    "trusted_types",
 ]

@@ -90,7 +90,6 @@ class SparseGP(
         self._know_linear_mean(rows, found.fits, found.units)
         self._scored_rows = ScoredRows.of(rows, self)
         self.fit_seconds_ = monotonic() - start
-        self.convergence_ = found.family.progress.runs()
         reporter.end()
         return self
 
@@ -128,8 +127,7 @@ class SparseGP(
             with single_threaded_blas():
                 stream, fits = advance(family, stream, view, part)
             self._store(family, fits, stream.units)
-            for former in ("fit_seconds_", "convergence_"):
-                vars(self).pop(former, None)
+            vars(self).pop("fit_seconds_", None)
             self.n_iter_ = max(stream.n_iter, 1)
             total = float(stream.total_weight)
             self.n_samples_seen_ = int(total) if total.is_integer() else total

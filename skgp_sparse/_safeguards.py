@@ -1,12 +1,8 @@
 """Safeguards of all estimators: fits that fail leave no trace, and files are read with care."""
 
-import pickle
 from contextlib import contextmanager
-from types import FunctionType, SimpleNamespace
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._version import __version__
 
@@ -50,66 +46,6 @@ class VersionedPickle:
                 "that made it, or fit again."
             )
         super().__setstate__({key: one for key, one in state.items() if key != _OF_VERSION})
-
-
-def trusted_types(model: object) -> list[str]:
-    """List the types that a file of a fitted model names, for loaders that ask whom to trust.
-
-    ``skops.io.load`` takes the list as ``trusted``, MLflow as ``skops_trusted_types``. It has what
-    skops does not trust by itself: not scikit-learn's estimators, but its kernels, and kernels,
-    bounds and likelihoods of your own.
-
-    Parameters
-    ----------
-    model : object
-        A fitted estimator, or what contains one, such as a pipeline. It must be one that can be
-        pickled.
-
-    Returns
-    -------
-    list of str
-        Names of types and functions with their modules, in alphabetical order. They depend on the
-        version of the package, and on what the fit has chosen.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skgp_sparse import SparseGPRegressor, trusted_types
-    >>> X = np.linspace(0, 6, 30)[:, None]
-    >>> names = trusted_types(SparseGPRegressor().fit(X, np.sin(X[:, 0])))
-    >>> [name for name in names if name.startswith("sklearn.gaussian_process.kernels.W")]
-    ['sklearn.gaussian_process.kernels.WhiteKernel']
-    """
-    walk = _Walk()
-    walk.dump(model)
-    return sorted(f"{one.__module__}.{one.__name__}" for one in walk.found if not _is_known(one))
-
-
-class _Walk(pickle.Pickler):
-    """Visits what a pickle would contain, and writes nothing."""
-
-    def __init__(self):
-        super().__init__(SimpleNamespace(write=lambda _: None), protocol=5)
-        self.found = set()
-
-    def persistent_id(self, part):
-        """Note what a file would name: types, functions, and the types of all other objects."""
-        if isinstance(part, (type, FunctionType)):
-            self.found.add(part)
-        elif not hasattr(part, "__qualname__"):  # which methods and compiled functions have
-            self.found.add(type(part))
-
-    def reducer_override(self, part):
-        """Visit kernels without the rules that users registered, of which skops knows nothing."""
-        return part.__reduce_ex__(5) if isinstance(part, Kernel) else NotImplemented
-
-
-def _is_known(one):
-    """Whether skops trusts a type without being asked, as it does public ones of scikit-learn."""
-    room, is_public = one.__module__.split(".")[0], not one.__name__.startswith("_")
-    if room == "sklearn":
-        return is_public and isinstance(one, type) and issubclass(one, BaseEstimator)
-    return room in ("builtins", "numpy", "pickle", "scipy")
 
 
 def kept_parameters(estimator):

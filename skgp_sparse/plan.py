@@ -1,7 +1,8 @@
 """Which posterior a fit has, and from where it starts: one pure function, read from top to bottom.
 
 `plan` decides it once, from what the user chose (`Request`) and what the rows are like (`Facts`).
-The method that it names is the one that fits: none becomes another one later.
+The method that it names fits. Some of these methods try others and keep the best, or leave the rows
+to another one, as `ExactIfQuiet` does where it finds next to no noise.
 """
 
 from numbers import Integral

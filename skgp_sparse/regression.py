@@ -370,13 +370,6 @@ class SparseGPRegressor(
         tables.
     fit_seconds_ : float
         Seconds that `fit` took.
-    convergence_ : list of Run
-        What was maximised, in each run of an optimiser that told its progress: named tuples
-        ``(name, quantity, seconds, values)`` with arrays of an element for each iteration.
-        `ConvergenceDisplay` draws them. The quantity is the bound, that of a sample, or a log
-        density of rows that are left out or held out. Starts from few rows leave no trace, nor do
-        problems that other processes fit (`n_jobs`), nor an `optimizer` of your own. Not defined
-        after `partial_fit`.
     feature_importances_ : ndarray of shape (n_features,)
         Total Sobol indices of the posterior mean: the share of its variance that is lost without a
         column, where columns are independent and distributed as in the training rows. With several
@@ -448,7 +441,6 @@ class SparseGPRegressor(
     """
 
     likelihood_: Likelihood | None
-    pool_: list[tuple[str, float, Kernel]] | None
 
     def __init__(
         self,

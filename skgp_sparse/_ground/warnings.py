@@ -11,7 +11,7 @@ import sklearn
 
 
 class TextColumnWarning(UserWarning):
-    """A column of text is hardly meant as a category: it spells numbers or dates, or names rows.
+    """A column of text is hardly meant as a category: it spells numbers or dates.
 
     Examples
     --------

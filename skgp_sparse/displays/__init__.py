@@ -7,25 +7,16 @@ drawn, and not before.
 - `_display`: the axes, and what all displays share
 - `_prediction_band`: predictions of one or two inputs
 - `_coverage`: how many targets are within intervals
-- `_convergence`: how quickly an optimiser converged
-- `_selection`: what a fit has tried
-- `_relevance`: how much each column matters
 - `_effect`: what one column does
 - `_drawn_columns`: what displays draw of columns of all types
 """
 
-from ._convergence import ConvergenceDisplay
 from ._coverage import CoverageDisplay
 from ._effect import EffectDisplay
 from ._prediction_band import PredictionBandDisplay
-from ._relevance import RelevanceDisplay
-from ._selection import SelectionDisplay
 
 __all__ = [
-    "ConvergenceDisplay",
     "CoverageDisplay",
     "EffectDisplay",
     "PredictionBandDisplay",
-    "RelevanceDisplay",
-    "SelectionDisplay",
 ]

@@ -132,11 +132,8 @@ class Search:
         is_kept = gain >= -_CLEAR * error  # not if the gain is no number
         return state if is_kept else before
 
-    def report(self, iteration, state, bound=None):
-        """Tell the progress of a stage, whose bound has this value per row, or of a cycle.
-
-        Returns whether to stop.
-        """
+    def report(self, iteration, state):
+        """Tell the progress of a stage or of a cycle; returns whether to stop."""
         self.n_iter += 1
         if self.settings.progress is None:
             return False
@@ -144,12 +141,7 @@ class Search:
         passes, seconds = self.n_visited / len(self.rows), time.perf_counter() - self.started
         note = f"{passes:.2f} passes over the rows, {seconds:.1f} s"
         note += f", log density of held-out rows {density:.4f}"
-        quantity, per_row = "log density of held-out rows", density
-        if bound is not None:
-            quantity, per_row = "bound of a sample", bound
-        total = per_row * self.rows.total_weight()
-        stop = self.settings.progress(iteration, total, note=note, quantity=quantity)
-        self.stopped |= bool(stop)
+        self.stopped |= bool(self.settings.progress(iteration, note=note))
         return self.stopped
 
     def _climb(self, state, stage, sample):
@@ -161,9 +153,9 @@ class Search:
             function, maximum = state.ascent
             function, x0, curvature = function.on(rows), maximum.x, maximum.curvature
 
-        def report(iteration, value):
+        def report(iteration, _):
             self.n_visited += len(sample)
-            return self.report(iteration, state, value / function.objective.size())
+            return self.report(iteration, state)
 
         most = int(min(stage.most, self.settings.max_iter))
         options = {"max_iter": most, "callback": report, "curvature": curvature}

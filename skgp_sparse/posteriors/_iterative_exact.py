@@ -215,7 +215,7 @@ def _solve(
             return False
         which = "all rows" if before else "all rows but those held out"
         note = f"residual of {which} {residual:.2e}, until {goal:.1e}"
-        return settings.progress(spent + iteration, None, note=note)
+        return settings.progress(spent + iteration, note=note)
 
     options = {"rough": rough, "report": report, "start": before}
     most = settings.max_iter - spent

@@ -299,7 +299,7 @@ class NearestNeighborSearch:
         if progress is None:
             return False
         note = f"leave-one-out density {value / n:.4f}"
-        return progress(iteration, value, note=note, quantity=LEAVE_ONE_OUT)
+        return progress(iteration, value, note=note)
 
 
 def with_other_noise(job, fit, kernel):

@@ -9,7 +9,6 @@
 - `types`: what the columns of a data frame are, and the codes of its categories
 - `latitudes`: latitudes that no place on a sphere has
 - `label_order`: the order of labels, from a category, from numbers, or named by users
-- `text_columns`: categories that are hardly meant as such
 - `survey`: the first pass through a source
 - `chunks`: all rows, held by a source
 """

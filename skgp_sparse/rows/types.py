@@ -1,5 +1,6 @@
 """Types of the columns of a table: numbers, times, or categories, whose levels become codes."""
 
+import re
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -8,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.warnings import TextColumnWarning, warn
 from skgp_sparse.rows.columns import (
     CATEGORY,
     EMPTY,
@@ -16,9 +18,14 @@ from skgp_sparse.rows.columns import (
     objects_of,
 )
 from skgp_sparse.rows.missing import MISSING_LATER, is_frame, is_missing, missing_among
-from skgp_sparse.rows.text_columns import warn_of_text
 
 FROM_DTYPE = "from_dtype"
+_TEXTS_READ = 10_000  # of a column, to see what they spell
+_SPELLED = 0.95  # of them at least, if they are told of
+_ISO_DATE = re.compile(
+    r"\d{4}-(?:0[1-9]|1[0-2])(?:-[0-3]\d)?"  # 2020-01-31, 2020-01
+    r"(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[-+]\d\d:?(?:\d\d)?))?)?"
+)
 
 
 def levels_of(values):
@@ -167,9 +174,51 @@ def types_of(X, categorical_features, name, warns=False):
         with _about(names[j], name):
             values[j] = levels_of(as_kinds[j].read())
     if warns and from_dtype:
-        found = ((names[j], columns[j].is_text, as_kinds[j].read(), values[j]) for j in chosen)
-        warn_of_text(found, name)
+        texts = [(names[j], as_kinds[j].read()) for j in chosen if columns[j].is_text]
+        _warn_of_text(texts, name)
     return ColumnTypes(names, kinds, values)
+
+
+def _warn_of_text(columns, name):
+    """Tell once of columns of text, names and values, that spell numbers or dates."""
+    found = [words for one in columns if (words := _finding(*one))]
+    if found:
+        warn(
+            f"{name}: text in X is a category, whose levels have no order. {' '.join(found)} Name "
+            "columns that should stay categories in categorical_features, or filter this "
+            "TextColumnWarning of skgp_sparse.exceptions.",
+            TextColumnWarning,
+        )
+
+
+def _finding(column, values):
+    """Text of the warning about a column, None if there is none."""
+    some = values[:: -(-len(values) // _TEXTS_READ)].tolist()
+    texts = [one for one in some if isinstance(one, str)]
+    for what, spells, remedy in (
+        ("numbers", _spells_number, "pandas.to_numeric, or cast of polars"),
+        ("dates", _spells_date, "pandas.to_datetime, or str.to_datetime of polars"),
+    ):
+        share = np.mean([spells(one.strip()) for one in texts]) if texts else 0.0
+        if share >= _SPELLED:
+            return (
+                f"Column {column!r} spells {what} in {share:.0%} of its values, first "
+                f"{texts[0]!r}: convert it by {remedy}."
+            )
+    return None
+
+
+def _spells_number(text):
+    """Whether a text is a number, with commas, a currency or a per cent sign perhaps."""
+    try:
+        float(text.strip("$€£%").replace(",", ""))
+    except ValueError:
+        return False
+    return any(map(str.isdigit, text))
+
+
+def _spells_date(text):
+    return _ISO_DATE.fullmatch(text) is not None
 
 
 def _kind(column, is_chosen):

@@ -5,16 +5,12 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse import SparseGPRegressor
 from skgp_sparse.displays import (
-    ConvergenceDisplay,
     CoverageDisplay,
     EffectDisplay,
     PredictionBandDisplay,
-    RelevanceDisplay,
-    SelectionDisplay,
 )
-from skgp_sparse.posteriors import Neighbors
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -88,60 +84,7 @@ def test_coverage_of_an_estimator(model):
     assert display.ax_.lines[1].get_ydata()[49] == pytest.approx(share)
 
 
-def test_what_was_tried():
-    model = SparseGPRegressor(posterior=Neighbors(9, 20), random_state=0, max_iter=3).fit(X, Y)
-    display = SelectionDisplay.from_estimator(model)
-    points = display.ax_.lines[0].get_xdata()
-    assert_array_equal(points, [one.density for one in model.selection_])
-    assert "neighbors (" in display.ax_.get_yticklabels()[0].get_text()
-
-
-def test_bounds_are_drawn_against_seconds(model):
-    display = ConvergenceDisplay.from_estimator(model)
-    run = model.convergence_[-1]
-    assert_array_equal(display.ax_.lines[-1].get_xdata(), run.seconds)
-    assert_array_equal(display.ax_.lines[-1].get_ydata(), run.values)
-    assert display.ax_.get_legend().get_texts()[0].get_text() == "bound"
-    assert display.ax_.get_ylim()[0] <= np.median(run.values)
-
-
-def test_runs_are_those_of_the_optimiser(model):
-    assert sum(len(run.values) for run in model.convergence_) == model.n_iter_
-    run = model.convergence_[-1]
-    assert run.values[-1] == pytest.approx(model.log_marginal_likelihood_value_)
-    assert np.all(np.diff(run.seconds) >= 0) and run.seconds[-1] <= model.fit_seconds_
-    labels = np.digitize(X[:, 0], [3, 6])
-    several = SparseGPClassifier(random_state=0).fit(X, labels).convergence_
-    assert len({run.name for run in several}) == 3
-
-
-@pytest.mark.second(keep=2)
-@pytest.mark.parametrize(
-    "quantity, parameters",
-    [
-        ("bound of a sample", {"solver": "stochastic", "n_inducing": 3}),
-        ("leave-one-out log density", {"posterior": "neighbors"}),
-        ("bound of a sample", {"posterior": "rows", "n_inducing": 50}),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_run_says_what_it_maximises(quantity, parameters):
-    many = RNG.uniform(0, 10, size=(720, 1))
-    model = SparseGPRegressor(random_state=0, max_iter=4, **parameters)
-    runs = model.fit(many, np.sin(many[:, 0]) + RNG.normal(size=720)).convergence_
-    assert {run.quantity for run in runs} == {quantity}
-
-
-def test_a_stream_has_no_runs(model):
-    later = SparseGPRegressor(n_inducing=8, random_state=0).fit(X, Y).partial_fit(X[:5], Y[:5])
-    assert not hasattr(later, "convergence_")
-    with pytest.raises(ValueError, match="told its progress"):
-        ConvergenceDisplay.from_estimator(later)
-    with pytest.raises(ValueError, match="told its progress"):
-        ConvergenceDisplay.from_estimator(SparseGPRegressor(optimizer=None).fit(X, Y))
-
-
-def test_what_cannot_be_drawn(model):
+def test_what_cannot_be_drawn():
     with pytest.raises(ValueError, match="one or two inputs"):
         wide = RNG.normal(size=(20, 3))
         three = SparseGPRegressor(optimizer=None).fit(wide, wide[:, 0])
@@ -150,30 +93,12 @@ def test_what_cannot_be_drawn(model):
         CoverageDisplay.from_predictions([1.0], [1.0], [0.0])
     with pytest.raises(ValueError, match="kind must be"):
         CoverageDisplay(np.array([0.5])).plot(kind="histogram")
-    with pytest.raises(ValueError, match="something was tried"):
-        SelectionDisplay.from_estimator(model)
-    labels = SparseGPClassifier(optimizer=None).fit(X, np.digitize(X[:, 0], [3, 6]))
-    with pytest.raises(ValueError, match="one problem"):
-        SelectionDisplay.from_estimator(labels)
 
 
 def mixed(n=120):
     rng = np.random.RandomState(0)
     frame = pd.DataFrame({"x": rng.uniform(0, 6, n), "kind": rng.choice(["a", "b"], n)})
     return frame, np.sin(frame["x"]) + 2.0 * (frame["kind"] == "b")
-
-
-@pytest.mark.second
-def test_relevance_is_that_of_the_model():
-    frame, y = mixed()
-    model = SparseGPRegressor(max_iter=20, random_state=0).fit(frame, y)
-    display = RelevanceDisplay.from_estimator(model)
-    assert_array_equal(display.total, model.feature_importances_)
-    assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["kind", "x"]
-    widths = [bar.get_width() for bar in display.ax_.patches]
-    assert_allclose(widths, np.r_[np.sort(display.total)[::-1], display.first[[1, 0]]])
-    plain = RelevanceDisplay([0.4, 0.7], [0.3, 0.6]).plot()
-    assert [text.get_text() for text in plain.ax_.get_yticklabels()] == ["column 1", "column 0"]
 
 
 @pytest.mark.second

@@ -65,6 +65,14 @@ def test_a_band():
     assert np.all((np.abs(found["curves"].T - found["mean"]) < band)[:, inside])
 
 
+def test_pictures_of_a_fit():
+    pytest.importorskip("matplotlib").use("Agg")
+    found = run("Pictures of a fit")
+    assert len(found["columns"].patches) == 4
+    assert len(found["tried"].lines) == len(found["model"].selection_) > 1
+    assert len(found["values"]) > 5
+
+
 def test_coverage():
     found = run("Coverage of intervals")
     assert 0.85 < found["covered"] < 0.99

@@ -46,7 +46,6 @@ mean, std = model.predict(X, return_std=True)
 mean, covariance = model.predict(X, return_cov=True)
 mean, slope = model.predict(X, return_gradient=True)
 mean, std, slope, slope_of_std = model.predict(X, return_std=True, return_gradient=True)
-runs: list[str] = [run.name for run in model.convergence_]
 limits: tuple[float | None, int] = (model.time_limit, model.max_iter)
 lower, upper = model.predict_interval(X, coverage=0.8, side="both")
 score: float = model.score(X, y) + crps(y, mean, std) + log_predictive_density_scorer(model, X, y)

@@ -87,7 +87,7 @@ class IterativePosterior(Posterior):
     answers = frozenset([LEAVE_ONE_OUT, BOUNDS])
     holds_rows = True
 
-    # of the predicted variances
+    # the kernel of the predicted variances
     kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
     width = n_rows_kept = property(lambda self: len(self.X))  # all rows
 

@@ -76,7 +76,7 @@ class NeighborsPosterior(Posterior):
         scale = scale_of(prior, metric, rows.n_features)
         return cls(prior, rows, rows.variances(prior), min(k, rows.n_places), scale, metric, factor)
 
-    # of the predicted variances
+    # the kernel of the predicted variances
     kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
     width = property(lambda self: (self.k + 1) ** 2)
     table = property(lambda self: getattr(self.rows, "table", None))  # that is visited

@@ -1,13 +1,11 @@
-"""`trusted_types` lists what a file of a fitted model names, and skops loads the file with it."""
+"""Files of skops: they load with the types that they name, and predict the same."""
 
 import importlib
-import inspect
-from functools import cache
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,10 +16,7 @@ from skgp_sparse import (
     SparseGPRegressor,
     kernels,
     likelihoods,
-    trusted_types,
 )
-from skgp_sparse.kernels import _registry
-from skgp_sparse.kernels._sklearn_kernels import formulas
 from skgp_sparse.observations import site_observations as sites
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, _names
 
@@ -43,19 +38,6 @@ OF_KERNELS = {  # what is fitted to CODES
     "Tanimoto": kernels.Tanimoto(),
     "HeteroscedasticNoise": RBF() + VARYING,
 }
-
-
-class Smooth(RBF):
-    """A kernel of a user."""
-
-
-class RuleOfSmooth(formulas.LengthScaleRule):
-    """Its rule."""
-
-
-def first(X, n_inducing, kernel, random_state):
-    """Inducing points of a user."""
-    return X[:n_inducing]
 
 
 def regressor(X=X, y=Y, **parameters):
@@ -122,61 +104,19 @@ FITS = {
 }
 
 
-@cache
-def fitted(name):
-    return FITS[name]()
-
-
-@pytest.mark.second(share=0.29)
 @pytest.mark.parametrize("name", FITS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_names_lead_to_types_of_this_package_and_of_scikit_learn(name):
-    names = trusted_types(fitted(name))
-    assert names == sorted(set(names))
+def test_a_file_loads_with_the_types_that_it_names(name):
+    skops = pytest.importorskip("skops.io")
+    model = FITS[name]()
+    content = skops.dumps(model)
+    names = skops.get_untrusted_types(data=content)
     for one in names:
         module, last = one.rsplit(".", 1)
         assert getattr(importlib.import_module(module), last).__name__ == last
-        own = one.startswith(("skgp_sparse.", "sklearn."))
-        assert own or one == "functools.partial"
-
-
-@pytest.mark.parametrize("name", FITS)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_skops_needs_these_names_and_no_others(name):
-    skops = pytest.importorskip("skops.io")
-    model = fitted(name)
-    content, names = skops.dumps(model), trusted_types(model)
-    untrusted = skops.get_untrusted_types(data=content)
-    others = {*names} - {*untrusted}  # versions of skops trust more or fewer parts of boosting
-    assert {*untrusted} <= {*names}
-    assert all(one.startswith(("sklearn._loss.", "sklearn.ensemble.")) for one in others)
+        assert one.startswith(("skgp_sparse.", "sklearn.")) or one == "functools.partial"
     again, answer = skops.loads(content, trusted=names), "predict"
     if isinstance(model, BayesianGPLVM):
         answer = "transform"
     np.testing.assert_array_equal(getattr(again, answer)(X), getattr(model, answer)(X))
     assert hasattr(again, "X_train_") == hasattr(model, "X_train_")
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_every_kernel_and_every_likelihood_is_in_some_list():
-    named = {one.rsplit(".", 1)[1] for name in FITS for one in trusted_types(fitted(name))}
-    of_kernels = {
-        name
-        for name in kernels.__all__
-        if inspect.isclass(one := getattr(kernels, name)) and not inspect.isabstract(one)
-    }
-    own = [*likelihoods.BY_NAME.values(), *likelihoods.OF_LABELS.values()]
-    assert of_kernels | {one.__name__ for one in own} <= named
-
-
-def test_what_a_user_wrote_is_in_the_list():
-    kernel = Smooth() + WhiteKernel()
-    names = trusted_types(regressor(kernel=kernel, inducing_init=first, optimize_inducing=False))
-    assert {f"{__name__}.Smooth", f"{__name__}.first"} < {*names}
-
-
-def test_rules_that_a_user_registered_are_not(monkeypatch):
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
-    kernels.register(Smooth, RuleOfSmooth(formulas.squared_exponential, False, 1))
-    names = trusted_types(regressor(kernel=Smooth()))
-    assert f"{__name__}.Smooth" in names and not any("ule" in name for name in names)
