@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import (
     RBF,
     CompoundKernel,
     ConstantKernel,
-    PairwiseKernel,
     WhiteKernel,
 )
 
@@ -197,10 +196,6 @@ OF_KERNELS = [
     ("are not among the 1 of its inputs", lambda: Missing(RBF(), columns=[3])(NAN)),
     ("correlation of Missing", lambda: Missing(RBF(), columns=[0], correlation=[0.1, 0.2])(NAN)),
     ("must be an instance of a KernelRule", lambda: kernels.register(RBF, 1)),
-    (
-        "The chi2 kernels need inputs >= 0",
-        lambda: kernels.linearize(PairwiseKernel(metric="chi2"), -np.ones((2, 1)), np.ones((2, 1))),
-    ),
     ("distance of Sphere must be 'chord'", lambda: Sphere(RBF(), distance="arc")(X)),
     (
         "of HeteroscedasticNoise has no gradient with respect to inputs",
