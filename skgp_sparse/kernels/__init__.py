@@ -38,7 +38,7 @@ every other kernel.
 """
 
 from . import _sklearn_kernels
-from ._categorical import Categorical, as_numbers, categories, of_levels, with_levels
+from ._categorical import Categorical, as_numbers, categories, of_levels
 from ._columns import Columns, named
 from ._differentiable import DifferentiableKernel
 from ._expectations import expectation_width, expectations
