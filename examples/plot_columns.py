@@ -5,8 +5,7 @@ Places, hours and kinds in a frame
 A table of measurements with four columns: longitude and latitude, the hour of the day, and one of
 eight kinds of instruments. The kernel is a sum of kernels on chosen columns: `Sphere` for places,
 so that the map has no edge at the date line, a periodic kernel for hours, and `Categorical` for
-kinds, which are points in a plane. Kinds that read alike end up next to each other, and a kind that
-was never seen has a wide interval.
+kinds. A kind that was never seen has a wide interval.
 """
 
 import argparse
@@ -50,7 +49,7 @@ def kernel():
     """A sum of kernels on chosen columns."""
     place = Columns(Sphere(Matern(nu=2.5)), ["longitude", "latitude"])
     day = Columns(ExpSineSquared(periodicity=24, periodicity_bounds="fixed"), "hour")
-    kind = Columns(Categorical(rank=2, correlation=0.01, correlation_bounds="fixed"), "kind")
+    kind = Columns(Categorical(correlation=0.01, correlation_bounds="fixed"), "kind")
     return ConstantKernel() * place + ConstantKernel() * day + ConstantKernel() * kind
 
 

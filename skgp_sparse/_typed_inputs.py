@@ -9,7 +9,7 @@ from skgp_sparse._engine.predictions.missing_values import (
     missing_entries,
     spread_values,
 )
-from skgp_sparse.kernels import Missing, RandomEffect, categories, parts
+from skgp_sparse.kernels import Missing, RandomEffect, parts
 from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
 from skgp_sparse.rows.column_table import unused_names
 from skgp_sparse.rows.columns import as_table
@@ -84,8 +84,6 @@ class TypedInputs:
         with about_values(X, name, ""):
             X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
         self._check_missing(X if values is None else np.where(missing_entries(X, values), 0.0, X))
-        if self.kernel is not None:
-            self._check_levels(X)
         self._check_latitudes(X)
         return X
 
@@ -100,17 +98,6 @@ class TypedInputs:
         if self._takes_missing() and hasattr(self, "kernel_"):
             return "There were none in fit. Impute them, or fit with such rows."
         return MISSING_REMEDY
-
-    def _check_levels(self, X):
-        """Raise at a level that was not seen, where a kernel of the user's refuses it by code."""
-        for part, column in categories(self._fits[0].kernel, X.shape[1] + self._n_drift()):
-            unknown = np.flatnonzero(X[:, column] < 0)
-            if part.handle_unknown == "error" and len(unknown):
-                raise ValueError(
-                    f"Column {self._names()[column]!r} of X of {type(self).__name__} has a level "
-                    f"that was not in fit, first in row {unknown[0]}, and {part} has "
-                    "handle_unknown='error'. Remove the row, or set handle_unknown to 'ignore'."
-                )
 
     def _check_latitudes(self, X):
         """Raise at a latitude beyond a pole, where a kernel has places on a sphere."""

@@ -8,39 +8,19 @@ from sklearn.gaussian_process.kernels import (
     DotProduct,
     ExpSineSquared,
     Matern,
-    PairwiseKernel,
     RationalQuadratic,
     WhiteKernel,
 )
 
-METRICS = [
-    PairwiseKernel(metric="linear"),
-    PairwiseKernel(0.4, metric="poly"),
-    PairwiseKernel(
-        0.4, metric="polynomial", pairwise_kernels_kwargs={"degree": 2, "coef0": 0.3, "no": 1}
-    ),
-    PairwiseKernel(0.4, metric="rbf"),
-    PairwiseKernel(0.4, metric="laplacian"),
-    PairwiseKernel(0.2, metric="sigmoid"),
-    PairwiseKernel(0.2, metric="sigmoid", pairwise_kernels_kwargs={"coef0": -0.5}),
-    PairwiseKernel(metric="cosine"),
-    PairwiseKernel(0.4, metric="chi2"),
-    PairwiseKernel(metric="additive_chi2"),
-    PairwiseKernel(0.4, gamma_bounds="fixed", metric="rbf"),
-]
 STATIONARY = [
     RBF(0.8),
     RBF([0.9]),
     RBF([0.8, 1.3, 2.0]),
-    *(Matern(0.9, nu=nu) for nu in (0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.2, 30.0, 60.0)),
+    *(Matern(0.9, nu=nu) for nu in (0.5, 1.5, 2.5)),
     Matern([0.8, 1.3, 2.0], nu=0.5),
-    Matern([0.8, 1.3, 2.0], nu=3.2),
     Matern([0.8, 1.3, 2.0], nu=np.inf),
     RationalQuadratic(1.2, 0.7),
     ExpSineSquared(0.9, 1.7),
-    PairwiseKernel(0.4, metric="rbf"),
-    PairwiseKernel(0.4, metric="laplacian"),
-    PairwiseKernel(0.4, metric="chi2"),
 ]
 COMPOSITES = [
     ConstantKernel(2.0),
@@ -68,7 +48,7 @@ COMPOSITES = [
     WhiteKernel(0.5) ** 0.5 + RBF(0.8),
     WhiteKernel(0.5),
 ]
-ALL = STATIONARY + METRICS + COMPOSITES
+ALL = STATIONARY + COMPOSITES
 
 
 class Rippled(RBF):

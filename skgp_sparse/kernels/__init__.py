@@ -21,7 +21,7 @@ The base class of kernels is in `_differentiable`, the interface of rules in `_r
 registry in `_registry`. `_nodes` is the tree of an expression, `_functions` has the public
 functions that go through it, and `_theta` reads and sets hyperparameters. `_fallback` is for
 kernels without a rule. `_sklearn_kernels` has the rules of scikit-learn's kernels: `formulas`, with
-`distances` and `bessel`, `pairwise`, and `composites` for sums, products and powers.
+`distances`, and `composites` for sums, products and powers.
 
 A kernel is one file. `_mapped` is the base class of kernels of transformed inputs: `Columns` is in
 `_columns`, `Sphere` in `_sphere`, `LogScale`, for skewed columns, in `_log_scale`, and `Missing`,
@@ -37,7 +37,7 @@ every other kernel.
 """
 
 from . import _sklearn_kernels
-from ._categorical import Categorical, as_numbers, categories, of_levels, with_levels
+from ._categorical import Categorical, as_numbers, categories, of_levels
 from ._columns import Columns, named
 from ._differentiable import DifferentiableKernel
 from ._expectations import expectation_width, expectations

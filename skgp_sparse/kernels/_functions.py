@@ -306,7 +306,7 @@ def differentiable(kernel: Kernel) -> bool:
     >>> from sklearn.gaussian_process.kernels import RBF, Matern
     >>> from skgp_sparse import kernels
     >>> kernels.differentiable(RBF() * Matern(nu=2.5)), kernels.differentiable(Matern(nu=0.7))
-    (True, True)
+    (True, False)
     """
     return all(part.differentiable for part, _ in node(kernel).walk(None))
 

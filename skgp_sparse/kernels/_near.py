@@ -34,19 +34,18 @@ def in_units(kernel, X, scale):
     if not found and not any(part.is_map for part, _ in tree.walk(None)):
         return X / scale
     parts = tree.places(X)
-    for part, column in {column: (part, column) for part, column in found}.values():
-        distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column, part)))
+    for column in dict.fromkeys(column for _, column in found):
+        distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column)))
         parts.append(distance * _places(as_codes(X[:, column])))
     return np.hstack(parts) if parts else X / scale
 
 
-def _correlation(kernel, d, column, part):
+def _correlation(kernel, d, column):
     """Mean correlation of rows that are in different levels, and the same otherwise."""
-    n = _SEVERAL if isinstance(part.n_levels, str) else min(part.n_levels, _SEVERAL)
-    rows = np.zeros((n, d))
-    rows[:, column] = np.arange(n)
+    rows = np.zeros((_SEVERAL, d))
+    rows[:, column] = np.arange(_SEVERAL)
     K = evaluate(kernel, rows, rows)
-    mean = np.mean(K[~np.eye(n, dtype=bool)]) / np.mean(K.diagonal()) if n > 1 else 1.0
+    mean = np.mean(K[~np.eye(_SEVERAL, dtype=bool)]) / np.mean(K.diagonal())
     return np.clip(mean, _SMALLEST, _LARGEST)
 
 

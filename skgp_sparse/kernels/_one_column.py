@@ -68,9 +68,8 @@ def _replacing(part: Node, X: Array, Z: Array) -> tuple[Scalars, Replace]:
         return _of_map(part, X, Z)
     value = part.evaluate(X, Z)
     if isinstance(part, Leaf):
-        if type(part.kernel) is Categorical and not part.kernel.has_points():
-            if part.kernel.weights(d).sum() < _LARGEST_WEIGHT:
-                return value, _of_levels(part.kernel, X, Z, value)
+        if type(part.kernel) is Categorical and part.kernel.weights(d).sum() < _LARGEST_WEIGHT:
+            return value, _of_levels(part.kernel, X, Z, value)
         if isinstance(part.rule, LengthScaleRule) and d > 1:
             return value, _of_distances(part.kernel, part.rule, X, Z)
     return value, partial(_anew, part, X, Z, value)

@@ -58,7 +58,7 @@ def _tile(at, X):
         return lambda rows, columns: kernel.values(codes[rows], codes[columns]).astype(np.float32)
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)
-    if isinstance(rule, LengthScaleRule) and (rule.nu in _CLOSED_FORMS or np.isinf(rule.nu)):
+    if isinstance(rule, LengthScaleRule):
         return _stationary(rule.nu, X, length_scale(at.kernel, X.shape[1]))
     return None
 

@@ -204,7 +204,7 @@ def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS, spread=1.0)
 
 
 def _informed(kernel, rows, columns, is_default=False):
-    """The kernel, whose parts know how many levels there are, and where values are missing."""
+    """The kernel, whose parts know where values are missing."""
     d = rows.n_features
     if kernels.parts(kernel, kernels.Missing):
         mean, spread, missing = rows.input_moments()
@@ -212,22 +212,8 @@ def _informed(kernel, rows, columns, is_default=False):
         if is_default:
             kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
     kernel = kernels.with_missing_level(kernel, columns.code_of_missing, d)
-    return _counted(kernel, rows, columns)
-
-
-def _counted(kernel, rows, columns):
-    """The kernel, whose categories know how many levels they have."""
-
-    def codes(column):
-        if not rows.in_memory:
-            raise ValueError(
-                f"A category in column {columns.label(column)!r} needs the number of its levels, "
-                "which are counted in arrays only. Pass n_levels to Categorical."
-            )
-        return rows.stored_inputs()[:, column]
-
     _check_codes(kernel, rows, columns)
-    return kernels.with_levels(kernel, rows.n_features, codes)
+    return kernel
 
 
 def _check_codes(kernel, rows, columns):

@@ -94,8 +94,7 @@ def agree_with_differences(case, bound, slope=1.0):
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gradients_with_the_posterior_held(bound, kernel):
-    m = 2 if kernel == "pairwise_poly" else 6
-    agree_with_differences(make_case(kernel, n=25, m=m), BOUNDS[bound])
+    agree_with_differences(make_case(kernel, n=25), BOUNDS[bound])
 
 
 @pytest.mark.second(share=0.1)

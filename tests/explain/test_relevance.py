@@ -172,6 +172,6 @@ def test_of_categories_and_missing_values():
     X[::4, 1] = np.nan
     model = SparseGPRegressor(categorical_features=[0], max_iter=20, random_state=0).fit(X, y)
     assert model.feature_importances_[0] > 0.8
-    kernel = Columns(Categorical(n_levels=3), 0) * Columns(RBF(), 1)
+    kernel = Columns(Categorical(), 0) * Columns(RBF(), 1)
     model = SparseGPRegressor(kernel, categorical_features=[0]).fit(np.nan_to_num(X), y)
     assert model.feature_importances_[0] > 0.8 and not model.sobol_error_.any()

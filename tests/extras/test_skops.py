@@ -30,7 +30,7 @@ VARYING = kernels.HeteroscedasticNoise(
     kernels.LogNoiseFunction(RBF(), np.zeros((1, 2)), np.ones(1), 0.0)
 )
 OF_KERNELS = {  # what is fitted to CODES
-    "Categorical": kernels.Columns(RBF(), 0) * kernels.Columns(kernels.Categorical(3), 1),
+    "Categorical": kernels.Columns(RBF(), 0) * kernels.Columns(kernels.Categorical(), 1),
     "RandomEffect": kernels.Columns(RBF(), 0) + kernels.RandomEffect(1),
     "LogScale": kernels.LogScale(RBF(), [0]),
     "Missing": kernels.Missing(RBF()),

@@ -17,14 +17,11 @@ from skgp_sparse.testing import check_kernel_rule
 
 RNG = np.random.RandomState(0)
 X = np.column_stack([RNG.uniform(0.1, 2.0, 30), RNG.randint(0, 4, 30), RNG.randint(0, 6, 30)])
-Z_FOUR = np.exp(RNG.normal(size=4))
 KERNELS = [
     Columns(Categorical(), 1),
     Columns(Categorical(correlation=0.2, correlation_bounds="fixed"), 2),
-    Columns(Categorical(4, rank=2, correlation=0.2), 1) * Columns(RBF(), 0) + WhiteKernel(0.1),
-    Columns(Categorical(5, rank=1), 2) + Columns(Categorical(4, rank=1, positions=Z_FOUR), 1),
-    Columns(Categorical(6, rank=3, correlation_bounds="fixed"), 2) ** 2,
-    Columns(Categorical(4, rank=1, positions=Z_FOUR, positions_bounds="fixed"), 1),
+    Columns(Categorical(correlation=0.2), 1) * Columns(RBF(), 0) + WhiteKernel(0.1),
+    Columns(Categorical(correlation_bounds="fixed"), 2) ** 2 + Columns(Categorical(), 1),
     Columns(Categorical(correlation=np.array([0.2, 0.7])), [1, 2]) * Columns(RBF(), 0),
     Columns(Categorical(correlation=0.4), [1, 2]) + Columns(RBF(), 0),
 ]
@@ -105,29 +102,16 @@ def test_columns_agree_as_they_do_one_by_one(monkeypatch, values, q, n_at_once):
             assert slope == pytest.approx(numeric, abs=1e-8 * np.abs(G).sum())
 
 
-def test_values_are_the_formula():
-    z = np.array([[0.0, 1.0], [2.0, 0.5], [-1.0, 0.0]])
-    kernel = Categorical(3, rank=2, correlation=0.3, positions=np.exp(z).ravel())
-    codes = np.array([0, 1, 2, 7, 7, 8, -1])  # the last four were not seen
-    s = np.exp(-0.5 * np.sum((z[:, None] - z) ** 2, axis=2))
-    P = np.vstack([np.eye(3), np.full((4, 3), 1 / 3)])
-    expected = 0.3 + 0.7 * P @ s @ P.T
-    expected[codes[:, None] == codes] = 1.0
-    np.testing.assert_allclose(kernel(codes[:, None].astype(float)), expected, atol=1e-15)
-    assert np.linalg.eigvalsh(expected).min() > -1e-12
-
-
 def test_it_is_a_kernel_of_scikit_learn():
-    kernel = ConstantKernel() * Columns(Categorical(4, rank=1), 1) + WhiteKernel(0.1)
+    kernel = ConstantKernel() * Columns(Categorical(), 1) + WhiteKernel(0.1)
     assert clone(kernel) == kernel and pickle.loads(pickle.dumps(kernel)) == kernel
-    assert kernel.bounds.shape == (len(kernel.theta), 2) == (7, 2)
+    assert kernel.bounds.shape == (len(kernel.theta), 2) == (3, 2)
     moved = kernel.clone_with_theta(kernel.theta + 0.1)
     np.testing.assert_allclose(moved.theta, kernel.theta + 0.1)
     model = GaussianProcessRegressor(kernel).fit(X, X[:, 1] ** 2)
     ours = SparseGPRegressor(model.kernel_, alpha=1e-10, normalize_y=False, optimizer=None)
     value = ours.fit(X, X[:, 1] ** 2).log_marginal_likelihood_value_
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-8)
-    assert Categorical(4, rank=1).theta.shape == (5,) and Categorical(rank=1).theta.shape == (1,)
 
 
 def data(n=400, levels=6):
@@ -138,21 +122,19 @@ def data(n=400, levels=6):
     return frame, np.sin(2 * x) + shift * (1 + 0.5 * x) + 0.1 * rng.normal(size=n)
 
 
-def mixed(rank=0, **given):
-    x, kind = Columns(Matern(nu=2.5), "x"), Columns(Categorical(rank=rank, **given), "kind")
+def mixed():
+    x, kind = Columns(Matern(nu=2.5), "x"), Columns(Categorical(), "kind")
     return ConstantKernel() * x + ConstantKernel() * kind + ConstantKernel() * x * kind
 
 
 @pytest.mark.second
 @pytest.mark.parametrize("posterior, n_inducing", [("inducing", 40), ("auto", "auto")])
-def test_levels_are_counted_and_inducing_points_have_codes(posterior, n_inducing):
+def test_inducing_points_have_codes(posterior, n_inducing):
     frame, y = data()
-    kernel = mixed(rank=1)
+    kernel = mixed()
     model = SparseGPRegressor(
         kernel, posterior=posterior, n_inducing=n_inducing, random_state=0, max_iter=50
     ).fit(frame, y)
-    assert "Categorical(6, rank=1" in str(model.kernel_)
-    assert kernel == mixed(rank=1)  # as it was passed
     assert model.score(frame, y) > 0.97
     codes = model.inducing_points_[:, 1]
     np.testing.assert_allclose(codes, np.rint(codes), atol=1e-9)
@@ -163,19 +145,6 @@ def test_levels_are_counted_and_inducing_points_have_codes(posterior, n_inducing
 
 
 @pytest.mark.second
-def test_alike_levels_are_near_and_the_rank_pays():
-    frame, y = data()
-    flat, points = (
-        SparseGPRegressor(mixed(rank), n_inducing=40, random_state=0).fit(frame, y)
-        for rank in (0, 1)
-    )
-    gain = points.log_marginal_likelihood_value_ - flat.log_marginal_likelihood_value_
-    assert gain > 10.0
-    K = points.kernel_(np.column_stack([np.ones(6), np.arange(6)]))
-    assert min(K[:3, :3].min(), K[3:, 3:].min()) > K[:3, 3:].max()
-
-
-@pytest.mark.second
 def test_labels_counts_and_neighbours():
     frame, y = data()
     labels = SparseGPClassifier(mixed(), n_inducing=30, random_state=0).fit(frame, y > 0)
@@ -183,7 +152,7 @@ def test_labels_counts_and_neighbours():
     model = SparseGPRegressor(mixed(), posterior="neighbors", random_state=0).fit(frame, y)
     assert model.score(frame, y) > 0.97
     counts = np.random.RandomState(0).poisson(np.exp(y / 2))
-    model = SparseGPRegressor(mixed(1), likelihood="poisson", n_inducing=30, random_state=0)
+    model = SparseGPRegressor(mixed(), likelihood="poisson", n_inducing=30, random_state=0)
     assert np.corrcoef(model.fit(frame, counts).predict(frame), np.exp(y / 2))[0, 1] > 0.8
 
 
@@ -196,25 +165,16 @@ def test_k_means_returns_rows_where_there_are_categories():
 
 
 def test_categories_are_found_behind_columns():
-    kernel = RBF() + Columns(Columns(Categorical(3), 1), [2, 0]) * Columns(Sphere(RBF()), [1, 2])
-    assert kernels.categories(kernel, 3) == [(Categorical(3), 0)]
+    kernel = RBF() + Columns(Columns(Categorical(), 1), [2, 0]) * Columns(Sphere(RBF()), [1, 2])
+    assert kernels.categories(kernel, 3) == [(Categorical(), 0)]
     assert kernels.categories(Categorical(), 1) == [(Categorical(), 0)]
-    codes = {1: np.array([0.0, 4.0, 2.0])}
-    counted = kernels.with_levels(kernels.named(mixed(1), ["x", "kind"]), 2, codes.get)
-    assert [one.n_levels for one, _ in kernels.categories(counted, 2)] == [5, 5]
-    equal = kernels.with_levels(kernels.named(mixed(), ["x", "kind"]), 2, codes.get)
-    assert [one.n_levels for one, _ in kernels.categories(equal, 2)] == ["auto", "auto"]
 
 
 @pytest.mark.parametrize(
     "kernel, words",
     [
-        (Columns(Categorical(3, handle_unknown="error"), 1), "knows the codes 0 to 2, but got"),
-        (Categorical(3, rank=1), "whose values are not codes"),
-        (Columns(Categorical(0), 1), "an int of at least 1"),
-        (Columns(Categorical(rank=-1), 1), "a rank of at least 0"),
+        (Categorical(), "whose values are not codes"),
         (Columns(Categorical(correlation=1.5), 1), "correlations below 1"),
-        (Columns(Categorical(handle_unknown="drop"), 1), "handle_unknown='ignore' or 'error'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(kernel, words):
@@ -223,23 +183,10 @@ def test_what_cannot_be_is_refused_in_words(kernel, words):
         SparseGPRegressor(kernel).fit(frame, y)
 
 
-def test_a_number_of_levels_that_no_one_knows_is_refused_in_words(monkeypatch):
-    frame, y = data(60)
-    numbered = Columns(Categorical(rank=1), 1)
-    with pytest.raises(ValueError, match="needs the number of levels"):
-        GaussianProcessRegressor(numbered).fit(frame, y)
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
-    source = Arrays(frame.to_numpy(), y, chunk_size=20)
-    with pytest.raises(ValueError, match="Pass n_levels to Categorical"):
-        SparseGPRegressor(numbered, n_inducing=5).fit(source)
-    known = Columns(RBF(), 0) * Columns(Categorical(6, rank=1), 1)
-    assert SparseGPRegressor(known, n_inducing=5, random_state=0).fit(source).n_inducing_ == 5
-
-
 def test_near_rows_have_near_numbers_and_the_same_level():
     rng = np.random.RandomState(0)
     rows = np.column_stack([rng.uniform(-2, 2, 2000), rng.randint(0, 200, 2000)])
-    kernel = Columns(RBF(0.5), 0) * Columns(Categorical(200, correlation=0.1), 1)
+    kernel = Columns(RBF(0.5), 0) * Columns(Categorical(correlation=0.1), 1)
     units = kernels.in_units(kernel, rows, np.array([0.5, 1.0]))
     squares = np.sum((units[:, None] - units[:300]) ** 2, axis=2)
     np.testing.assert_allclose(squares.T[:, :1], np.diag(squares)[:300, None] + squares.T[:, :1])
@@ -256,30 +203,19 @@ def test_near_rows_have_near_numbers_and_the_same_level():
 
 
 @pytest.mark.full
-def test_a_thousand_levels_and_codes_that_are_identifiers():
+def test_codes_that_are_identifiers():
     rng = np.random.RandomState(0)
     codes = rng.randint(0, 1000, 1200)
     rows = np.column_stack([rng.uniform(-2, 2, 1200), codes])
     y = np.sin(2 * rows[:, 0]) + (codes % 7) / 3 + 0.1 * rng.normal(size=1200)
-    kernel = Columns(RBF(), 0) + Columns(Categorical(rank=1), 1)
-    model = SparseGPRegressor(kernel, n_inducing=30, max_iter=3, random_state=0).fit(rows, y)
-    assert np.isfinite(model.predict([[0.0, 5.0], [0.0, 1e30], [0.0, -4.0]])).all()
     rows[:, 1] += 1e9
     equal = Columns(RBF(), 0) * Columns(Categorical(), 1)
     model = SparseGPRegressor(equal, posterior="neighbors", optimizer=None).fit(rows, y)
     assert np.isfinite(model.predict(rows[:3])).all()
-    with pytest.raises(ValueError, match="levels are points for codes from 0 to 9999"):
-        SparseGPRegressor(kernel, n_inducing=30).fit(rows, y)
 
 
-def test_equal_levels_need_no_count_and_codes_are_whole(monkeypatch):
+def test_codes_are_whole_and_sources_have_categories(monkeypatch):
     frame, y = data(60)
-    one = Categorical(1, rank=1, correlation=0.1)(np.array([[0.0], [1.0], [2.0]]))
-    np.testing.assert_allclose(one, np.where(np.eye(3), 1.0, 0.1))
-    with pytest.raises(ValueError, match="needs the number of levels"):
-        Categorical(handle_unknown="error")(np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="must have 4 . 2 numbers. Got 3"):
-        Categorical(4, rank=2, positions=np.ones(3))(np.zeros((2, 1)))
     with pytest.raises(ValueError, match="values are not codes"):
         SparseGPRegressor(Columns(Categorical(), "x")).fit(frame, y)
     monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)

@@ -27,7 +27,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import kernels
 from skgp_sparse.kernels import _differentiable, _functions, _registry, _theta
-from skgp_sparse.kernels._sklearn_kernels import bessel
 
 ORACLE = stored("kernels")
 CASES = sorted({key.split("/")[0] for key in ORACLE})
@@ -46,7 +45,7 @@ class Speckled(WhiteKernel):
 
 
 def points(n=23, m=7, d=3, seed=0):
-    """Positive inputs, so that the chi2 kernels take them too."""
+    """Positive inputs and a cotangent."""
     rng = np.random.default_rng(seed)
     return rng.uniform(0.1, 2.0, (n, d)), rng.uniform(0.1, 2.0, (m, d)), rng.normal(size=(n, m))
 
@@ -205,7 +204,7 @@ def test_coincident_rows_pull_finitely_and_on_nothing(kernel):
     agree(Z_bar, 0 * Z_bar, 1e-13)
 
 
-@pytest.mark.parametrize("kernel", [Matern(0.7, nu=0.5), Matern([1, 2, 3], nu=0.7)], ids=str)
+@pytest.mark.parametrize("kernel", [Matern(0.7, nu=0.5), Matern([1, 2, 3], nu=1.5)], ids=str)
 def test_nearly_coincident_rows_keep_their_distance(kernel):
     X, Z, _ = points()
     Z[0] = X[0] + 3e-9
@@ -220,7 +219,7 @@ def test_nearly_coincident_rows_keep_their_distance(kernel):
     assert_allclose(Z_bar[0], Z_one[0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", STATIONARY[:20], ids=str)
+@pytest.mark.parametrize("kernel", STATIONARY, ids=str)
 def test_stationary_kernels_do_not_feel_a_common_offset(kernel):
     X, Z, G = points()
     shift = 2.0**20
@@ -238,28 +237,6 @@ def test_one_far_row_does_not_spoil_the_others():
     X[0] += 1e6
     kernel = Matern(0.7, nu=0.5)
     agree(kernels.evaluate(kernel, X, Z), kernel(X, Z), 1e-13)
-
-
-@pytest.mark.parametrize("nu", [49.9, 50.0, 200.0, 1e4])
-def test_matern_of_large_order_is_finite_and_tends_to_rbf(nu):
-    X, Z, G = points()
-    Z[0], Z[1] = X[0], X[1] + 1e-3
-    K, pullback = kernels.linearize(Matern(1.0, nu=nu), X, Z)
-    theta_bar, Z_bar = pullback(G)
-    assert np.all(np.isfinite(K)) and np.all(np.isfinite(theta_bar)) and np.all(np.isfinite(Z_bar))
-    agree(K, kernels.evaluate(RBF(1.0), X, Z), 1.0 / nu)
-
-
-@pytest.mark.parametrize("nu", [50.0, 55.5, 80.0])
-def test_uniform_expansion_meets_the_bessel_function(nu):
-    s = np.linspace(5.0, 150.0, 200)
-    assert_allclose(bessel._uniform(nu, s), bessel._by_kve(nu, s), rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("nu", [0.2, 0.7, 1.0, 1.3, 7.0, 49.0, 300.0])
-def test_matern_function_is_one_at_zero_and_zero_at_infinity(nu):
-    value = bessel.matern(nu, np.array([0.0, 1e-300, 1e6, 1e12]))
-    assert_allclose(value, [1, 1, 0, 0], atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", COMPOSITES, ids=str)
@@ -299,17 +276,6 @@ def test_underflowed_values_under_a_root_give_no_nan():
     assert np.all(np.isfinite(theta_bar)) and np.all(np.isfinite(Z_bar))
 
 
-def test_chi2_of_empty_bins_is_finite_and_of_negative_ones_refused():
-    X, Z, G = points()
-    X[0, 0] = Z[0, 0] = 0.0
-    kernel = PairwiseKernel(0.4, metric="chi2")
-    K, pullback = kernels.linearize(kernel, X, Z)
-    agree(K, kernel(X, Z), 1e-13)
-    assert np.all(np.isfinite(pullback(G)[1]))
-    with pytest.raises(ValueError, match="inputs >= 0"):
-        kernels.linearize(kernel, X - 1.0, Z)
-
-
 def test_dispatch_is_by_exact_type():
     X, Z, _ = points()
     assert kernels.differentiable(RBF()) and not kernels.differentiable(Rippled())
@@ -334,6 +300,18 @@ def test_unregistered_kernels_give_values_and_theta_gradients(kernel):
     expected = central(lambda t: np.sum(G * kernel.clone_with_theta(t)(X, Z)), kernel.theta)
     agree(theta_bar, expected, 1e-7)
     assert none is None
+
+
+@pytest.mark.parametrize(
+    "kernel", [PairwiseKernel(0.4, metric="rbf"), Matern(0.9, nu=1.2)], ids=str
+)
+def test_some_kernels_of_scikit_learn_have_no_rule(kernel):
+    X, Z, G = points()
+    assert not kernels.differentiable(kernel)
+    K, pullback = kernels.linearize(kernel, X, Z)
+    agree(K, kernel(X, Z), 1e-13)
+    expected = central(lambda t: np.sum(G * kernel.clone_with_theta(t)(X, Z)), kernel.theta)
+    agree(pullback(G.copy(), inputs=False)[0], expected, 1e-4)  # its own differences
 
 
 @pytest.mark.parametrize("kernel", UNREGISTERED, ids=str)
@@ -517,7 +495,7 @@ def test_examples_run(monkeypatch):
         assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("nu", [0.5, 1.2, 1.5, 2.5, np.inf])
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
 def test_far_points_have_no_subnormal_values(nu):
     Z = np.linspace(0.0, 1.0, 7)[:, None]
     X = np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 400)])[:, None]
@@ -540,7 +518,6 @@ _DISTANT = [
     Matern([0.5, 0.8], nu=2.5),
     Matern(0.5, nu=0.5),
     sk.RationalQuadratic(0.5, 0.7),
-    PairwiseKernel(gamma=2.0, metric="rbf"),
 ]
 
 

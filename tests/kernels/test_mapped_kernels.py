@@ -32,7 +32,7 @@ KERNELS = [
     Columns(RBF(0.7), 3),
     Columns(RBF(), 0) * Columns(Matern([1.0, 0.5], nu=2.5), [3, 1]) + WhiteKernel(0.1),
     Columns(DotProduct(), [1]) + Columns(ExpSineSquared(periodicity=1.3), 2),
-    Columns(Columns(Matern(nu=1.2), [1]), [0, 3]),
+    Columns(Columns(Matern(nu=1.5), [1]), [0, 3]),
     Columns(Sphere(Matern(0.5, nu=1.5)), [1, 0]) * ConstantKernel(2.0),
     Columns(ConstantKernel(2.0) * RBF([1.0, 2.0], "fixed"), [1, 2]) + RBF(),
     Columns(RBF() + WhiteKernel(0.3), [0]) ** 2,

@@ -53,8 +53,8 @@ COMPLETE = [
     Columns(RBF(), 3) + Columns(Matern(nu=2.5), [4, 0]) ** 2,
     LogScale(Matern(2.0, nu=2.5), [4], [-9.0], [2.0]),
     Columns(Sphere(RBF(0.1)), [4, 0]) * Columns(RBF(), [3, 2]),
-    Columns(Categorical(4, rank=2), 2) * RBF(3.0),
-    RBF(1e-5) + Matern(1e9, nu=0.7),
+    Columns(Categorical(), 2) * RBF(3.0),
+    RBF(1e-5) + Matern(1e9, nu=0.5),
     ConstantKernel(2.0) + WhiteKernel(),
     Columns(Categorical(correlation=1e-80), [2, 3]),
 ]

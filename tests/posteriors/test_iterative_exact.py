@@ -36,7 +36,6 @@ KERNELS = [
     1.5 * Matern([0.5, 1.0, 2.0], nu=0.5),
     1.5 * Matern([0.5, 1.0, 2.0], nu=1.5),
     1.5 * Matern(0.8, nu=2.5) + 0.3 * RBF(2.0),
-    0.7 * Matern(0.8, nu=1.0),
     RationalQuadratic(1.0, 0.7) + ConstantKernel(0.2),
     DotProduct(1.0) ** 2 + Matern(1.0, nu=1.5),
     RationalQuadratic(2.0, 1.0) * RBF(2.0),

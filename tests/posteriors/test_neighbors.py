@@ -114,7 +114,6 @@ STACKED = [
     Matern(0.7, nu=0.5) + Matern([1.0, 2.0, 0.5], nu=1.5),
     Matern(0.7, nu=2.5) * sk.ExpSineSquared(1.1, 2.3),
     sk.RationalQuadratic(1.2, 0.7) ** 2 + sk.DotProduct(0.8) * ConstantKernel(0.5),
-    Matern(1.1, nu=0.8),
 ]
 
 

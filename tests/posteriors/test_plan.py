@@ -181,7 +181,7 @@ def table(n):
 def test_facts_of_a_table():
     X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [2.0, 0.0]])
     rows = ArrayDataset(X, X[:, :1])
-    kernel = Columns(Categorical(n_levels=3), [0])
+    kernel = Columns(Categorical(), [0])
     facts = plan.facts_of(rows, kernel, Request(Auto()))
     assert facts == Facts(n_rows=4, n_distinct=3, n_levels=3)
     with pytest.MonkeyPatch.context() as patch:

@@ -62,7 +62,7 @@ PARTS = {  # objects of the user, and the parameter that takes them
     "prior": [hyperpriors.LogNormalLengthScales(), hyperpriors.CorrelationPrior()],
     "kernel": [
         kernels.Columns(RBF(), 0),
-        kernels.Categorical(2),
+        kernels.Categorical(),
         kernels.Missing(RBF()),
         kernels.LogScale(RBF(), 0),
         kernels.Sphere(RBF()),

@@ -9,7 +9,6 @@ A stationary kernel is a formula of ``H = -r^2/2``, and its slope ``h(r) = -(1/r
     Matern(1/2)        exp(-r)                                  h = k / r
     Matern(3/2)        (1 + s) exp(-s),            s = sqrt(3) r    h = 3 exp(-s)
     Matern(5/2)        (1 + s + s^2/3) exp(-s),    s = sqrt(5) r    h = 5/3 (1 + s) exp(-s)
-    Matern(nu)         M_nu(s) of `bessel`,       s = sqrt(2 nu) r
     RationalQuadratic  b^-a,  b = 1 - H / a                     h = k / b
     ExpSineSquared     exp(-2 sin^2(t) / l^2),  t = pi |x-z| / p    h = k (2 / l^2) sin(2t) / t
 
@@ -26,7 +25,6 @@ from scipy.spatial.distance import squareform
 from skgp_sparse._ground.parallel import empty
 
 from .._rules import KernelRule, constant_diag
-from . import bessel
 from .distances import LARGEST, PointSets, Separation, half_of_pairs
 
 LOWEST = 230.0  # minus the exponent of the smallest value
@@ -75,16 +73,6 @@ def matern_52(H):
     s *= 1.0 / 3.0
     s += e
     return s, partial(_times, e, 5.0 / 3.0)
-
-
-def matern(nu, H):
-    """Profile of Matern with any other nu."""
-    s = _distance(H, 2.0 * nu)
-    return bessel.matern(nu, s), partial(_weigh_nu, nu, s)
-
-
-def _weigh_nu(nu, s, G):
-    return _times(bessel.matern_slope(nu, s), 1.0, G)
 
 
 def _times(h, factor, G):
@@ -252,9 +240,8 @@ _MATERN = {
 
 
 def matern_rule(kernel):
-    """Return the rule for the nu of a Matern kernel."""
-    nu = float(kernel.nu)
-    return _MATERN.get(nu) or LengthScaleRule(partial(matern, nu), roots=True, footprint=2, nu=nu)
+    """Return the rule for the nu of a Matern kernel, None for those without one."""
+    return _MATERN.get(float(kernel.nu))
 
 
 class ConstantRule(KernelRule):
