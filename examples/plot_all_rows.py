@@ -4,7 +4,7 @@ All rows instead of inducing points
 
 A function that is observed nearly without noise holds more than inducing points can keep. With
 ``posterior="rows"``, the mean is given all rows, by a solve with conjugate gradients. Bounds of
-the evidence say beforehand how much the inducing points lose.
+the evidence say beforehand how much the inducing points may lose.
 """
 
 import argparse

@@ -103,7 +103,7 @@ def _moments(ops, X, model, wants_std):
     view, name = fitted_view(model), type(model).__name__
     if isinstance(view, ResponseView):
         given = f"the likelihood {type(view.likelihood).__name__}"
-        raise NotImplementedError(_refusal(name, given, "likelihood='gaussian'"))
+        _refuse(name, given, "likelihood='gaussian'")
     graph = PosteriorGraph(ops, view.process, X, name)
     mean = graph.mean()
     if not np.all(view.units.scale):  # constant targets, of which the process says nothing
@@ -128,16 +128,14 @@ def _decide(ops, X, model):
     view, name = fitted_view(model), type(model).__name__
     if view.n_classes > 2 and view.multi_class != "one_vs_rest":
         given = f"multi_class={view.multi_class!r}"
-        raise NotImplementedError(_refusal(name, given, "multi_class='one_vs_rest'"))
+        _refuse(name, given, "multi_class='one_vs_rest'")
     if view.calibration is not None:
-        raise NotImplementedError(
-            _refusal(name, "a mean or a calibration", "mean and calibration to None")
-        )
+        _refuse(name, "a mean or a calibration", "mean and calibration to None")
     columns = []
     for latent, likelihood in zip(view.latent, view.likelihoods):
         if type(likelihood) is not Probit:
             given = f"the likelihood {type(likelihood).__name__}"
-            raise NotImplementedError(_refusal(name, given, "likelihood='probit'"))
+            _refuse(name, given, "likelihood='probit'")
         graph = PosteriorGraph(ops, latent.process, X, name)
         mean, variance = graph.mean(), graph.variance()
         columns.append(normal_cdf(ops, ops.Div(mean, ops.Sqrt(ops.Add(variance, 1.0)))))
@@ -154,8 +152,8 @@ def _decide(ops, X, model):
     return ops.ArgMax(positive, axis=1, keepdims=0), probabilities
 
 
-def _refusal(name, given, remedy):
-    return (
+def _refuse(name, given, remedy):
+    raise NotImplementedError(
         f"A {name} with {given} cannot be converted to ONNX. Set {remedy}, and fit again, or "
         "predict in Python."
     )
