@@ -15,7 +15,6 @@ reads chunk by chunk. ::
 
     python neighbors_any_size.py --rows 100000 --d 2          # a trial
     python neighbors_any_size.py --rows 10000000 --d 2
-    python neighbors_any_size.py --rows 100000000 --d 2 --disk --folder /tmp
     python neighbors_any_size.py --rows 1000000 --d 2 --counts
     python neighbors_any_size.py --render                     # the table of what was measured
 """

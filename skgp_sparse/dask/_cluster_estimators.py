@@ -59,9 +59,7 @@ class OnCluster:
             try:
                 super()._fit(*args)
             finally:
-                held = self.__dict__.pop("_held")
-            if any(getattr(fit.posterior, "table", None) is not None for fit in self._fits):
-                held.pop_all()  # the futures of its parts live as long as the posterior
+                del self._held
             if any(isinstance(fit.used_rows, DaskDataset) for fit in self._fits):
                 self._fits = [fit._replace(objective=None) for fit in self._fits]
         return self

@@ -49,7 +49,7 @@ class DaskDataset(Dataset):
     shifted: bool = False
     least_noise: float = 0.0
 
-    in_memory = travels = False
+    in_memory = False
 
     n_targets = property(lambda self: self.units.n_varying)
     units = property(lambda self: self.reading.units)

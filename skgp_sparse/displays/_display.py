@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
-MaybeArray = npt.ArrayLike | None
 
 
 class Display:

@@ -1,7 +1,7 @@
 """Numbers with Gaussian noise, which is part of the kernel.
 
 Of rows that arrive later, sums over all rows are kept, and rows that come are added to them: at
-given theta and Z, nothing is lost. Where predictions come from neighbours, all rows are kept.
+given theta and Z, nothing is lost.
 """
 
 from dataclasses import replace
@@ -13,8 +13,6 @@ from skgp_sparse._engine.data.moments import Moments, moments_of
 from skgp_sparse._engine.data.target_scaler import FEW_ROWS, TargetScaler, scale_of
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.features.problem import Problem
-from skgp_sparse._engine.neighbors.visited_rows import known_rows
-from skgp_sparse._engine.predictions.posterior import LATER_ROWS
 from skgp_sparse._engine.sparse.running_sums import RunningSums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.validation import is_auto
@@ -25,7 +23,7 @@ from skgp_sparse.observations.heteroscedastic_noise import (
     with_heteroscedastic_noise,
 )
 from skgp_sparse.observations.observation_model import ObservationModel
-from skgp_sparse.observations.streams import joined, new_stream
+from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import (
     resolve_bound,
     resolve_kernel,
@@ -33,10 +31,8 @@ from skgp_sparse.parameters.choices import (
     with_noise_floor,
 )
 from skgp_sparse.parameters.requests import check_posterior_method, compares_approximations
-from skgp_sparse.posteriors._contract import errors_named
-from skgp_sparse.posteriors._moves import Action, WarmStart, next_action, warm_start_of
+from skgp_sparse.posteriors._moves import Action, next_action, warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
-from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.solvers import Fit, KeepParameters
 
@@ -110,8 +106,8 @@ class GaussianObservations(ObservationModel):
         stream = new_stream(part, random_state, 1, first=first).seeded(part)
         moments = moments_of(part.y / first, part.weight)
         stream = stream._replace(units=rows.units, moments=moments, n_iter=n_iter)
-        if self.posterior_method.keeps_rows or LATER_ROWS in fits[0].posterior.answers:
-            return _with_fit(stream._replace(rows=joined(None, part)), fits[0])
+        if fits[0].posterior.metric is not None:  # in which inducing points are not
+            return stream
         job = self._job(rows, kernel)
         warm_start = warm_start_of(fits[0], job)
         stream = stream._replace(warm_starts=(warm_start,))
@@ -122,8 +118,6 @@ class GaussianObservations(ObservationModel):
     def learn(self, stream, part, due):
         """Sums of all rows at the theta and Z of now, or at others."""
         stream = stream._replace(moments=_moments(stream, part))
-        if self.posterior_method.keeps_rows or stream.rows is not None:
-            return self._learn_neighbors(stream, part, due)
         latest, warm_start = self._latest_units(stream), stream.warm_starts[0]
         # the reservoir may not hold all rows of the first call
         everything = part if stream.calls == 0 else stream.part()
@@ -142,38 +136,7 @@ class GaussianObservations(ObservationModel):
         stream = stream._replace(warm_starts=(warm_start,))
         return self._fitted(stream, RunningSums.of(problem), problem, fit.n_iter)
 
-    def _learn_neighbors(self, stream, part, due):
-        """All rows, which are neighbours at once; a move is a fit from the start."""
-        stream = stream._replace(rows=joined(stream.rows, part))
-        fit, units = stream.fit, stream.units
-        if fit is not None and LATER_ROWS in fit.posterior.answers and not due:
-            fit = self._with_neighbors(fit, stream, part)
-            return _with_fit(stream, fit), [fit]
-        if fit is None or due or not self.moves():
-            units = self._latest_units(stream)
-        kernel = None if fit is None or due else fit.kernel
-        posterior = self.posterior_method if self.posterior_method.keeps_rows else Neighbors()
-        job = self._job(self._table(stream.rows, units), kernel, posterior)
-        if kernel is not None:
-            job = job.with_settings(solver=KeepParameters())
-        with errors_named(job.posterior_method):
-            fit = job.posterior_method.fit(job, stream.random_state())
-        return _with_fit(stream._replace(units=units), fit), [fit]
-
-    def _with_neighbors(self, fit, stream, part):
-        """The fit with new neighbours; its value is that of the rows before, for all of them."""
-        new, rows = (
-            with_noise_floor(self._table(one, stream.units), fit.kernel)
-            for one in (part, stream.rows)
-        )
-        posterior = fit.posterior.plus(known_rows(new))
-        total = rows.total_weight()
-        value = fit.value * total / fit.objective.total
-        objective = replace(fit.objective, rows=rows, total=total, posterior=posterior)
-        given = {"objective": objective, "posterior": posterior, "value": value}
-        return fit._replace(**given, n_iter=0, left_out=None)
-
-    def _job(self, rows, kernel=None, posterior=None):
+    def _job(self, rows, kernel=None):
         """The `Job` of a table, begun at a kernel or at the initial one."""
         thorough = None
         if kernel is None:
@@ -183,7 +146,7 @@ class GaussianObservations(ObservationModel):
         rows = with_noise_floor(rows, kernel)
         effects = kernels.random_effects(kernel)
         model = GaussianObjectives(self.bound, effects[0].kernel if effects else None)
-        job = self.job(rows, kernel, model, posterior=posterior)
+        job = self.job(rows, kernel, model)
         if self.parameters.normalize_y and _has_no_scale(rows):
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job
@@ -231,12 +194,6 @@ def _moments(stream, part):
     """`Moments` of all targets that came, those of a part included, in units of the first ones."""
     moments = moments_of(part.y / stream.first, part.weight)
     return (stream.moments or Moments()).merged(moments)
-
-
-def _with_fit(stream, fit):
-    """The stream after a fit to all of its rows."""
-    few = LATER_ROWS not in fit.posterior.answers
-    return stream._replace(fit=fit, warm_starts=(WarmStart(fit.kernel, None, few=few),))
 
 
 def _has_no_scale(rows):

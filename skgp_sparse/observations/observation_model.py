@@ -312,13 +312,12 @@ class ObservationModel(ABC):
         model: ObjectiveFactory,
         name: str = "",
         before: tuple[Kernel, Array] | None = None,
-        posterior: PosteriorMethod | None = None,
     ) -> Job:
-        """The `Job` of a table, with another posterior than the one that was chosen if need be."""
+        """The `Job` of a table."""
         check_mixes(self.parameters.metric, kernel, self.name)
         given, d = self.parameters.kernel, rows.n_features
         check_coded(given, kernel, self.columns(), d, self.name)
-        job = job_of(self, rows, kernel, model, name, posterior or self.posterior_method)
+        job = job_of(self, rows, kernel, model, name, self.posterior_method)
         job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 

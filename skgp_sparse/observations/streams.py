@@ -20,12 +20,10 @@ from sklearn import get_config
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.moments import Moments, moments_of
 from skgp_sparse._engine.data.target_scaler import TargetScaler
-from skgp_sparse._engine.predictions.posterior import LATER_ROWS
 from skgp_sparse._engine.sparse.running_sums import RunningSums
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.reservoir import Reservoir
 from skgp_sparse.rows.checks import check_columns
-from skgp_sparse.solvers import Fit
 
 _MOST_ROWS = 100_000  # that the reservoir holds ...
 _SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
@@ -67,8 +65,6 @@ class StreamState(NamedTuple):
     total_weight: float = 0.0  # weight of all rows, whatever they count now
     n_iter: int = 0
     first: object = None  # what a family wants to remember of the first call
-    rows: ArrayDataset | None = None  # all of them, where predictions come from neighbours ...
-    fit: Fit | None = None  # ... and the last fit
 
     def random_state(self):
         """Random state of the next call."""
@@ -99,8 +95,6 @@ class StreamState(NamedTuple):
         """The stream whose rows count less."""
         frozen, active = self.frozen, self.active
         return self._replace(
-            rows=None if self.rows is None else _weighted(self.rows, factor).counting(),
-            fit=self.fit and discounted(self.fit, factor),
             frozen=None if frozen is None else tuple(sites.times(factor) for sites in frozen),
             active=None if active is None else _weighted(active, factor),
             reservoir=self.reservoir.times(factor),
@@ -197,13 +191,6 @@ def _fall(usual, recent):
     error = usual.spread * np.sqrt(1.0 / usual.weight + 1.0 / recent.weight)
     fall = float(usual.mean - recent.mean)
     return fall if fall > max(_ERRORS * error, _NATS) else 0.0
-
-
-def discounted(fit, factor):
-    """A fit whose neighbours count less."""
-    if LATER_ROWS not in fit.posterior.answers:
-        return fit
-    return fit._replace(posterior=fit.posterior.discounted(factor))
 
 
 def _weighted(rows, factor):

@@ -260,9 +260,7 @@ def can_learn_later(estimator):
     try:
         posterior_method = resolve_posterior(estimator.posterior, name)
         reason = posterior_method.refuses_later_rows()
-        if posterior_method.keeps_rows and not is_gaussian(estimator.likelihood):
-            reason = f"posterior={posterior_method.name!r} has Gaussian noise only there"
-        if estimator.metric not in ("auto", "ard") and not posterior_method.keeps_rows:
+        if estimator.metric not in ("auto", "ard"):
             reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
         if isinstance(kernel, Kernel) and kernels.parts(kernel, kernels.RandomEffect):
             reason = "a RandomEffect in the kernel takes all rows at once"

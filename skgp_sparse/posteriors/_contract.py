@@ -156,8 +156,6 @@ class PosteriorMethod(BaseEstimator, ABC):
         Whether the variance of the noise may vary with the inputs.
     takes_missing : bool
         Whether values of X may be missing, where the kernel has a part for them.
-    keeps_rows : bool
-        Whether rows that arrive later are kept, as predictions need them.
     learns_metric : bool
         Whether columns may be mixed, where the kernel allows it.
     is_exact_for_few : bool
@@ -193,7 +191,6 @@ class PosteriorMethod(BaseEstimator, ABC):
     uses_bound: bool = False
     takes_learned_noise: bool = False
     takes_missing: bool = True
-    keeps_rows: bool = False
     learns_metric: bool = False
     is_exact_for_few: bool = False
     most_random_effects: float = 0

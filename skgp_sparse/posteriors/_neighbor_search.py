@@ -24,8 +24,8 @@ from sklearn.base import clone
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.neighbors import left_out
+from skgp_sparse._engine.neighbors.nearest import known_rows
 from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.neighbors.visited_rows import known_rows
 from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameter_vectors import (
@@ -218,8 +218,8 @@ class NearestNeighborSearch:
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
         near = posterior_of(self.known, local._replace(k=k + 1))
-        places, nearest = near.around(block.X, self.n_jobs)
-        return left_out.left_out(places, block, chosen, nearest, count)
+        nearest = near.around(block.X, self.n_jobs)
+        return left_out.left_out(self.known, block, chosen, nearest, count)
 
     def _started(self, starts):
         """The model at the likeliest of some kernels, unless all of them fail.

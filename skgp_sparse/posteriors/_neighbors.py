@@ -45,7 +45,6 @@ class Neighbors(PosteriorMethod):
 
     name = "neighbors"
     is_exact_for_few = True
-    keeps_rows = True
     learns_metric = True
     takes_learned_noise = True
 
@@ -100,10 +99,6 @@ class Neighbors(PosteriorMethod):
             check_number(self.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
         few = self.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
-
-    def refuses_later_rows(self) -> str | None:
-        """None: rows that arrive later are neighbours at once."""
-        return None
 
     def refuses(self, request: Request) -> str | None:
         """Several latent values of a row."""

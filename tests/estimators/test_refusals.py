@@ -263,8 +263,8 @@ OF_PREDICTIONS = [
     ("which a graph does not encode", lambda: fitted_view(fit(LEVELS, kernel=None))),
     ("which takes all rows at once", lambda: SparseGPRegressor(posterior=LARGER).partial_fit),
     (
-        "has Gaussian noise only there",
-        lambda: SparseGPRegressor(posterior="neighbors", likelihood="student_t").partial_fit,
+        "'neighbors' takes all rows at once",
+        lambda: SparseGPRegressor(posterior="neighbors").partial_fit,
     ),
 ]
 OF_ROWS_ELSEWHERE = [

@@ -22,7 +22,6 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse._engine.neighbors import visited_rows
 from skgp_sparse.kernels import _registry
 from skgp_sparse.kernels._sklearn_kernels import formulas
 
@@ -308,9 +307,7 @@ def test_a_posterior_of_all_rows(weighted, client, on_workers, table):
         assert mine == pytest.approx(its, abs=1e-8)
 
 
-@pytest.mark.parametrize("share", [0.25, 0.0])
-def test_neighbours_among_rows_of_a_cluster(share, client, on_workers, table, monkeypatch):
-    monkeypatch.setattr(visited_rows, "_SHARE_OF_MEMORY", share)
+def test_neighbours_among_rows_of_a_cluster(client, on_workers, table):
     X, _, y = table
     weight = np.arange(len(X)) % 3 + 1.0
     given = {**QUICK, "posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)}
@@ -322,11 +319,7 @@ def test_neighbours_among_rows_of_a_cluster(share, client, on_workers, table, mo
     Q = X[:200] + 0.01
     for mine, its in zip(model.predict(Q, return_std=True), local.predict(Q, return_std=True)):
         assert mine == pytest.approx(its, abs=1e-5)
-    if share:
-        assert model.predict(dX[:200]).compute() == pytest.approx(local.predict(X[:200]), abs=1e-5)
-    else:
-        with pytest.raises(TypeError, match="which are on a cluster: it predicts arrays"):
-            model.predict(dX)
+    assert model.predict(dX[:200]).compute() == pytest.approx(local.predict(X[:200]), abs=1e-5)
 
 
 def test_random_features_of_rows_of_a_cluster(client, on_workers, table):

@@ -118,8 +118,6 @@ class Dataset(ABC):
     in_memory : bool
         Whether rows are at hand: a few are read as quickly from anywhere as in order, and several
         problems may read them at the same time.
-    travels : bool
-        Whether a pickle of the table has its rows, or says where they are.
     X_std : ndarray of shape (n, d) or None
         Known standard deviations of the inputs, which are known exactly otherwise.
     """
@@ -130,7 +128,6 @@ class Dataset(ABC):
     units: TargetScaler
     classes: AnyArray | None = None
     in_memory: bool = False
-    travels: bool = True
     merged: bool = False
     X_std: Array | None = None
 

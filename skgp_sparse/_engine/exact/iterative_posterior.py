@@ -22,8 +22,8 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.features.inducing_basis import InducingFeatures
+from skgp_sparse._engine.neighbors.nearest import known_rows
 from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.neighbors.visited_rows import known_rows
 from skgp_sparse._engine.predictions import posterior as contract
 from skgp_sparse._engine.predictions.posterior import (
     BOUNDS,

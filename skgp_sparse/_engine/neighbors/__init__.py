@@ -2,8 +2,6 @@
 
 nearest, kriging
     The rows nearest to any points; predictions given a few rows each, many at once.
-visited_rows
-    The same where rows are not in memory: blocks answer, and answers add up.
 local_sites
     Rows with sites, and the places that are near to them.
 left_out

@@ -72,7 +72,7 @@ def left_out(distinct, block, rows, nearest, count):
     count : ndarray of shape (s,)
         How often each of them counts.
     """
-    s, group = len(rows), distinct.of(rows, block)
+    s, group = len(rows), distinct.of(rows)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
     share = np.minimum(share, 1.0)
     rest = distinct.weight[group] - share

@@ -14,6 +14,7 @@ from skgp_sparse import kernels
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
+_SHARE_OF_MEMORY = 1 / 4  # of the working memory, in which the rows of a source become arrays
 _CHUNK = 1 << 16  # rows whose codes are computed together
 
 
@@ -76,15 +77,8 @@ class DistinctRows(NamedTuple):
     weight: np.ndarray  # (u,)
     index: np.ndarray | None  # (n,) the distinct row of every row; None: every row is distinct
 
-    n_features = property(lambda self: self.X.shape[1])
-    n_places = n_kept = property(lambda self: len(self.X))
-
-    def take(self, rows):
-        """Some of them."""
-        return DistinctRows(*(column[rows] for column in self[:4]), None)
-
-    def of(self, rows, block):
-        """The distinct rows of some rows, whose `Batch` is not needed."""
+    def of(self, rows):
+        """The distinct rows of some rows."""
         return rows if self.index is None else self.index[rows]
 
     def variances(self, kernel):
@@ -92,26 +86,18 @@ class DistinctRows(NamedTuple):
         learned = kernels.diagonal(kernel, self.X)[1]
         return (learned + self.noise) / self.weight
 
-    def search(self, scaled):
-        """`PlaceSearch` in the units that a function makes of inputs."""
-        return PlaceSearch(self, NearestRows(scaled(self.X)))
 
-    def codes(self):
-        """A number for every row; see `_codes`."""
-        return _codes(self.X, self.noise)
-
-
-class PlaceSearch(NamedTuple):
-    """Finds the distinct rows nearest to any points, among rows in memory."""
-
-    rows: DistinctRows
-    tree: NearestRows
-
-    parts = property(lambda self: (self,))
-
-    def around(self, Q, k, n_jobs=1):
-        """`DistinctRows`, and the numbers (q, k) of those that are nearest to Q (q, r)."""
-        return self.rows, self.tree.nearest(Q, k, n_jobs)[0]
+def known_rows(table, memory=np.inf):
+    """The rows of a table as `DistinctRows`; raises where they take too much of the memory."""
+    if not table.in_memory:
+        if 8 * len(table) * (table.n_features + table.n_targets) > _SHARE_OF_MEMORY * memory:
+            raise ValueError(
+                f"posterior='neighbors' keeps rows in memory, and {len(table)} rows of a source "
+                "take more than a quarter of working_memory. Raise it by sklearn.set_config, or "
+                "set posterior='inducing'."
+            )
+        table = table.subset(np.arange(len(table)))
+    return distinct_rows(table.stored_inputs(), table.everything())
 
 
 def distinct_rows(X, block):

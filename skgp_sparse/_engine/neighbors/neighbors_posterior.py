@@ -8,21 +8,19 @@ variances above.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.neighbors import kriging, left_out
-from skgp_sparse._engine.neighbors.nearest import DistinctRows
-from skgp_sparse._engine.neighbors.visited_rows import JoinedRows, TableRows
+from skgp_sparse._engine.neighbors.nearest import DistinctRows, NearestRows
 from skgp_sparse._engine.predictions import posterior as contract
 from skgp_sparse._engine.predictions.metric import in_metric, scale_of, scaled_inputs
 from skgp_sparse._engine.predictions.posterior import (
     GRADIENTS,
     JOINT_ROWS,
-    LATER_ROWS,
     LEAVE_ONE_OUT,
     LeftOut,
     Posterior,
@@ -44,10 +42,9 @@ class NeighborsPosterior(Posterior):
     ----------
     prior : sklearn kernel, its white noise included
         Of the process before any data, in the metric.
-    rows : DistinctRows, JoinedRows or TableRows
-        In memory, in pieces, or looked for in a table.
-    noise : ndarray of shape (u,) or None
-        D; None: that of the kernel and of the rows that are found.
+    rows : DistinctRows
+    noise : ndarray of shape (u,)
+        D.
     k : int
         Rows that a prediction is given.
     scale : ndarray of shape (r,)
@@ -59,28 +56,27 @@ class NeighborsPosterior(Posterior):
     """
 
     prior: object
-    rows: DistinctRows | JoinedRows | TableRows
-    noise: np.ndarray | None
+    rows: DistinctRows
+    noise: np.ndarray
     k: int
     scale: np.ndarray
     metric: np.ndarray | None = None
     factor: float = 1.0
 
     name = "neighbors"
-    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, LATER_ROWS])
+    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS])
     holds_rows = True
 
     @classmethod
     def of(cls, prior, rows, k, metric=None, factor=1.0):
         """Posterior given known rows, near in units of the length scales of the kernel."""
-        scale = scale_of(prior, metric, rows.n_features)
-        return cls(prior, rows, rows.variances(prior), min(k, rows.n_places), scale, metric, factor)
+        scale = scale_of(prior, metric, rows.X.shape[1])
+        return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
 
     # the kernel of the predicted variances
     kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
     width = property(lambda self: (self.k + 1) ** 2)
-    table = property(lambda self: getattr(self.rows, "table", None))  # that is visited
-    n_rows_kept = property(lambda self: self.rows.n_kept)
+    n_rows_kept = property(lambda self: len(self.rows.X))
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
@@ -94,9 +90,8 @@ class NeighborsPosterior(Posterior):
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
-        rows, near = self.around(X)
-        known = np.unique(near[:, : max(JOINT_ROWS // len(X), 1)])
-        Q, N, noise = self.inputs(X), self.inputs(rows.X[known]), self.noise_of(rows)[known]
+        known = np.unique(self.around(X)[:, : max(JOINT_ROWS // len(X), 1)])
+        Q, N, noise = self.inputs(X), self.inputs(self.rows.X[known]), self.noise[known]
         cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
         A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
         A.flat[:: len(A) + 1] += noise
@@ -104,12 +99,6 @@ class NeighborsPosterior(Posterior):
         half = np.linalg.solve(L, across) / np.sqrt(unit)
         cov -= half.T @ half
         return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
-
-    def why_not(self, question):
-        """Rows can be left out one by one where they came at once."""
-        if question == LEAVE_ONE_OUT and not isinstance(self.rows, DistinctRows):
-            return "knows rows one by one that came by fit in memory, not by partial_fit. Call fit."
-        return super().why_not(question)
 
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of chosen rows: the nearest others predict each."""
@@ -120,7 +109,7 @@ class NeighborsPosterior(Posterior):
         def of_block(some):
             numbers = chosen[some]
             block = rows.block(numbers)
-            near = self.around(block.X, n_jobs, self.k + 1)[1]
+            near = self.around(block.X, n_jobs, self.k + 1)
             left = left_out.left_out(self.rows, block, numbers, near, np.ones(len(numbers)))
             mean, variance = left_out.moments(self.prior, left, self.metric, n_jobs)
             own = kernels.diagonal(self.prior, block.X)[1] + block.noise
@@ -134,12 +123,11 @@ class NeighborsPosterior(Posterior):
         Predictions jump where other rows become the nearest ones.
         """
         X = float64(X)
-        rows, near = self.around(X, n_jobs)
-        noise, metric = self.noise_of(rows), self.metric
+        rows, near, metric = self.rows, self.around(X, n_jobs), self.metric
 
         def of_block(some):
-            P = self._together(rows, near[some], X[some])
-            given = self.prior, P, rows.y[near[some]], noise[near[some]]
+            P = self._together(near[some], X[some])
+            given = self.prior, P, rows.y[near[some]], self.noise[near[some]]
             local, n_targets = kriging.krige(*given), rows.y.shape[1]
 
             def slope(g_mean, g_variance):
@@ -172,61 +160,36 @@ class NeighborsPosterior(Posterior):
         vars(other)["search"] = self.search
         return other
 
-    def plus(self, rows):
-        """A copy of the posterior, given more `DistinctRows`."""
-        return self._given(JoinedRows(self._pieces).plus(rows))
-
-    def discounted(self, factor):
-        """A copy of the posterior, the weights of its rows multiplied by a factor."""
-        return self._given(JoinedRows(self._pieces).times(factor))
-
-    @property
-    def _pieces(self):
-        return getattr(self.rows, "pieces", (self.rows,))
-
-    def _given(self, rows):
-        """A copy of the posterior, given other rows; searches of pieces that stay are reused."""
-        other = replace(self, rows=rows, noise=None)
-        if "search" in vars(self):
-            scaled = partial(scaled_inputs, self.prior, self.metric, self.scale)
-            vars(other)["search"] = rows.search(scaled, self.search.parts)
-        return other
-
     def inputs(self, X):
         """Inputs in the metric, float64."""
         return in_metric(self.metric, X)
 
     def around(self, X, n_jobs=1, k=None):
-        """Distinct rows, and the numbers (n, k) of those that are nearest to the rows of X."""
+        """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""
         places = scaled_inputs(self.prior, self.metric, self.scale, X)
-        return self.search.around(places, k or self.k, n_jobs)
-
-    def noise_of(self, rows):
-        """D of distinct rows."""
-        return rows.variances(self.prior) if self.noise is None else self.noise
+        return self.search.nearest(places, k or self.k, n_jobs)[0]
 
     @cached_property
     def search(self):
         """Search for the rows that are nearest to points."""
-        return self.rows.search(partial(scaled_inputs, self.prior, self.metric, self.scale))
+        return NearestRows(scaled_inputs(self.prior, self.metric, self.scale, self.rows.X))
 
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "search"}
 
     def _local(self, X, n_jobs):
         """Mean (n, p), variance (n,) and prior variance (n,)."""
-        rows, near = self.around(X, n_jobs)
-        noise = self.noise_of(rows)
+        near = self.around(X, n_jobs)
 
         def of_block(block):
             of_query = near[block]
-            P = self._together(rows, of_query, X[block])
-            return kriging.krige(self.prior, P, rows.y[of_query], noise[of_query])
+            P = self._together(of_query, X[block])
+            return kriging.krige(self.prior, P, self.rows.y[of_query], self.noise[of_query])
 
         blocks = slices(len(X), kriging.block_size(near.shape[1]))
         return contract.joined(of_block, blocks, n_jobs)
 
-    def _together(self, rows, near, X):
+    def _together(self, near, X):
         """Neighbours and queries (n, k + 1, r), in a metric around the query."""
-        P = np.concatenate([rows.X[near], X[:, None]], axis=1, dtype=float)
+        P = np.concatenate([self.rows.X[near], X[:, None]], axis=1, dtype=float)
         return P if self.metric is None else (P - P[:, -1:]) @ self.metric.T

@@ -25,7 +25,7 @@ from skgp_sparse._ground.warnings import warn
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
-NORMALS, LATER_ROWS, BOUNDS = "predict_normals", "plus", "evidence_bounds"
+NORMALS, BOUNDS = "predict_normals", "evidence_bounds"
 _REMEDY = "Set posterior to 'exact' or 'inducing'."
 _REMEDIES = {
     NORMALS: "Set posterior to 'inducing', and n_inducing to less than the number of rows."
@@ -409,26 +409,6 @@ class Posterior(ABC):
             If there are no inducing points.
         """
         raise self._not_available(NORMALS)
-
-    def plus(self, rows: Any) -> "Posterior":
-        """Return the posterior given more rows.
-
-        Parameters
-        ----------
-        rows : DistinctRows
-            Rows that arrived later.
-
-        Returns
-        -------
-        Posterior
-            A new posterior with the same hyperparameters.
-
-        Raises
-        ------
-        NotAvailable
-            If it cannot be updated without a fit.
-        """
-        raise self._not_available(LATER_ROWS)
 
     def with_fewer_neighbors(self, most: int) -> "Posterior":
         """Return a posterior that predicts more quickly, where it predicts from neighbours.
