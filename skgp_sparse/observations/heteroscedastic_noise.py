@@ -286,12 +286,13 @@ def _second_process(job, table, family, random_state, before=None):
         thorough=None,
         move_basis=False,
     )
-    method = Exact() if other.are_few(_FEW) else InducingPoints()
+    posterior_method = Exact() if other.are_few(_FEW) else InducingPoints()
+    begun = other if before is None else _begun_at(before, other)
     with collected():  # it need not converge
-        found = method.fit(other if before is None else _begun_at(before, other), random_state)
+        found = posterior_method.fit(begun, random_state)
         if size < len(table):
             other = _begun_at(found, other._replace(rows=table))
-            found = method.fit(other.with_settings(solver=KeepParameters()), random_state)
+            found = posterior_method.fit(other.with_settings(solver=KeepParameters()), random_state)
     return found
 
 

@@ -307,8 +307,9 @@ def with_other_noise(job, fit, kernel):
 
     Its variances have the factor that makes the rows most likely that are left out.
     """
-    before, left, n_jobs = fit.posterior, fit.objective.left, job.settings.options.n_jobs
-    function = VectorFunction(fit.objective, kernel, prior=prior_of(job))
+    neighbors, before, n_jobs = fit.objective, fit.posterior, job.settings.options.n_jobs
+    left = neighbors.left
+    function = VectorFunction(neighbors, kernel, prior=prior_of(job))
     most = min(_OF_NOISE, job.settings.max_iter)
     tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
     maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
@@ -316,12 +317,12 @@ def with_other_noise(job, fit, kernel):
     posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
     with arithmetic():
         mean, variance = left_out.moments(kernel, left, before.metric, n_jobs)
-        value = fit.objective.value_of(mean, variance)
+        value = neighbors.value_of(mean, variance)
     given = (left.y - mean) ** 2, np.maximum(variance - left.noise, 0.0), left.noise, left.count
     posterior = replace(posterior, factor=variance_factor(*given, _CENTRAL, _LEAST_FACTOR))
     return fit._replace(
         kernel=kernel,
-        objective=replace(fit.objective, posterior=posterior),
+        objective=replace(neighbors, posterior=posterior),
         posterior=posterior,
         value=value,
         n_iter=fit.n_iter + maximum.n_iter,

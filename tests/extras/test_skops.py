@@ -92,9 +92,6 @@ FITS = {
     "a stream": lambda: streamed(SparseGPRegressor, Y),
     "a stream of counts": lambda: streamed(SparseGPRegressor, COUNTS, likelihood="poisson"),
     "a stream of labels": lambda: streamed(SparseGPClassifier, LABELS),
-    "a stream of neighbors": lambda: streamed(
-        SparseGPRegressor, Y, posterior="neighbors", n_inducing="auto"
-    ),
     "a pipeline": lambda: make_pipeline(StandardScaler(), SparseGPRegressor()).fit(X, Y),
     "classes of scikit-learn": lambda: GaussianProcessClassifier().fit(X, LABELS),
     "mean=boosting": lambda: SparseGPRegressor(mean="boosting", max_iter=2).fit(X, Y),

@@ -193,7 +193,7 @@ def test_copies_are_one_row_of_their_weight():
         total, moment = keys[(*x, v)]
         assert w == total
         assert_allclose(mean, moment / total, atol=1e-14)
-    assert np.array_equal(found.X[found.of(np.flatnonzero(weight), None)], X[weight > 0])
+    assert np.array_equal(found.X[found.of(np.flatnonzero(weight))], X[weight > 0])
     assert distinct_rows(X[:1], Batch(X[:1], y[:1], 0.0, 1.0)).index is None
 
 

@@ -309,7 +309,7 @@ def test_binary_problems_select_together(small_selection, monkeypatch):
     X, f, _ = counts(500)
     waves = np.sin(4 * X)
     label = np.where(waves[:, 0] + waves[:, 1] > 0, 2, waves[:, 0] > waves[:, 1])
-    given = {"random_state": 0, "max_iter": 8}
+    given = {"random_state": 0, "max_iter": 8, "mean": None, "calibration": None}
     monkeypatch.setattr("skgp_sparse.posteriors._model_selection._MOST_PROBLEMS", 2)
     model = SparseGPClassifier(**given).fit(X, label)
     assert model.posterior_ == ["neighbors"] * 3

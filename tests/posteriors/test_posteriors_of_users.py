@@ -237,7 +237,6 @@ def test_a_posterior_says_itself_what_it_does_not_answer():
     for question in (
         lambda: posterior.gradients(X, latent=True),
         lambda: posterior.sample_functions(2, 10, RNG),
-        lambda: posterior.plus(None),
     ):
         with pytest.raises(NotAvailable, match="Set posterior to"):
             question()

@@ -38,7 +38,7 @@ class SiteRows(NamedTuple):
         used = np.broadcast_to(block.weight, len(rows)) > 0
         X, block = rows.stored_inputs(), block.used()
         distinct = distinct_rows(X if used.all() else X[used], block)
-        place = distinct.of(np.arange(len(block.X)), block)
+        place = distinct.of(np.arange(len(block.X)))
         X = np.asarray(distinct.X, dtype=np.float64)
         return cls(X, place, block.y, block.offset, block.weight), distinct
 
