@@ -2,7 +2,6 @@
 
 from inspect import signature
 
-import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 _ALLOW = "allow_all_zero_weights"  # a parameter of some versions, which refuse them otherwise
@@ -97,18 +96,3 @@ class IterationReporter:
     def _end_run(self):
         if self.run is not None:
             self.run.call_on_fit_task_end(**self.task)
-
-
-def boosted_trees(estimator):
-    """Trees of histogram gradient boosting: lists of their nodes, and raw predictions without them.
-
-    Returns
-    -------
-    trees : list of (int, ndarray)
-        The output of each tree, and its nodes with the fields `feature_idx`, `num_threshold`,
-        `missing_go_to_left`, `left`, `right`, `is_leaf` and `value`.
-    baseline : ndarray of shape (n_outputs,)
-    """
-    rounds = estimator._predictors
-    trees = [(k, tree.nodes) for trees in rounds for k, tree in enumerate(trees)]
-    return trees, np.ravel(estimator._baseline_prediction)

@@ -203,7 +203,7 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
 # -- weights of numbers ----------------------------------------------------------------
 
 
-class Stacking(NamedTuple):
+class StackedRows(NamedTuple):
     """Rows that are left out, of which weights of another prediction are learned.
 
     Parameters

@@ -28,7 +28,7 @@ from skgp_sparse.explain.leave_one_out import (
 from skgp_sparse.explain.weighted_means import (
     Calibration,
     LeftOutMean,
-    Stacking,
+    StackedRows,
     WeightedMean,
     calibrated,
 )
@@ -192,7 +192,7 @@ def _of_numbers(found, rows, function, latent):
     mean = WeightedMean(function, found.units, level)
     predicted = mean.standardised(latent)
     row_weight = rows.row_weights()[left.chosen]
-    stacking = Stacking(left, predicted[left.chosen], row_weight, fit.likelihood)
+    stacking = StackedRows(left, predicted[left.chosen], row_weight, fit.likelihood)
     weights = stacking.weights()
     if not _is_chosen(found) and not _pays(stacking, weights):
         return found

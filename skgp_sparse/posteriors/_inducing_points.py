@@ -85,26 +85,8 @@ class InducingPoints(PosteriorMethod):
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` at inducing points."""
         if job.settings.solver.starts_on_subset:
-            job = self.with_enough_points(start_on_subset(job, random_state), random_state)
+            job = with_enough_points(start_on_subset(job, random_state), random_state)
         return self.go_on(job, self.objective(job, random_state), random_state)
-
-    def with_enough_points(self, job: Job, random_state: np.random.RandomState) -> Job:
-        """The job with as few points as its noise allows, where nobody asked for a number.
-
-        The residual variance over that of the noise bounds what more points gain (Burt, Rasmussen
-        and van der Wilk 2020), at hyperparameters of few points and rows.
-        """
-        points = job.points
-        if not points.is_auto or points.are_given or job.model.has_sites:
-            return job
-        rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
-        few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
-        most, solver = min(_ITERATIONS, job.settings.max_iter), of_few_rows(job.settings.solver)
-        few = few.with_settings(max_iter=most, solver=solver, progress=None)
-        with collected():  # it need not converge
-            kernel = self.go_on(few, self.objective(few, random_state), random_state).kernel
-        size = _enough(rows, kernel, points.size, random_state)
-        return job._replace(kernel=kernel, points=points.of_size(size))
 
     def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
@@ -153,6 +135,26 @@ class ExactIfQuiet(InducingPoints):
         if _has_little_noise(begun):
             return Exact().fit(job, random_state)
         return super().fit(begun, random_state)
+
+
+def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
+    """The job with as few points as its noise allows, where nobody asked for a number.
+
+    The residual variance over that of the noise bounds what more points gain (Burt, Rasmussen
+    and van der Wilk 2020), at hyperparameters of few points and rows.
+    """
+    points = job.points
+    if not points.is_auto or points.are_given or job.model.has_sites:
+        return job
+    rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
+    few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
+    most, solver = min(_ITERATIONS, job.settings.max_iter), of_few_rows(job.settings.solver)
+    few = few.with_settings(max_iter=most, solver=solver, progress=None)
+    posterior = InducingPoints()
+    with collected():  # it need not converge
+        kernel = posterior.go_on(few, posterior.objective(few, random_state), random_state).kernel
+    size = _enough(rows, kernel, points.size, random_state)
+    return job._replace(kernel=kernel, points=points.of_size(size))
 
 
 def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: np.random.RandomState) -> int:

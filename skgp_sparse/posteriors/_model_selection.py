@@ -20,7 +20,7 @@ from skgp_sparse._ground.warnings import collected
 from skgp_sparse.inference.parameter_vectors import arithmetic, if_possible
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._inducing_points import InducingPoints, with_enough_points
 from skgp_sparse.posteriors._job import start_on_subset
 from skgp_sparse.posteriors._neighbor_search import FEW, FIT, NearestNeighborSearch, density_of
 from skgp_sparse.posteriors._neighbors import Neighbors
@@ -137,7 +137,7 @@ class ModelSelection:
             begun, _ = started_on_subsets(first, random_state)
         else:
             begun = start_on_subset(first, random_state)
-            begun = InducingPoints().with_enough_points(begun, random_state)
+            begun = with_enough_points(begun, random_state)
         begun = begun.with_settings(deadline=deadline)
         self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
         self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, validation, random_state)
