@@ -23,8 +23,7 @@ from skgp_sparse.hyperpriors import (
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.rows.column_table import NUMBERS
 
-# of the variance, in units of that of y; where no row is near, more makes predictions wild
-_LIMITS = 1e-3, 1e2
+_LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
 _OF_MISSING = 0.02  # noise of a missing value, in units of the variance
 _LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows

@@ -54,10 +54,8 @@ class InLearnedMetric(PosteriorMethod):
 
 def _learned(job, random_state):
     """The model of neighbours that predicts rows held out best, its kernel and metric."""
-    validation, begun = (
-        ValidationSet(job.rows, random_state, job.model.has_sites),
-        start_on_subset(job, random_state),
-    )
+    validation = ValidationSet(job.rows, random_state, job.model.has_sites)
+    begun = start_on_subset(job, random_state)
     if job.model.has_sites:
         return SiteSearch(begun, FEW, FIT, random_state, validation).trial().local
     return NearestNeighborSearch(job, validation).learn([job.kernel, begun.kernel]).local

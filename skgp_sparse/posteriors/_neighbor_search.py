@@ -1,7 +1,9 @@
 """The search for a model of neighbours: its hyperparameters, metric and smoothness.
 
 1. Hyperparameters maximise the density of rows that are left out, each given its neighbours: from
-   the likeliest of some starts around the initial ones and around those of a small exact fit.
+   the likeliest of some starts around the initial ones and around those of a small exact fit. This
+   density hardly falls where a default variance grows without end, which makes predictions wild
+   where no row is near: the evidence of the exact fit says how large it may become.
 2. Columns may be mixed: a metric has a penalty on its distance from where it begins, with the
    length scales of unmixed columns or with shorter ones. Neighbours are looked for again between
    two runs, as near has changed.
@@ -56,6 +58,7 @@ _AT_FIRST, _SMOOTHNESS = 1.5, (2.5, 0.5)  # of a Matérn kernel: to begin with, 
 _SCALES, _QUIETER = (1.0, 0.4), (0.0, 2.0, 4.6)  # of starts: factors, and logarithms of noise
 _SEVERAL = 600  # rows held out that say how many neighbours pay
 _CENTRAL = 0.93  # of the rows held out, at least, are in intervals of 95 %
+_LARGER = 25.0  # a variance than that of starts, at most: rows with neighbours do not tell it
 _LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
 _WORTH = 0.005  # nats per row that twice as many neighbours have to gain
 
@@ -141,9 +144,7 @@ class NearestNeighborSearch:
                     break
                 other = if_possible(self._of_smoothness, first.local, nu) or best
                 best = max(best, other, key=density_of)
-        if self.is_over():
-            return best
-        return self._to_the_end(best)
+        return best if self.is_over() else self._to_the_end(best)
 
     def with_neighbors(self, best):
         """The `Trial` with as many neighbours of a prediction as pay, and places of its rows.
@@ -228,7 +229,8 @@ class NearestNeighborSearch:
         rows takes structure that it cannot see for noise.
         """
         rows, found, prior = self.validation.others(_STARTS), [], prior_of(self.job)
-        for kernel in map(self._of_the_search, starts):
+        starts = [self._of_the_search(kernel) for kernel in starts]
+        for kernel in _bounded(starts) if self.job.is_free else starts:
             try:
                 objective = self.objective(NearestNeighborModel(kernel), *rows)
                 for one in _around(kernel, self.job.rows.n_features):
@@ -349,6 +351,15 @@ def with_nu(kernel, nu):
     """The kernel with another smoothness of its Matérn kernels."""
     names = [name for name in kernel.get_params() if name.split("__")[-1] == "nu"]
     return clone(kernel).set_params(**dict.fromkeys(names, nu))
+
+
+def _bounded(starts: list) -> list:
+    """Default kernels, whose variance may become a few times the largest one of them."""
+    given = [kernel.get_params() for kernel in starts]
+    name = next(key for key in given[0] if key.endswith("constant_value"))
+    (low, high), most = given[0][f"{name}_bounds"], max(one[name] for one in given)
+    limits = {f"{name}_bounds": (low, min(high, _LARGER * most))}
+    return [clone(kernel).set_params(**limits) for kernel in starts]
 
 
 def density_of(trial):

@@ -67,10 +67,8 @@ class Neighbors(PosteriorMethod):
             search = SiteSearch(*given, validation)
             fit = search.conclude(search.trial().local)
             return fit._replace(selection=tuple(validation.candidates))
-        validation, starts = (
-            ValidationSet(job.rows, random_state, job.model.has_sites),
-            [job.kernel],
-        )
+        validation = ValidationSet(job.rows, random_state, job.model.has_sites)
+        starts = [job.kernel]
         local = NearestNeighborSearch(job, validation, self._k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
             return local.conclude(NearestNeighborModel(job.kernel, k=self.rows_of_a_prediction))

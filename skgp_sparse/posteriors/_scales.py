@@ -36,9 +36,8 @@ from skgp_sparse._engine.exact.scale_evidence import (
 _FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
 _SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
 _OF_FOUND = 1.0, 0.4  # a square wave ends more sharply than it lasts
-_FAR_IN_SPREADS = (
-    5.0  # times the spread of near rows, from which far rows have moved a standard deviation
-)
+# times the spread of near rows, from which far rows have moved a standard deviation
+_FAR_IN_SPREADS = 5.0
 _NOISE_RATIOS = 0.3, 0.01  # variances of noise, in units of that of the signal
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend

@@ -424,6 +424,31 @@ def test_what_cannot_be_used_is_refused(given, message):
         SparseGPRegressor(**given).fit(*table(150))
 
 
+def test_the_variance_far_from_all_rows_is_that_of_the_evidence():
+    n, rng = 200, np.random.RandomState(1)
+    ids, years = np.repeat(np.arange(n), 4), np.tile(np.arange(4), n)
+    effect, distance = rng.normal(size=n), rng.uniform(size=n)
+    X = np.column_stack([ids, years, distance[ids]])
+    y = (effect + distance)[ids] + 0.3 * years * (1 + 0.3 * rng.normal(size=n))[ids]
+    y += 0.02 * rng.normal(size=len(y))
+    is_new = (rng.uniform(size=n) < 0.15)[ids]
+    given = {"posterior": "neighbors", "mean": None, "random_state": 0}
+    model = SparseGPRegressor(**given).fit(X[~is_new], y[~is_new])
+    mean, std = model.predict(X[is_new], return_std=True)
+    assert std.max() < 15 * y.std()
+    assert y.min() - np.ptp(y) < mean.min() and mean.max() < y.max() + np.ptp(y)
+
+
+def test_a_variance_may_be_large_where_the_evidence_says_so():
+    def f(X):
+        return (X.sum(axis=1) - 1.5) ** 3
+
+    rng = np.random.RandomState(1)
+    X, Q = rng.uniform(size=(150, 3)), rng.uniform(size=(500, 3))
+    model = SparseGPRegressor(mean=None, random_state=0).fit(X, f(X))
+    assert np.sqrt(np.mean((model.predict(Q) - f(Q)) ** 2)) < 0.0105 * f(Q).std()
+
+
 def test_columns_that_are_the_same_for_all_rows_change_nothing():
     rng = np.random.RandomState(0)
     X, Q = rng.normal(size=(300, 6)), rng.normal(size=(20, 6))
