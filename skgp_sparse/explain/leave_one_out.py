@@ -70,7 +70,7 @@ class LeftOutRows(NamedTuple):
 
 
 class KnownRows(NamedTuple):
-    """What a posterior says of training rows that were left out already, no mean beside it."""
+    """Predictions of training rows that were left out already, by a process alone."""
 
     posterior: Posterior
     chosen: np.ndarray  # (k,) numbers in the table, sorted

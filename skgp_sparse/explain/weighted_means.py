@@ -268,7 +268,7 @@ class StackedRows(NamedTuple):
         return np.mean(self.share[:, None] * _huber((left.block.y - mean) ** 2 / scale))
 
     def _target(self, j):
-        """The same rows with one of their targets."""
+        """Rows with one of their targets."""
         left, one = self.left, np.s_[:, j : j + 1]
         left = left._replace(block=left.block._replace(y=left.block.y[one]), mean=left.mean[one])
         return self._replace(left=left, predicted=self.predicted[one])

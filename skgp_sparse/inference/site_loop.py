@@ -113,7 +113,7 @@ class SiteLoop:
 
     @cached_property
     def size(self):
-        """What gaps are relative to: the rows, or None: the value, which positive targets change.
+        """Unit of gaps: the rows, or None: the value, which the unit of positive targets changes.
 
         Other targets have no unit, or are standardised.
         """

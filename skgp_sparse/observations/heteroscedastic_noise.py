@@ -286,13 +286,12 @@ def _second_process(job, table, family, random_state, before=None):
         thorough=None,
         move_basis=False,
     )
-    posterior_method = Exact() if other.are_few(_FEW) else InducingPoints()
-    begun = other if before is None else _begun_at(before, other)
+    fit = (Exact() if other.are_few(_FEW) else InducingPoints()).fit
     with collected():  # it need not converge
-        found = posterior_method.fit(begun, random_state)
+        found = fit(other if before is None else _begun_at(before, other), random_state)
         if size < len(table):
             other = _begun_at(found, other._replace(rows=table))
-            found = posterior_method.fit(other.with_settings(solver=KeepParameters()), random_state)
+            found = fit(other.with_settings(solver=KeepParameters()), random_state)
     return found
 
 

@@ -29,7 +29,7 @@ class Points(NamedTuple):
     are_given: bool = False  # Z comes from the user
 
     def of_size(self, size):
-        """The same with another number of points, where nobody asked for one."""
+        """`Points` of another number, where nobody asked for one."""
         return self._replace(size=size, initialise=partial(self.initialise, n_inducing=size))
 
 

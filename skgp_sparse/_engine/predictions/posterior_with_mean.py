@@ -167,7 +167,7 @@ class PosteriorWithMean(Posterior):
         return in_weighted_mean(drawn, process.points[1], SharedMean(self))
 
     def mean_and_factor(self, X):
-        """What sampled functions share: weighted means (n, p), and the factor φ (n,)."""
+        """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
         mean, variance, noise = self.posterior.moments(X)
         weight = self.weights.of(variance + noise)
         mean = (1.0 - weight) * mean + weight * self.predict(X)
