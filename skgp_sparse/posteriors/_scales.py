@@ -43,6 +43,7 @@ _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogr
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
 _SHARE_BESIDE = 0.7  # of the evidence beyond a trend, which the usual scale hardly explains
 _MOST_COLUMNS = 2  # that are candidates on their own
+_OF_SERIES = 3  # columns, at most: panels of more are alike along an id without a cycle
 _LOWER = 1e-2  # the least length scale, in units of a start
 _LATENT_VARIANCE = 1e-6  # where derivatives of a log likelihood are taken
 
@@ -68,7 +69,7 @@ def at_likely_scale(job):
     best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
     if best is not None:
         return _begun_at(job, best, positions, columns)
-    best = _beside_a_trend(job, positions, columns)
+    best = _beside_a_trend(job, positions, columns) if len(columns) <= _OF_SERIES else None
     return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
 
 
