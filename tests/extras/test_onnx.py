@@ -108,7 +108,7 @@ def test_a_classifier():
     assert_same_labels(classifier())
 
 
-@pytest.mark.second(share=0.02, thin=2)
+@pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_means_and_deviations(kernel, posterior):
