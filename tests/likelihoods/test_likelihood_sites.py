@@ -383,9 +383,9 @@ def test_negative_precisions_act_on_the_kernel_matrix_as_on_features():
     kernel = sk.ConstantKernel(2.0) * sk.Matern([1.0, 1.5], nu=2.5)
     ours, theirs = (one.value_and_gradient(kernel) for one in (joint, projected))
     assert np.asarray(ours.inner_state.sites)[1].min() < 0.0
-    agree(ours.value, theirs.value, 1e-6)  # features have a jitter
+    agree(ours.value, theirs.value, 1e-7)  # features have a jitter, 3e-8 beside dense algebra
     for name in ("kernel", "likelihood"):
-        agree(ours.gradient[name], theirs.gradient[name], 1e-5)
+        agree(ours.gradient[name], theirs.gradient[name], 1e-6)
     queries = case.X[:5] + 0.1
     ours, theirs = (one.conclude(kernel).posterior for one in (joint, projected))
     for mine, other in zip(ours.mean_and_variance(queries), theirs.mean_and_variance(queries)):
