@@ -140,8 +140,7 @@ class PosteriorWithMean(Posterior):
 
     def weight(self, X, n_jobs=1):
         """Weights (n, p) of the other prediction."""
-        _, variance, noise = self.posterior.moments(X, n_jobs)
-        return self.weights.of(variance + noise)
+        return self.weights.of(sum(self.posterior.moments(X, n_jobs)[1:]))
 
     def gradients(self, X, latent, n_jobs=1):
         """`Slopes`, where that of the other prediction is zero."""
@@ -149,11 +148,12 @@ class PosteriorWithMean(Posterior):
         total = self.posterior.gradients(X, False, n_jobs)
         found = self.posterior.gradients(X, True, n_jobs) if latent else total
         weight, weight_slope = self._weight_and_slope(total)
-        change = (self.predict(X) - found.mean)[:, :, None]
+        predicted = self.predict(X)
+        change = (predicted - found.mean)[:, :, None]
         factor = self.weights.factor(weight)
         of_factor = factor[:, None] * self.weights.log_factor[1] * weight_slope.mean(axis=1)
         return found._replace(
-            mean=(1.0 - weight) * found.mean + weight * self.predict(X),
+            mean=(1.0 - weight) * found.mean + weight * predicted,
             variance=factor * found.variance,
             mean_slope=(1.0 - weight)[:, :, None] * found.mean_slope + change * weight_slope,
             variance_slope=factor[:, None] * found.variance_slope
