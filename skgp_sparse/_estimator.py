@@ -85,9 +85,8 @@ class SparseGP(
             warn_of_constant_fits(found, rows)
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
-        self._know_mean(found.drift, found.beside)
+        self._know_mean(found.beside)
         self._store(found.family, found.fits, found.units)
-        self._know_linear_mean(rows, found.fits, found.units)
         self._scored_rows = ScoredRows.of(rows, self)
         self.fit_seconds_ = monotonic() - start
         reporter.end()

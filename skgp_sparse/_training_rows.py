@@ -21,7 +21,7 @@ class TrainingRows:
 
     @property
     def y_train_(self) -> Array:
-        """Normalised training targets in the order of `X_train_`."""
+        """Normalised training targets in the order of `X_train_`, or what a mean leaves of them."""
         rows = self._training_rows("y_train_")
         y = rows.as_passed()[1]
         y = rows.units.with_constants().forward(y)
@@ -144,7 +144,7 @@ class TrainingRows:
                 rules = self._family().rules
                 others = self._read(rules, X, y, sample_weight, None, reset=False)
                 self._check_missing(others.X)
-                others = self._with_drift(others)
+                others = self._residuals(others)
             return evidence_bounds(self._fits[0], self, others, self._units, name)
 
     def __getstate__(self):

@@ -11,7 +11,6 @@ from skgp_sparse._engine.predictions.missing_values import (
 )
 from skgp_sparse.kernels import Missing, RandomEffect, parts
 from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
-from skgp_sparse.rows.column_table import unused_names
 from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.contents import check_dimensions, check_numbers
 from skgp_sparse.rows.door import OpenSource, check_query
@@ -91,7 +90,7 @@ class TypedInputs:
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
         during = "there were none in the column in fit. Impute them, or fit with such rows."
         what = f"X of {type(self).__name__}"
-        check_missing(self._beside_drift(X), self._fits[0].kernel, self._names(), what, during)
+        check_missing(X, self._fits[0].kernel, self._names(), what, during)
 
     def _remedy(self):
         """Remedy that errors about missing values name, where fit had none."""
@@ -101,18 +100,9 @@ class TypedInputs:
 
     def _check_latitudes(self, X):
         """Raise at a latitude beyond a pole, where a kernel has places on a sphere."""
-        is_fitted = hasattr(self, "kernel_")
-        kernel = self._fits[0].kernel if is_fitted else self.kernel
+        kernel = self._fits[0].kernel if hasattr(self, "kernel_") else self.kernel
         names = getattr(self, "feature_names_in_", None)
-        if is_fitted and self._n_drift():
-            names = None if names is None else [*names, *unused_names([*names], self._n_drift())]
-            X = self._beside_drift(X)
         check_latitudes(X, kernel, names, type(self).__name__)
-
-    def _beside_drift(self, X):
-        """Rows with zeros in the columns of a drift, which the fitted kernel has besides."""
-        further = self._n_drift()
-        return np.pad(X, ((0, 0), (0, further))) if further else X
 
     def _check_missing_of_rows(self, job):
         """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""

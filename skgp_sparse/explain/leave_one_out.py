@@ -165,7 +165,8 @@ def loo_prediction(fit, parameters, name):
     """
     rows, n_jobs = _rows_of(fit, name), resolve_n_jobs(parameters.n_jobs)
     found, place = predicted(fit, n_jobs, np.arange(len(rows))), rows.places
-    units, mean = rows.units, rows.units.inverse(found.mean)
+    added = 0.0 if fit.mean is None else fit.mean.added()
+    units, mean = rows.units, rows.units.inverse(found.mean) + added
     std = np.broadcast_to(units.inverse_std(np.sqrt(found.variance + found.known)), mean.shape)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
         density = units.among_constants(found.log_density) - found.is_density * np.log(units.scale)

@@ -64,14 +64,22 @@ class WeightedMean(NamedTuple):
 
 
 class LeftOutMean(NamedTuple):
-    """Predictions (n, q) of the rows of a fit by others without them, and their weights."""
+    """Predictions (n, q) of the rows of a fit by others without them, and their weights.
+
+    They are standardised as targets are, or in units of y where they are added to the process,
+    whose targets are the residuals.
+    """
 
     predictions: Array
     weights: MeanWeights | None = None
 
+    def added(self) -> Array | float:
+        """What is added to predictions (n, p) of the process in units of y."""
+        return self.predictions if self.weights is not None and self.weights.is_added else 0.0
+
     def beside(self, left: LeftOut, noise: Array, chosen: Array) -> tuple[LeftOut, Array]:
         """`LeftOut` and noise variance (k,) of the weighted mean, from those of the process."""
-        if self.weights is None:
+        if self.weights is None or self.weights.is_added:
             return left, noise
         weight = self.weights.of(left.variance + noise)
         factor = self.weights.factor(weight)
@@ -254,11 +262,11 @@ class StackedRows(NamedTuple):
         """
         alone = self.without_mean()
         if self.likelihood is not None:
-            return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], _with_intercept)
+            return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], "intercept")
         targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
         intercept, slope = np.transpose(targets)
         found = alone._replace(intercept=intercept, slope=slope)
-        return self._likeliest(found, [_START_OF_FACTOR], _OF_FACTOR, _with_factor)
+        return self._likeliest(found, [_START_OF_FACTOR], _OF_FACTOR, "log_factor")
 
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
@@ -281,13 +289,13 @@ class StackedRows(NamedTuple):
 
         return self._minimised(loss, _STARTS, _OF_WEIGHT)
 
-    def _likeliest(self, weights, starts, ridge, changed):
-        """`MeanWeights` with numbers that have the highest density."""
+    def _likeliest(self, weights, starts, ridge, name):
+        """`MeanWeights` with numbers of a name that have the highest density."""
 
         def loss(theta):
-            return -np.mean(self.share * self.densities(changed(weights, theta)))
+            return -np.mean(self.share * self.densities(weights._replace(**{name: theta})))
 
-        return changed(weights, self._minimised(loss, starts, ridge))
+        return weights._replace(**{name: self._minimised(loss, starts, ridge)})
 
     def _minimised(self, loss, starts, ridge):
         """The best end of searches, with a ridge per row that is larger where rows are few."""
@@ -297,14 +305,6 @@ class StackedRows(NamedTuple):
             for start in starts
         ]
         return min(runs, key=lambda run: run.fun).x
-
-
-def _with_intercept(weights, theta):
-    return weights._replace(intercept=theta)
-
-
-def _with_factor(weights, theta):
-    return weights._replace(log_factor=tuple(theta))
 
 
 def _huber(squared):

@@ -1,13 +1,13 @@
-"""The mean of a fit: a drift, or a weighted mean with weights from rows that are left out.
+"""The mean of a fit: a mean of residuals, or one with weights from rows that are left out.
 
-Where the user passes a kernel, or the mean is "linear", the process has a drift of the mean, and
-explains what the mean does not. The default kernel sees all columns, as the mean does: both predict
-the same, and their weighted mean is better than either (`explain.weighted_means`). Probabilities of
-labels are calibrated by the same rows.
+Where the user passes a kernel, the process explains what the mean does not, and a mean "linear" is
+a part of the kernel (`parameters.linear_mean`). The default kernel sees all columns, as the mean
+does: both predict the same, and their weighted mean is better than either
+(`explain.weighted_means`). Probabilities of labels are calibrated by the same rows.
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
@@ -34,12 +35,8 @@ from skgp_sparse.explain.weighted_means import (
 )
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.observations.observation_model import ObservationModel
-from skgp_sparse.parameters.mean_functions import (
-    LinearMean,
-    MeanFunction,
-    cross_fitted,
-    linear,
-)
+from skgp_sparse.parameters.linear_mean import check_numbers
+from skgp_sparse.parameters.mean_functions import cross_fitted
 from skgp_sparse.parameters.requests import compares_approximations
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.solvers import Fit
@@ -64,8 +61,6 @@ class FittedProblems(NamedTuple):
     family : ObservationModel
     fits : list of Fit
     units : TargetScaler
-    drift : LinearMean, MeanFunction or None
-        Columns that the processes were given.
     beside : WeightedMean, Calibration or None
         What changes predictions of the processes.
     jobs : list of Job
@@ -75,7 +70,6 @@ class FittedProblems(NamedTuple):
     family: ObservationModel
     fits: list[Fit]
     units: TargetScaler
-    drift: LinearMean | MeanFunction | None = None
     beside: WeightedMean | Calibration | None = None
     jobs: Sequence[Job] = ()
 
@@ -97,16 +91,19 @@ def fit_with_mean(
         As the user passed them.
     """
     parameters = family.parameters
-    mean, is_default = parameters.mean, parameters.kernel is None
-    if mean is not None and (is_name(mean, "linear") or not (is_default or is_auto(mean))):
-        return _with_drift(fit, family, rows)
+    mean, is_linear = parameters.mean, is_name(parameters.mean, "linear")
+    if is_linear:
+        check_numbers(family.columns(), rows, family.name)
+    if parameters.kernel is not None:
+        is_added = _is_chosen(family) and not is_linear
+        return _of_residuals(fit, family, rows) if is_added else fit(family, rows)
     found = fit(family, rows)
-    if not is_default or not _may_leave_out(found, rows):
-        if _is_chosen(found):
+    if not _may_leave_out(found, rows):
+        if _is_chosen(family):
             _refuse(found, mean)
         return found
     function, latent, is_alone = None, None, compares_approximations(parameters)
-    if _is_chosen(found):
+    if _is_chosen(family):
         function, latent = _cross_fitted(found.family, rows)
     elif is_auto(mean) and not is_alone and _may_have_mean(found, rows):
         function, latent = _optional_mean(found, rows)
@@ -115,16 +112,21 @@ def fit_with_mean(
     return found if function is None else _of_numbers(found, rows, function, latent)
 
 
-def _with_drift(fit, family, rows):
-    """The fit of a process that is given columns, of which its mean is linear."""
-    if is_name(family.parameters.mean, "linear"):
-        drift, columns = linear(rows, family.columns().codes(), family.name)
-    else:
-        drift, latent = _cross_fitted(family, rows)
-        columns = (latent - drift.centre) / drift.scale
-    family = copy(family)
-    family.n_drift = columns.shape[1]
-    return fit(family, rows.with_columns(columns))._replace(drift=drift)
+def _of_residuals(fit, family, rows):
+    """The fit of a process to what the mean does not explain, which a likelihood has as offsets."""
+    function, latent = _cross_fitted(family, rows)
+    is_gaussian, weights = family.likelihood is None, MeanWeights.added(rows.n_targets)
+    seen = {"y": rows.y - latent} if is_gaussian else {"offset": latent[:, 0]}
+    found = fit(family, replace(rows, **seen))
+    if not found.units.scale.all():
+        raise ValueError(
+            f"{family.name}: mean={as_text(family.parameters.mean)} explains one of several "
+            "targets exactly, which may be constant. Leave it out, or set mean to None."
+        )
+    units, (fit,) = found.units._replace(mean=np.zeros(rows.n_targets)), found.fits
+    if is_gaussian:
+        fit = fit._replace(mean=LeftOutMean(_in_table(fit, latent), weights))
+    return found._replace(fits=[fit], beside=WeightedMean(function, units, 0.0, weights))
 
 
 def _optional_mean(found, rows):
@@ -147,9 +149,9 @@ def _cross_fitted(family, rows, pays=None):
     return cross_fitted(mean, rows, given, random_state, codes, family.name, pays)
 
 
-def _is_chosen(found):
+def _is_chosen(family):
     """Whether the user has chosen a mean."""
-    mean = found.family.parameters.mean
+    mean = family.parameters.mean
     return not (mean is None or is_auto(mean))
 
 
@@ -157,7 +159,7 @@ def _may_leave_out(found, rows):
     """Whether rows can be left out of fits, each of which has all of them."""
     multi_class = getattr(found.family, "multi_class", "one_vs_rest")
     is_plain = rows.in_memory and rows.X_std is None and multi_class != "one_vs_one"
-    is_plain = is_plain and (_is_chosen(found) or rows.total_weight() >= FEWEST_ROWS)
+    is_plain = is_plain and (_is_chosen(found.family) or rows.total_weight() >= FEWEST_ROWS)
     return is_plain and all(why_unknown(fit) is None for fit in found.fits)
 
 
@@ -194,7 +196,7 @@ def _of_numbers(found, rows, function, latent):
     row_weight = rows.row_weights()[left.chosen]
     stacking = StackedRows(left, predicted[left.chosen], row_weight, fit.likelihood)
     weights = stacking.weights()
-    if not _is_chosen(found) and not _pays(stacking, weights):
+    if not _is_chosen(found.family) and not _pays(stacking, weights):
         return found
     fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weights))
     return found._replace(fits=[fit], beside=mean._replace(weights=weights))
@@ -240,7 +242,7 @@ def _of_labels(found, rows, function, latent):
     for other, others in options:
         calibration = calibrated(own, labels, weight, other, others)
         changed = _logs(calibration.combined(own, others), labels)
-        is_wanted = other is not None and _is_chosen(found)
+        is_wanted = other is not None and _is_chosen(found.family)
         if is_wanted:
             calibration = calibration._replace(function=other)
         if is_wanted or _is_clear(changed - density, _OF_LABELS):

@@ -17,6 +17,7 @@ from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.typing import Array, Bools
+from skgp_sparse._ground.validation import is_name
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.label_view import LabelView
@@ -34,7 +35,7 @@ from skgp_sparse.posteriors._model_selection import agree
 from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.column_table import ColumnTable, unused_names
+from skgp_sparse.rows.column_table import ColumnTable
 from skgp_sparse.rows.missing import MISSING_LATER, is_missing
 from skgp_sparse.solvers import Fit
 
@@ -81,8 +82,6 @@ class ObservationModel(ABC):
         Of the call.
     order : list or None
         Labels in the order of a category; None: the targets are none.
-    n_drift : int
-        Number of the last columns of X, of which the mean is a linear function.
     """
 
     parameters: Any
@@ -97,7 +96,6 @@ class ObservationModel(ABC):
     progress: Callable[..., Any] | None = None
     deadline: Deadline = Deadline()
     order: list[Any] | None = None
-    n_drift: int = 0
 
     def given_kernel(self) -> Kernel | None:
         """The user's kernel, whose columns by name have numbers; None: the default one."""
@@ -107,10 +105,7 @@ class ObservationModel(ABC):
     def feature_names(self) -> list[str] | None:
         """Names of the columns, None where they have none."""
         names = getattr(self.parameters, "feature_names_in_", None)
-        if names is None:
-            return None
-        names = [*map(str, names)]
-        return names + unused_names(names, self.n_drift)
+        return None if names is None else [*map(str, names)]
 
     def columns(self) -> ColumnTable:
         """The `ColumnTable` that the default kernel follows."""
@@ -119,11 +114,9 @@ class ObservationModel(ABC):
             name: len(levels) - 1.0 if len(levels) and is_missing(levels[-1]) else MISSING_LATER
             for name, levels in known.items()
         }
-        missing = self.missing
-        if missing is not None:
-            missing = np.append(missing, np.zeros(self.n_drift, dtype=bool))
-        names = self.feature_names()
-        return ColumnTable(names, tuple(known), missing, self.n_drift, missing_codes)
+        given, names = self.parameters, self.feature_names()
+        is_linear = is_name(given.mean, "linear") and given.kernel is not None
+        return ColumnTable(names, tuple(known), self.missing, is_linear, missing_codes)
 
     @abstractmethod
     def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None) -> list[Job]:

@@ -16,7 +16,7 @@ from skgp_sparse._ground.validation import is_auto, require
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.settings import ThoroughSearch
 from skgp_sparse.parameters.default_kernels import default_signal, without_unclear_noise
-from skgp_sparse.parameters.drift import with_drift
+from skgp_sparse.parameters.linear_mean import with_linear_mean
 from skgp_sparse.rows.column_table import NUMBERS
 from skgp_sparse.rows.missing import check_missing
 
@@ -165,8 +165,7 @@ def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
     if kernel is None:
         signal = default_signal(rows, y_variance, is_smooth=is_smooth, columns=columns)
     else:
-        signal = clone(kernel)
-    signal = with_drift(signal, y_variance, rows, columns, kernel is None)
+        signal = with_linear_mean(clone(kernel), y_variance, rows, columns)
     signal = _informed(signal, rows, columns, is_default=kernel is None)
     probe = rows.block(slice(0, 1)).X
     kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
@@ -195,9 +194,8 @@ def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS, spread=1.0)
     if kernel is None:
         variance = spread**2
         signal = default_signal(rows, variance, likelihood.latent_variance, columns=columns)
-        signal = with_drift(signal, variance, rows, columns, True)
         return _informed(signal, rows, columns, is_default=True)
-    kernel = with_drift(clone(kernel), 1.0, rows, columns, False)
+    kernel = with_linear_mean(clone(kernel), 1.0, rows, columns)
     kernel, probe = _informed(kernel, rows, columns), rows.block(slice(0, 1)).X
     kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
     return kernel

@@ -47,7 +47,7 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
     columns : ColumnTable
     """
     scale, codes = rows.scale(NO_EFFECT), columns.codes()
-    numbers = np.setdiff1d(np.arange(len(scale) - columns.n_drift), codes)
+    numbers = np.setdiff1d(np.arange(len(scale)), codes)
     lack_values, numbers = columns.misses(numbers), _with_values(rows, numbers, codes)
     codes = _without_names_of_rows(rows, codes, len(numbers))
     parts = []

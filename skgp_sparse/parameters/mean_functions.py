@@ -1,30 +1,29 @@
-"""Mean functions: what other estimators predict of a row, as further columns of X.
+"""Mean functions: what other estimators predict of a row, as latent values.
 
 Training rows have predictions of fits without them (cross-fitting, three folds), queries those of a
-fit to all rows. Rows with equal inputs, or of one group, are in the same fold. The columns are
-latent values, in units of their standard deviations: numbers as they are, logarithms where a
-likelihood has a logarithmic link, and logits of classes. The mean "linear" has the numbers of X
-themselves, of which the process has a drift.
+fit to all rows. Rows with equal inputs, or of one group, are in the same fold. Latent values are
+numbers as they are, logarithms where a likelihood has a logarithmic link, and logits of classes.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, TweedieRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
-from skgp_sparse._engine.data.moments import or_one
 from skgp_sparse._engine.predictions.missing_values import averaged, missing_entries, spread_values
-from skgp_sparse._engine.predictions.posterior_with_drift import coefficients_of_drift
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
-from skgp_sparse._ground.validation import require
+from skgp_sparse._ground.validation import is_name, require
 from skgp_sparse.likelihoods import Domain, domain_of
 from skgp_sparse.parameters.choices import is_gaussian
-from skgp_sparse.parameters.drift import variance_of_drift
 
 NAMES = "auto", "boosting", "linear"
 _N_FOLDS, FEWEST_ROWS = 3, 10
@@ -36,6 +35,8 @@ _FEWEST_OF_A_CLASS = 10  # of which some can be left out to stop early
 _OF_CLASSES = {"l2_regularization": 0.03}  # without which leaves of a rare class diverge
 _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
 LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
+_POWERS = {"poisson": 1, "gamma": 2}  # of the mean, as which variances grow with these losses
+_RIDGE, _ITERATIONS = 1e-3, 1000  # of a linear function on the scale of a link
 _LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
 
 
@@ -50,8 +51,6 @@ class MeanFunction(NamedTuple):
         Number of classes, 0 of numbers.
     least : float or None
         Smallest prediction of which a logarithm is taken; None: predictions as they are.
-    centre, scale : ndarray of shape (q,)
-        Means and standard deviations of the columns of the training rows.
     values : ndarray of shape (K, d) or None
         Values that take the place of one that is missing in a query, as of `spread_values`.
     most : float
@@ -61,14 +60,8 @@ class MeanFunction(NamedTuple):
     estimators: tuple
     n_classes: int = 0
     least: float | None = None
-    centre: Array | float = 0.0
-    scale: Array | float = 1.0
     values: Array | None = None
     most: float = np.inf
-
-    def columns(self, X: Array) -> Array:
-        """Columns (n, q) of rows (n, d)."""
-        return (self.latent(X) - self.centre) / self.scale
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
@@ -90,10 +83,6 @@ class MeanFunction(NamedTuple):
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
         return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
 
-    def slope(self, d: int) -> Array | None:
-        """Derivatives (q, d) of the columns; None where they are not known."""
-        return np.zeros((np.size(self.centre), d)) if self.is_flat else None
-
     def as_attribute(self):
         """The fitted estimator, or a list of one for each of several targets."""
         return self.estimators[0] if len(self.estimators) == 1 else [*self.estimators]
@@ -105,39 +94,6 @@ class MeanFunction(NamedTuple):
         if self.n_classes == 2:
             return logs[:, 1:] - logs[:, :1]
         return logs - logs.mean(axis=1, keepdims=True)
-
-
-class LinearMean(NamedTuple):
-    """The numbers of X, of which the mean is a linear function.
-
-    Parameters
-    ----------
-    chosen : ndarray of shape (q,)
-        Columns of X that are numbers.
-    centre, scale : ndarray of shape (q,)
-        Means and standard deviations of the columns.
-    """
-
-    chosen: Array
-    centre: Array
-    scale: Array
-
-    def columns(self, X: Array) -> Array:
-        """Columns (n, q) of rows (n, d); missing values are the mean."""
-        return np.nan_to_num((X[:, self.chosen] - self.centre) / self.scale)
-
-    def filled(self, X: Array) -> Array:
-        """Rows (n, d) whose missing values are the mean."""
-        X = np.array(X, dtype=np.float64)
-        own = X[:, self.chosen]
-        X[:, self.chosen] = np.where(np.isnan(own), self.centre, own)
-        return X
-
-    def slope(self, d: int) -> Array:
-        """Derivatives (q, d) of the columns."""
-        slope = np.zeros((len(self.chosen), d))
-        slope[np.arange(len(self.chosen)), self.chosen] = 1.0 / self.scale
-        return slope
 
 
 def check_mean(mean, labels, name):
@@ -160,54 +116,6 @@ def _for_labels(template, y, is_boosting):
     return clone(template).set_params(**{"early_stopping": False} if is_rare else {})
 
 
-def linear(rows, codes, name):
-    """The `LinearMean` of rows, and its columns (n, q)."""
-    chosen = np.setdiff1d(np.arange(rows.n_features), codes)
-    if not len(chosen):
-        raise ValueError(
-            f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
-            "categories. Set mean to None."
-        )
-    mean, spread, _ = rows.input_moments()
-    found = LinearMean(chosen, mean[chosen], or_one(spread[chosen]))
-    return found, found.columns(rows.X)
-
-
-def linear_regression(mean, process, rows, units):
-    """The drift of a process as a `LinearRegression` of X, in the units of y.
-
-    Where predictions come from neighbours, coefficients differ from place to place, and those of
-    least squares to predictions of training rows take their place.
-
-    Parameters
-    ----------
-    mean : LinearMean
-    process : Posterior
-        Of the columns of X and of the mean.
-    rows : ArrayDataset
-        As the user passed them.
-    units : TargetScaler
-        Of the process.
-    """
-    if process.points is None:
-        h = mean.columns(rows.X)
-        predicted = process.mean(np.hstack([rows.X, h]))
-        of_rows = LinearRegression().fit(h, predicted, rows.weight)
-        slopes, constant = of_rows.coef_.T, of_rows.intercept_
-    else:
-        prior = variance_of_drift(process.kernel)
-        slopes, constant = coefficients_of_drift(process, prior, len(mean.chosen))
-    slopes = (units.inverse(slopes) - units.mean).T / mean.scale
-    constant = units.inverse(constant[None])[0] - np.sum(slopes * mean.centre, axis=1)
-    found = LinearRegression()
-    found.coef_ = np.zeros((len(slopes), rows.n_features))
-    found.coef_[:, mean.chosen] = slopes
-    found.intercept_, found.n_features_in_ = constant, rows.n_features
-    if len(slopes) == 1:
-        found.coef_, found.intercept_ = found.coef_[0], float(constant[0])
-    return found
-
-
 def cross_fitted(mean, rows, parameters, random_state, codes, name, pays=None):
     """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
 
@@ -215,7 +123,7 @@ def cross_fitted(mean, rows, parameters, random_state, codes, name, pays=None):
 
     Parameters
     ----------
-    mean : "boosting" or estimator
+    mean : "boosting", "linear" or estimator
     rows : ArrayDataset
         Rows as users passed them, labels as indices of classes.
     parameters : estimator
@@ -237,7 +145,7 @@ def cross_fitted(mean, rows, parameters, random_state, codes, name, pays=None):
     form = rows.in_one_form().counting()
     seed = random_state.randint(2**31 - 1)
     template = _prepared(mean, rows, parameters, codes, seed)
-    if form.weight is not None and not has_fit_parameter(template, "sample_weight"):
+    if form.weight is not None and _name_of_weight(template) is None:
         raise ValueError(
             f"{name}: rows have weights (or are repeated), which mean={as_text(mean)} does not "
             "take. Pass a mean whose fit has sample_weight, or set mean to None."
@@ -259,11 +167,7 @@ def cross_fitted(mean, rows, parameters, random_state, codes, name, pays=None):
             "mean, or set mean to None."
         )
     found = _fitted(template, form, np.arange(len(form)), rows, parameters)
-    found = found._replace(
-        centre=latent.mean(axis=0),
-        scale=or_one(latent.std(axis=0)),
-        values=spread_values(form.X, form.weight),
-    )
+    found = found._replace(values=spread_values(form.X, form.weight))
     return found, _of_user(latent, form, rows)
 
 
@@ -278,6 +182,8 @@ def _of_user(latent, form, rows):
 
 def _prepared(mean, rows, parameters, codes, seed):
     """An unfitted copy of the mean, with a random state."""
+    if is_name(mean, "linear"):
+        return _linear(rows, parameters, codes)
     if isinstance(mean, str):
         return boosting(rows, parameters, codes, seed)
     template = clone(mean)
@@ -287,6 +193,19 @@ def _prepared(mean, rows, parameters, codes, seed):
         if (key == "random_state" or key.endswith("__random_state")) and value is None
     }
     return template.set_params(**states)
+
+
+def _linear(rows, parameters, codes):
+    """A linear function of numbers, whose missing values are the mean, on the scale of the link."""
+    numbers = np.setdiff1d(np.arange(rows.n_features), codes)
+    imputed = ColumnTransformer([("numbers", SimpleImputer(keep_empty_features=True), numbers)])
+    if rows.classes is not None:
+        last = LogisticRegression(max_iter=_ITERATIONS)
+    elif (loss := _loss(parameters.likelihood)) == "squared_error":
+        last = LinearRegression()
+    else:
+        last = TweedieRegressor(power=_POWERS[loss], alpha=_RIDGE, max_iter=_ITERATIONS)
+    return make_pipeline(imputed, StandardScaler(), last)
 
 
 def boosting(rows, parameters, codes, seed):
@@ -329,16 +248,30 @@ def _folds(form, random_state, name):
     return fold[index]
 
 
+def _name_of_weight(estimator):
+    """The parameter of fit for weights, of a pipeline that of its last step; None without one."""
+    name = "sample_weight"
+    if isinstance(estimator, Pipeline):
+        name, estimator = f"{estimator.steps[-1][0]}__{name}", estimator[-1]
+    return name if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def _weights(estimator, form, chosen):
+    """Weights of some rows as a parameter of fit, where there are some."""
+    return {} if form.weight is None else {_name_of_weight(estimator): form.weight[chosen]}
+
+
 def _fitted(template, form, chosen, rows, parameters):
     """The `MeanFunction` of some rows."""
     X, y = form.X[chosen].astype(np.float64), form.y[chosen]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value
-    weight = {} if form.weight is None else {"sample_weight": form.weight[chosen]}
     if rows.classes is not None:
-        one = _for_labels(template, y, isinstance(parameters.mean, str))
-        classifier = one.fit(X, y.ravel(), **weight)
+        is_boosting = parameters.mean in ("auto", "boosting")
+        classifier = _for_labels(template, y, is_boosting)
+        classifier.fit(X, y.ravel(), **_weights(classifier, form, chosen))
         return MeanFunction((classifier,), len(rows.classes))
     one = template if np.any(y) else DummyRegressor()  # zero counts tell losses no rate
+    weight = _weights(one, form, chosen)
     estimators = tuple(clone(one).fit(X, column, **weight) for column in y.T)
     domain = Domain() if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)
     least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny)

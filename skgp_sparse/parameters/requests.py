@@ -42,23 +42,17 @@ class ModelOfRequest(Protocol):
     has_sites: bool
     progress: Callable[..., Any] | None
     deadline: Deadline
-    n_drift: int
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
 
 
-def request_of(
-    family: ModelOfRequest, posterior: PosteriorMethod, kernel: Kernel | None = None
-) -> Request:
-    """`Request` from the parameters of the estimator of an `ObservationModel`.
-
-    `kernel` is that of a job, in the place of the default one where it has a drift.
-    """
+def request_of(family: ModelOfRequest, posterior: PosteriorMethod) -> Request:
+    """`Request` from the parameters of the estimator of an `ObservationModel`."""
     given = family.parameters
     return Request(
         posterior=posterior,
-        kernel=kernel if family.n_drift else given.kernel,
+        kernel=given.kernel,
         likelihood=given.likelihood,
         has_sites=family.has_sites,
         n_latent=family.likelihood.n_latent if family.has_sites else 1,
@@ -103,8 +97,8 @@ def job_of(
     posterior: PosteriorMethod,
 ) -> Job:
     """The `Job` of a table, by its plan."""
-    request, given = request_of(family, posterior, kernel), family.parameters
-    is_free = given.kernel is None and not family.n_drift
+    request, given = request_of(family, posterior), family.parameters
+    is_free = given.kernel is None
     planned = plan(request, facts_of(rows, kernel, request))
     _check_rows(family, rows, kernel, planned.posterior_method)
     size, n = planned.n_inducing, len(rows)

@@ -11,7 +11,7 @@ class ColumnTable(NamedTuple):
     names: list | None = None
     categories: tuple = ()  # by name or, where there are no names, by number
     missing: np.ndarray | None = None  # (d,) whether values are missing; None: none are
-    n_drift: int = 0  # number of the last columns, of which the mean is a linear function
+    has_linear_mean: bool = False  # whether the kernel of a user has a linear function beside it
     missing_codes: dict = {}  # of missing levels by the name or number of the category
 
     def codes(self):
@@ -33,11 +33,3 @@ class ColumnTable(NamedTuple):
 
 
 NUMBERS = ColumnTable()  # all columns, without names
-
-
-def unused_names(names: list[str], count: int) -> list[str]:
-    """Names of columns of a drift, none of which is among others."""
-    word = "mean"
-    while any(name.startswith(word) for name in names):
-        word += "_"
-    return [word] if count == 1 else [f"{word}{k}" for k in range(count)]

@@ -1,18 +1,18 @@
-"""A process with a drift, and one beside another prediction, follow from their parts."""
-
-from types import SimpleNamespace
+"""A process beside another prediction follows from its parts."""
 
 import numpy as np
 import pytest
 from conftest import agree
 from numpy.testing import assert_allclose
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.predictions.posterior import FUNCTIONS, GRADIENTS, NotAvailable
-from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift, normal_mixture
-from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights, PosteriorWithMean
-from skgp_sparse.kernels import Columns
+from skgp_sparse._engine.predictions.posterior import GRADIENTS
+from skgp_sparse._engine.predictions.posterior_with_mean import (
+    MeanWeights,
+    PosteriorWithMean,
+    normal_mixture,
+)
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-2, 2, size=(60, 2))
@@ -26,12 +26,7 @@ VARYING = MeanWeights(
     np.array([-0.8, 1.4]), np.array([0.5, 0.3]), np.array([0.1, 0.2]), (-0.2, -0.5)
 )
 SLOPE = np.array([[0.5, 0.0], [0.25, -1.0]])
-
-
-EXTENDED = np.hstack([X, X @ SLOPE.T + 0.1])
-NOISE = WhiteKernel(0.05)
-LINEAR = Columns(KERNEL.k1, [0, 1]) + Columns(10.0 * DotProduct(1.0), [2, 3]) + NOISE
-STATIONARY = Columns(KERNEL.k1, [0, 1]) + Columns(9.0 * RBF(4.0), [2, 3]) + NOISE
+ADDED = MeanWeights.added(2)
 
 
 def process_of(kernel, X, y, posterior="exact"):
@@ -49,9 +44,6 @@ def other(X):
 def linear(X):
     """Columns that are linear in those of X."""
     return X @ SLOPE.T + 0.1
-
-
-DRIFT = SimpleNamespace(columns=linear)
 
 
 def central(function, X, step=1e-5):
@@ -93,6 +85,22 @@ def test_a_weighted_mean_follows_from_its_parts(posterior, weights):
     agree(again, std[:, None] * drawn, 1e-12)
 
 
+def test_a_prediction_that_is_added_leaves_the_variance():
+    process = process_of(KERNEL, X, Y)
+    both = PosteriorWithMean(process, other, ADDED)
+    mean, variance, noise = process.moments(QUERIES)
+    for found, expected in zip(both.moments(QUERIES), (mean + other(QUERIES), variance, noise)):
+        agree(found, expected, 1e-12)
+    agree(both.weight(QUERIES), np.ones((7, 2)), 0)
+    agree(both.covariance(QUERIES), process.covariance(QUERIES), 1e-12)
+    slopes, own = both.gradients(QUERIES, False), process.gradients(QUERIES, False)
+    for found, expected in zip(slopes, own._replace(mean=own.mean + other(QUERIES))):
+        agree(found, expected, 1e-12)
+    drawn, its = (one.sample_functions(3, 100, np.random.RandomState(0)) for one in (both, process))
+    agree(drawn(QUERIES), its(QUERIES) + other(QUERIES)[..., None], 1e-9)
+    agree(drawn.gradient(QUERIES), its.gradient(QUERIES), 1e-9)
+
+
 def test_far_from_the_data_weights_are_those_of_the_prior():
     mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, VARYING)
     far = QUERIES + 1e3
@@ -123,24 +131,6 @@ def test_a_mean_with_an_unknown_gradient_has_none():
     assert steep.why_not(GRADIENTS) is not None
     assert "Set mean to None" in steep.why_not(GRADIENTS)
     assert PosteriorWithMean(process, other, VARYING).why_not(GRADIENTS) is None
-    drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), DRIFT)
-    for question in (GRADIENTS, FUNCTIONS):
-        assert "Set mean to None" in drift.why_not(question)
-
-
-@pytest.mark.parametrize("posterior", ["exact", "inducing"])
-def test_a_drift_is_the_process_of_all_columns(posterior):
-    process = process_of(LINEAR, EXTENDED, Y, posterior)
-    drift = PosteriorWithDrift(process, DRIFT, SLOPE)
-    both = np.hstack([QUERIES, linear(QUERIES)])
-    for mine, its in zip(drift.mean_and_variance(QUERIES), process.mean_and_variance(both)):
-        agree(mine, its, 1e-12)
-    for name in ("mean", "covariance", "noise_variance", "prior_variance"):
-        agree(getattr(drift, name)(QUERIES), getattr(process, name)(both), 1e-12)
-    found = drift.gradients(QUERIES, True)
-    agree(found.mean_slope, central(drift.mean, QUERIES), 1e-6)
-    slope = central(lambda X: np.ravel(drift.mean_and_variance(X)[1]), QUERIES)
-    agree(found.variance_slope.reshape(slope.shape), slope, 1e-6)
 
 
 @pytest.mark.second(share=0.1)
@@ -167,13 +157,6 @@ def test_sampled_functions_have_the_moments_of_a_weighted_mean():
     error = np.sqrt(variance / 4000)[:, None]
     assert np.all(np.abs(values.mean(axis=-1) - mean) < 5 * error)
     assert_allclose(values.var(axis=-1), np.tile(variance[:, None], 2), rtol=0.2)
-
-
-def test_a_drift_has_no_sampled_functions():
-    drift = PosteriorWithDrift(process_of(STATIONARY, EXTENDED, Y), DRIFT, SLOPE)
-    assert "Set mean to None" in drift.why_not(FUNCTIONS)
-    with pytest.raises(NotAvailable, match="Set mean to None"):
-        drift.sample_functions(3, 100, np.random.RandomState(0))
 
 
 @pytest.mark.parametrize("weights", [CONSTANT, VARYING], ids=["constant", "varying"])

@@ -23,7 +23,6 @@ from skgp_sparse._engine.predictions.independent_posteriors import IndependentPo
 from skgp_sparse._engine.predictions.missing_values import PosteriorWithMissingValues
 from skgp_sparse._engine.predictions.posterior import Posterior
 from skgp_sparse._engine.predictions.posterior_in_metric import PosteriorInMetric
-from skgp_sparse._engine.predictions.posterior_with_drift import PosteriorWithDrift
 from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
 from skgp_sparse._engine.predictions.prior import Prior
 from skgp_sparse._engine.sparse import collapsed, decoupled
@@ -139,7 +138,7 @@ def test_all_processes_are_checked():
         left += subclasses
         kinds |= {kind for kind in subclasses if kind.__module__.startswith("skgp_sparse")}
     # others check the first three, and the last one has no instance
-    kinds -= {PosteriorWithMissingValues, PosteriorWithMean, PosteriorWithDrift, FeaturePosterior}
+    kinds -= {PosteriorWithMissingValues, PosteriorWithMean, FeaturePosterior}
     assert kinds == {type(make()) for make, _ in PROCESSES.values()}
 
 

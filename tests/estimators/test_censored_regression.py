@@ -147,7 +147,7 @@ def test_densities_are_those_of_the_prediction(limited):
 def test_a_linear_mean_and_later_rows_are_available():
     X, z = table()
     y = np.maximum(z, LIMIT)
-    linear = regressor(mean="linear").fit(X, y)
+    linear = regressor(kernel=KERNEL, mean="linear").fit(X, y)
     stream = regressor().partial_fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
     known = truth(QUERIES) > LIMIT
     for model in (linear, stream):
@@ -169,6 +169,7 @@ OWN = Censored(lower=LIMIT)
         (OWN, Y[:7], {}, "inconsistent numbers"),
         (OWN, Y, {"mean": Ridge()}, "not censored"),
         (OWN, Y, {"mean": "boosting"}, "not censored"),
+        (OWN, Y, {"mean": "linear", "kernel": None}, "not censored"),
         (OWN, Y, {"alpha": 0.1}, "Set alpha to None"),
         (OWN, Y, {"noise": "learned"}, "likelihood='gaussian'"),
         (OWN, Y, {"posterior": "rows", "n_inducing": "auto"}, "Gaussian noise only"),

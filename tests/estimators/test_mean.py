@@ -1,4 +1,4 @@
-"""A mean beside the process, as users meet it: drifts, weighted means, calibrated probabilities."""
+"""A mean beside the process, as users meet it: linear, of residuals, weighted; probabilities."""
 
 import pickle
 import warnings
@@ -14,16 +14,23 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    WhiteKernel,
+)
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, TweedieRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse.kernels import Columns, Sphere
+from skgp_sparse.kernels import Columns, Missing, Sphere
 from skgp_sparse.observations import mean_choice
 from skgp_sparse.parameters import mean_functions
+from skgp_sparse.parameters.linear_mean import Standardised
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 
@@ -70,7 +77,7 @@ KRIGING = {"mean": "linear", "optimizer": None, "normalize_y": False}
 
 
 def universal_kriging(X, y, queries, noise=0.01):
-    """Mean, latent variance and coefficients of generalised least squares, in closed form."""
+    """Mean and latent variance of generalised least squares, in closed form."""
     H, h = (np.c_[np.ones(len(x)), x - X.mean(axis=0)] for x in (X, queries))
     inverse = np.linalg.inv(SIGNAL(X) + noise * np.eye(len(X)))
     gram = H.T @ inverse @ H
@@ -79,21 +86,20 @@ def universal_kriging(X, y, queries, noise=0.01):
     mean = h @ beta + k @ inverse @ (y - H @ beta)
     rest = h - k @ inverse @ H
     own = SIGNAL.diag(queries) - np.einsum("ij,jk,ik->i", k, inverse, k)
-    return mean, own + np.einsum("ij,jk,ik->i", rest, np.linalg.inv(gram), rest), beta
+    return mean, own + np.einsum("ij,jk,ik->i", rest, np.linalg.inv(gram), rest)
 
 
 @pytest.mark.parametrize("options", [{"posterior": "exact"}, {"n_inducing": 80}], ids=str)
 def test_linear_is_universal_kriging(options):
     model = SparseGPRegressor(FIXED, **KRIGING, **options).fit(PLACES, HEIGHT)
-    mean, variance, beta = universal_kriging(PLACES, HEIGHT, FAR)
+    mean, variance = universal_kriging(PLACES, HEIGHT, FAR)
     found, std = model.predict(FAR, return_std=True, latent=True)
-    assert_allclose(found, mean, rtol=1e-3)
-    assert_allclose(std**2, variance, rtol=5e-3)
-    assert_allclose(model.predict(FAR, return_std=True)[1] ** 2, variance + 0.01, rtol=5e-3)
-    assert_allclose(model.mean_.coef_, beta[1:], rtol=1e-3)
-    assert model.mean_.coef_.shape == (2,)
-    constant = beta[0] - beta[1:] @ PLACES.mean(axis=0)
-    assert_allclose(model.mean_.intercept_, constant, rtol=1e-3)
+    assert_allclose(found, mean, rtol=3e-5)
+    assert_allclose(std**2, variance, rtol=5e-6)
+    assert_allclose(model.predict(FAR, return_std=True)[1] ** 2, variance + 0.01, rtol=5e-6)
+    assert model.mean_ is None and not np.any(model.predict_parts(FAR)[0])
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict(FAR), found)
 
 
 def test_linear_in_several_targets_and_units():
@@ -101,10 +107,6 @@ def test_linear_in_several_targets_and_units():
     model = SparseGPRegressor(FIXED, **KRIGING | {"normalize_y": True}).fit(PLACES, both)
     found = model.predict(FAR)
     assert_allclose(found[:, 1], 100.0 - 7.0 * found[:, 0], rtol=1e-6)
-    assert model.mean_.coef_.shape == (2, 2) and model.mean_.intercept_.shape == (2,)
-    assert_allclose(model.mean_.coef_[1], -7.0 * model.mean_.coef_[0], rtol=1e-6)
-    # noise and amplitude are in units of the targets' variance
-    assert_allclose(model.mean_.coef_[0], [3.0, -2.0], atol=0.4)
 
 
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors"])
@@ -112,7 +114,6 @@ def test_linear_continues_a_trend(posterior):
     options = {"n_inducing": 40} if posterior == "inducing" else {}
     model = SparseGPRegressor(RBF(), mean="linear", posterior=posterior, random_state=0, **options)
     model.fit(PLACES, HEIGHT)
-    assert_allclose(model.mean_.coef_, [3.0, -2.0], atol=0.4)
     trend = 3 * (FAR[:, 0] - 2000) - 2 * FAR[:, 1]
     assert np.sqrt(np.mean((model.predict(FAR) - trend) ** 2)) < 4.0
 
@@ -129,39 +130,140 @@ def test_gradients_of_a_linear_mean_are_differences():
 
 
 @pytest.mark.second(share=0.1)
-def test_linear_takes_categories_and_missing_values():
+@pytest.mark.parametrize("kernel", [None, Columns(Missing(RBF()), [0, 1, 2])], ids=str)
+def test_linear_takes_categories_and_missing_values(kernel):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["kind"] = pd.Categorical(np.where(X[:, 0] > 0.5, "low", "high"))
     frame.loc[::9, "b"] = np.nan
     y = 5 * X[:, 2] + 2.0 * (X[:, 0] > 0.5) + 0.1 * np.random.RandomState(1).normal(size=N)
-    model = SparseGPRegressor(mean="linear", random_state=0).fit(frame[:80], y[:80])
+    model = SparseGPRegressor(kernel, mean="linear", random_state=0).fit(frame[:80], y[:80])
     assert np.isfinite(model.predict(frame[80:])).all()
     assert model.score(frame[80:], y[80:]) > 0.8
-    assert model.mean_.coef_.shape == (4,) and model.mean_.coef_[3] == 0.0
     assert np.isfinite(model.feature_importances_).all()
+    if kernel is None:
+        assert model.mean_[-1].coef_.shape == (3,)
+    else:
+        (part,) = kernels.parts(model.kernel_, Standardised)
+        assert part.columns == ["a", "b", "c"] and model.mean_ is None
+        agree(part.transform(np.full((1, 4), np.nan)), np.zeros((1, 3)), 0)
 
 
-def test_other_models_are_external_drifts():
-    y = (
-        4 * (PLACES[:, 0] > 2002)
-        + np.sin(3 * PLACES[:, 1])
-        + 0.1 * np.random.RandomState(1).normal(size=80)
-    )
-    trees = RandomForestRegressor(30, random_state=0)
-    model = SparseGPRegressor(RBF(), mean=trees, random_state=0).fit(PLACES, y)
-    assert type(model.mean_) is RandomForestRegressor
-    expected = clone(trees).fit(PLACES, y).predict(PLACES)  # of rows in another order
-    assert np.corrcoef(model.mean_.predict(PLACES), expected)[0, 1] > 0.97
-    assert str(model.kernel_).count("DotProduct") == 1
-    assert model._beside is None
+def test_a_missing_value_is_the_mean_of_a_linear_function():
+    part = Standardised(DotProduct(), [0, 2], None, np.array([1.0, 3.0]), np.array([2.0, 4.0]))
+    rows = np.array([[3.0, 9.0, 11.0], [np.nan, 9.0, -1.0]])
+    assert_array_equal(part.transform(rows), [[1.0, 2.0], [0.0, -1.0]])
+    assert_array_equal(part(rows), [[6.0, -1.0], [-1.0, 2.0]])
+    assert_array_equal(part.pull(rows, np.ones((2, 2))), [[0.5, 0.0, 0.25], [0.0, 0.0, 0.25]])
+    assert not kernels.bare(part, 3).any()
+    assert str(part).startswith("Standardised(DotProduct")
+
+
+def test_linear_beside_the_default_kernel_is_a_linear_regression():
+    frame = pd.DataFrame(X[:80], columns=["a", "b", "c"])
+    for y in (SMOOTH[:80], np.column_stack([SMOOTH, Y])[:80]):
+        model = SparseGPRegressor(mean="linear", random_state=0).fit(frame, y)
+        other = SparseGPRegressor(mean=LinearRegression(), random_state=0).fit(frame, y)
+        agree(model.predict(frame, True)[0], other.predict(frame, True)[0], 1e-6)
+        agree(model.predict(frame, True)[1], other.predict(frame, True)[1], 1e-6)
+    weight = 1.0 + np.arange(80) % 2
+    found = SparseGPRegressor(mean="linear", random_state=0).fit(frame, SMOOTH[:80], weight).mean_
+    expected = LinearRegression().fit(frame, SMOOTH[:80], weight)
+    agree(found.predict(frame.to_numpy()), expected.predict(frame), 1e-9)
+    labels = SparseGPClassifier(mean="linear", random_state=0).fit(frame, SMOOTH[:80] > 1.0)
+    assert labels.mean_[-1].coef_.shape == (1, 3) and labels.score(frame, SMOOTH[:80] > 1.0) > 0.8
+
+
+@pytest.mark.parametrize("likelihood, power", [("poisson", 1), ("gamma", 2)])
+def test_linear_follows_the_link_of_a_likelihood(likelihood, power):
+    y = np.exp(2.0 * X[:80, 0] - X[:80, 1]) + 0.01
+    y = np.random.RandomState(0).poisson(y) if likelihood == "poisson" else y
+    model = SparseGPRegressor(likelihood=likelihood, mean="linear", random_state=0, tol=1e-2)
+    last = model.fit(X[:80], y).mean_[-1]
+    assert type(last) is TweedieRegressor and last.power == power and last.coef_[0] > 0.2
+
+
+# -- residuals -------------------------------------------------------------------------
+
+STEPPED = 4 * (PLACES[:, 0] > 2002) + np.sin(3 * PLACES[:, 1])
+STEPPED = STEPPED + 0.1 * np.random.RandomState(1).normal(size=80)
+FOREST = RandomForestRegressor(30, random_state=0)
+
+
+def of_residuals(mean, y, **options):
+    """A fit with a mean beside a kernel, and the two steps that it consists of, by hand."""
+    options = {"kernel": RBF(), "random_state": 0, "tol": 1e-2} | options
+    model = SparseGPRegressor(mean=mean, **options).fit(PLACES, y)
+    rows = ArrayDataset(PLACES, np.reshape(y, (80, -1)))
+    latent = mean_functions.cross_fitted(mean, rows, model, np.random.RandomState(0), [], "")[1]
+    return model, latent, SparseGPRegressor(mean=None, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_inducing": 30}, {"normalize_y": False}], ids=str)
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_a_mean_beside_a_kernel_has_a_process_of_its_residuals(options, n_targets):
+    y = STEPPED if n_targets == 1 else np.column_stack([STEPPED, 10.0 - 3.0 * HEIGHT])
+    model, latent, process = of_residuals(FOREST, y, **options)
+    latent = latent.reshape(y.shape)
+    process.fit(PLACES, y - latent)
+    means = model.mean_ if n_targets == 2 else [model.mean_]
+    of_mean = np.column_stack([one.predict(FAR) for one in means]).reshape(20, *y.shape[1:])
+    mean, std = process.predict(FAR, return_std=True)
+    found, its = model.predict(FAR, return_std=True)
+    agree(found, of_mean + mean, 1e-9)
+    agree(its, std, 1e-9)
+    for mine, expected in zip(model.predict_parts(FAR), (of_mean, mean)):
+        agree(mine, expected, 1e-9)
+    agree(model.loo_predict().mean, process.loo_predict().mean + latent, 1e-9)
+    agree(model.loo_predict().log_density, process.loo_predict().log_density, 1e-9)
+    intervals = (one.predict_interval(FAR, method="conformal") for one in (model, process))
+    for mine, its in zip(*intervals):
+        agree(mine, its + of_mean, 1e-9)
+    agree(model.sample_y(FAR, 3), process.sample_y(FAR, 3) + of_mean[..., None], 1e-9)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict(FAR), model.predict(FAR))
+
+
+def test_questions_about_a_mean_of_residuals():
+    model, latent, process = of_residuals(FOREST, STEPPED, posterior="exact")
+    process.fit(PLACES, STEPPED - latent[:, 0])
     inside = PLACES[:5] + 0.01
     mean, slope = model.predict(inside, return_gradient=True)
     agree(slope, central(model.predict, inside), 1e-4)
-    again = pickle.loads(pickle.dumps(model))
-    assert_array_equal(again.predict(FAR), model.predict(FAR))
-    steep = SparseGPRegressor(RBF(), mean=Ridge(), random_state=0).fit(PLACES, y)
+    few = model.sample_functions(3)
+    agree(few(FAR), process.sample_functions(3)(FAR) + model.mean_.predict(FAR)[:, None], 1e-9)
+    agree(model.y_train_, process.y_train_, 1e-12)
+    y = model.mean_.predict(FAR) + 0.1
+    expected = process.evidence_bounds(FAR, np.full(20, 0.1))
+    agree(model.evidence_bounds(FAR, y), expected, 1e-9)
+    density = process.log_predictive_density(FAR, np.full(20, 0.1))
+    agree(model.log_predictive_density(FAR, y), density, 1e-9)
+    assert np.isfinite(model.feature_importances_).all()
+    steep = of_residuals(Ridge(), STEPPED)[0]
     with pytest.raises(ValueError, match="Set mean to None"):
         steep.predict(FAR, return_gradient=True)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
+def test_a_likelihood_has_the_mean_as_offsets(likelihood):
+    y = np.random.RandomState(1).poisson(np.exp(0.4 * STEPPED)) + 0.0
+    model, latent, process = of_residuals(FOREST, y, likelihood=likelihood)
+    process.fit(PLACES, y, offset=latent[:, 0])
+    of_mean = model.mean_.predict(FAR)
+    of_mean = np.log(of_mean) if likelihood == "poisson" else of_mean
+    mean, std = process.predict(FAR, return_std=True, offset=of_mean)
+    found, its = model.predict(FAR, return_std=True)
+    agree(found, mean, 1e-9)
+    agree(its, std, 1e-9)
+    agree(model.predict_parts(FAR)[0], of_mean, 1e-9)
+    agree(sum(model.predict_parts(FAR)), model.predict(FAR, latent=True), 1e-12)
+    for mine, its in zip(model.loo_predict(), process.loo_predict()):
+        agree(mine, its, 1e-9)
+
+
+def test_a_target_that_a_mean_explains_exactly_is_refused():
+    both = np.column_stack([STEPPED, np.full(80, 3.0)])
+    with pytest.raises(ValueError, match="one of several targets exactly.* set mean to None"):
+        SparseGPRegressor(RBF(), mean=Ridge(), random_state=0).fit(PLACES, both)
 
 
 # -- weighted means --------------------------------------------------------------------
@@ -586,10 +688,9 @@ def test_pairs_of_classes_are_not_calibrated():
     assert_allclose(model.predict_proba(QUERIES).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("mean", ["linear", LogisticRegression()], ids=str)
-def test_labels_have_drifts(mean):
+def test_labels_have_a_linear_mean():
     y = 4 * PLACES[:, 0] - 3 * PLACES[:, 1] > 8017
-    model = SparseGPClassifier(RBF(), mean=mean, random_state=0).fit(PLACES, y)
+    model = SparseGPClassifier(RBF(), mean="linear", random_state=0).fit(PLACES, y)
     far = CENTRE + np.array([[60.0, 0.0], [-60.0, 0.0]])
     assert_array_equal(model.predict(far), [True, False])
     assert model.predict_proba(far).max(axis=1).min() > 0.8
@@ -597,39 +698,40 @@ def test_labels_have_drifts(mean):
     assert_array_equal(again.predict_proba(far), model.predict_proba(far))
     of_mean, of_process = model.predict_parts(far)
     assert_allclose(softmax(of_mean + of_process, axis=1), model.predict_proba(far), atol=1e-12)
-    assert np.all(np.sign(of_mean) == np.sign([[-1, 1], [1, -1]]))
+    assert model.mean_ is None and not np.any(of_mean)
 
 
 @pytest.mark.parametrize("mean", [None, "boosting", LogisticRegression(), "linear"], ids=str)
 def test_parts_of_three_classes_are_logits(mean):
-    kernel = None if mean in (None, "boosting") else RBF()
-    model = SparseGPClassifier(kernel, mean=mean, random_state=0, tol=1e-2)
+    model = SparseGPClassifier(mean=mean, random_state=0, tol=1e-2)
     model.fit(X[:120], LABELS[:120])
     of_mean, of_process = model.predict_parts(QUERIES)
     both = softmax(of_mean + of_process, axis=1)
     assert_allclose(both, model.predict_proba(QUERIES), atol=1e-12)
     assert of_mean.shape == (12, 3)
-    assert np.any(of_mean) == (mean is not None)
+    assert np.any(of_mean) == (mean is not None and model.calibration_.weight > 0)
     if mean == "boosting":
+        assert np.any(of_mean)
         logs = np.log(np.maximum(model.mean_.predict_proba(QUERIES), 1e-6))
         weight = model.calibration_.weight
         assert_allclose(of_mean, weight * (logs - logs.mean(axis=1, keepdims=True)), atol=1e-9)
 
 
-def test_pairs_of_classes_have_no_part_of_a_linear_mean():
-    model = SparseGPClassifier(RBF(), mean="linear", multi_class="one_vs_one", tol=1e-2)
-    model.fit(X[:60], LABELS[:60])
-    with pytest.raises(ValueError, match="predict_parts: .* multi_class to 'one_vs_rest'"):
-        model.predict_parts(QUERIES)
-    ordered = SparseGPClassifier(mean="linear", likelihood="ordinal", tol=1e-2)
-    ordered.fit(X[:60], Y[:60] > 0.3)
-    with pytest.raises(ValueError, match="predict_parts: .* Set likelihood to 'probit'"):
-        ordered.predict_parts(QUERIES)
+@pytest.mark.parametrize(
+    "options, y",
+    [({"multi_class": "one_vs_one"}, LABELS), ({"likelihood": "ordinal"}, Y > 0.3)],
+    ids=["pairs", "ordinal"],
+)
+def test_pairs_and_ordered_classes_have_a_linear_mean(options, y):
+    model = SparseGPClassifier(RBF(), mean="linear", tol=1e-2, **options).fit(X[:60], y[:60])
+    of_mean, of_process = model.predict_parts(QUERIES)
+    probabilities = model.predict_proba(QUERIES)
+    assert_allclose(softmax(of_mean + of_process, axis=1), probabilities, atol=1e-12)
 
 
 def test_a_linear_mean_has_no_fourier_features():
     with pytest.raises(ValueError, match="a linear mean .* set mean to None"):
-        SparseGPRegressor(mean="linear", posterior="fourier").fit(X[:60], Y[:60])
+        SparseGPRegressor(RBF(), mean="linear", posterior="fourier").fit(X[:60], Y[:60])
 
 
 @pytest.mark.second(share=0.1)
@@ -672,9 +774,9 @@ OFFSET = {"likelihood": "poisson"}
         (SparseGPClassifier(mean="boosting"), "labels later", "partial_fit .* set mean to None"),
         (SparseGPRegressor(mean="linear", **OFFSET), "offset", "no offset. Change this, or set"),
         (
-            SparseGPRegressor(mean="linear", inducing_init=X[:5]),
-            "plain",
-            "inducing_init .* set mean",
+            SparseGPClassifier(RBF(), mean=LogisticRegression()),
+            "labels",
+            "needs kernel=None .beside a kernel of yours, it is for numbers.* set mean to None",
         ),
         (
             SparseGPClassifier(mean="boosting", multi_class="one_vs_one"),
@@ -717,7 +819,7 @@ def test_repeated_rows_are_weights_of_a_mean():
 
 
 @pytest.mark.parametrize("mean", ["linear", TREES], ids=str)
-def test_a_drift_beside_times_and_places_on_a_sphere(mean):
+def test_a_mean_beside_times_and_places_on_a_sphere(mean):
     n = 60
     frame = pd.DataFrame({"east": 90 * X[:n, 0], "north": 60 * X[:n, 1]})
     y = 0.1 * frame["north"] + 0.1 * np.random.RandomState(1).normal(size=n)

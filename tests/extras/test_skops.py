@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -96,7 +96,8 @@ FITS = {
     "classes of scikit-learn": lambda: GaussianProcessClassifier().fit(X, LABELS),
     "mean=boosting": lambda: SparseGPRegressor(mean="boosting", max_iter=2).fit(X, Y),
     "mean=linear": lambda: SparseGPRegressor(mean="linear", max_iter=2).fit(X, Y),
-    "a drift of labels": lambda: classifier(kernel=RBF(), mean=LogisticRegression()),
+    "a linear part of a kernel": lambda: SparseGPRegressor(RBF(), mean="linear").fit(X, Y),
+    "residuals": lambda: SparseGPRegressor(RBF(), mean=LinearRegression()).fit(X, Y),
     "latent inputs": lambda: BayesianGPLVM(n_inducing=5, tol=1.0, n_restarts_optimizer=0).fit(X),
 }
 

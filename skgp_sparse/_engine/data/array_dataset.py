@@ -101,10 +101,6 @@ class ArrayDataset(Dataset):
         """The table of ``W x`` (n, r)."""
         return replace(self, X=np.asarray(self.X, float) @ metric.T, original=self.as_passed())
 
-    def with_columns(self, columns: Array) -> "ArrayDataset":
-        """The table whose inputs have further columns (n, q)."""
-        return replace(self, X=np.hstack([self.X, columns]), original=self.as_passed())
-
     def as_passed(self) -> tuple[AnyArray, AnyArray]:
         """The user's own inputs and targets, in their order."""
         return self.original or (self.X, self.y)

@@ -8,8 +8,8 @@ prior, independent_posteriors
     The process before any data; posteriors of several independent processes.
 metric, posterior_in_metric
     Inputs that are transformed by a metric, and a posterior of these.
-posterior_with_drift, posterior_with_mean
-    Posteriors whose mean is linear in further columns, or weighted with another prediction.
+posterior_with_mean
+    The posterior whose mean is weighted with another prediction, or added to it.
 missing_values
     Predictions of rows that lack values of columns in which no training row lacked one.
 normal_predictions

@@ -7,7 +7,8 @@ there. With the mean μ of the process g and another prediction m,
     f(x) = (1 - w(x)) μ(x) + w(x) m(x) + φ(x) (g(x) - μ(x)),    φ(x)² = exp(c + d w(x)),
 
 where e is the mean squared error of m. The numbers a, b, c and d are learned from rows that are
-left out (stacked regression, Breiman 1996, with weights that depend on the query).
+left out (stacked regression, Breiman 1996, with weights that depend on the query). Where the
+process is that of residuals of m, both are added: f(x) = g(x) + m(x).
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
+from scipy.stats import norm, qmc
 
 from skgp_sparse._engine.predictions.posterior import (
     FUNCTIONS,
@@ -26,12 +28,13 @@ from skgp_sparse._engine.predictions.posterior import (
     float64,
     noise_in_blocks,
 )
-from skgp_sparse._engine.predictions.posterior_with_drift import normal_mixture
 from skgp_sparse._engine.predictions.sampled_functions import SharedMean, in_weighted_mean
 from skgp_sparse._ground.typing import Array
 
 _ANSWERS = frozenset([FUNCTIONS, NORMALS])  # where the process has them
 _TINY = np.finfo(float).tiny
+_LEAST_LEVEL = 1e-4  # of a quantile
+_INPUTS = 64  # inputs that stand for one that has a normal distribution
 
 
 class MeanWeights(NamedTuple):
@@ -45,17 +48,30 @@ class MeanWeights(NamedTuple):
         Mean squared error e of the other prediction.
     log_factor : tuple of float
         The numbers c and d. Of several targets, d multiplies the average of their weights.
+    is_added : bool
+        Whether the other prediction, with a weight of one, is added to that of the process.
     """
 
     intercept: Array
     slope: Array
     error: Array
     log_factor: tuple[float, float] = (0.0, 0.0)
+    is_added: bool = False
+
+    @classmethod
+    def added(cls, n_targets: int) -> "MeanWeights":
+        """The weights of a prediction that is added to that of a process."""
+        numbers = np.full(n_targets, np.inf), np.zeros(n_targets), np.ones(n_targets)
+        return cls(*numbers, is_added=True)
 
     def of(self, variance: Array) -> Array:
         """Weights (n, p) where the predictive variance is (n,)."""
         ratio = np.maximum(variance, _TINY)[:, None] / np.maximum(self.error, _TINY)
         return expit(self.intercept + self.slope * np.log(ratio))
+
+    def of_process(self, weight: Array) -> Array:
+        """Weights (n, p) of the process, from those of the other prediction."""
+        return np.ones_like(weight) if self.is_added else 1.0 - weight
 
     def factor(self, weight: Array) -> Array:
         """Factors (n,) of variances, from weights (n, p)."""
@@ -115,7 +131,7 @@ class PosteriorWithMean(Posterior):
         mean, variance, noise = self.posterior.moments(X, n_jobs)
         weight = self.weights.of(variance + noise)
         factor = self.weights.factor(weight)
-        mean = (1.0 - weight) * mean + weight * self.predict(X)
+        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
         return mean, factor * variance, factor * noise
 
     def covariance(self, X):
@@ -148,14 +164,14 @@ class PosteriorWithMean(Posterior):
         total = self.posterior.gradients(X, False, n_jobs)
         found = self.posterior.gradients(X, True, n_jobs) if latent else total
         weight, weight_slope = self._weight_and_slope(total)
-        predicted = self.predict(X)
+        predicted, share = self.predict(X), self.weights.of_process(weight)
         change = (predicted - found.mean)[:, :, None]
         factor = self.weights.factor(weight)
         of_factor = factor[:, None] * self.weights.log_factor[1] * weight_slope.mean(axis=1)
         return found._replace(
-            mean=(1.0 - weight) * found.mean + weight * predicted,
+            mean=share * found.mean + weight * predicted,
             variance=factor * found.variance,
-            mean_slope=(1.0 - weight)[:, :, None] * found.mean_slope + change * weight_slope,
+            mean_slope=share[:, :, None] * found.mean_slope + change * weight_slope,
             variance_slope=factor[:, None] * found.variance_slope
             + found.variance[:, None] * of_factor,
         )
@@ -170,7 +186,7 @@ class PosteriorWithMean(Posterior):
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
         mean, variance, noise = self.posterior.moments(X)
         weight = self.weights.of(variance + noise)
-        mean = (1.0 - weight) * mean + weight * self.predict(X)
+        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
         return mean, np.sqrt(self.weights.factor(weight))
 
     def slopes_of_mean_and_factor(self, X):
@@ -197,3 +213,20 @@ class PosteriorWithMean(Posterior):
         of_log = self.weights.slope * weight * (1.0 - weight)
         relative = total.variance_slope / np.maximum(total.variance, _TINY)[:, None]
         return weight, of_log[:, :, None] * relative[:, None]
+
+
+def normal_mixture(posterior, X, X_std, n_jobs):
+    """Moments (n, p) of the mixture of predictions at inputs that have a normal distribution each.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    X, X_std : ndarray of shape (n, d)
+    n_jobs : int
+    """
+    X, X_std = float64(X), float64(X_std)
+    levels = qmc.Sobol(X.shape[1], seed=0).random(_INPUTS)
+    normal = norm.ppf(np.clip(levels, _LEAST_LEVEL, 1.0 - _LEAST_LEVEL))
+    moments = [posterior.mean_and_variance(X + X_std * z, n_jobs) for z in normal]
+    means, variances = (np.stack(one) for one in zip(*moments))
+    return means.mean(axis=0), variances.mean(axis=0)[:, None] + means.var(axis=0)
