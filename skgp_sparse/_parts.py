@@ -29,10 +29,12 @@ class PartsOfPredictions:
         --------
         >>> import numpy as np
         >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from sklearn.linear_model import LinearRegression
         >>> from skgp_sparse import SparseGPRegressor
         >>> X = np.linspace(0, 10, 50)[:, None]
         >>> y = 2 * X[:, 0] + np.sin(3 * X[:, 0])
-        >>> model = SparseGPRegressor(RBF(), mean="linear", random_state=0).fit(X, y)
+        >>> model = SparseGPRegressor(RBF(), mean=LinearRegression(), random_state=0)
+        >>> model = model.fit(X, y)
         >>> mean, process = model.predict_parts(X)
         >>> bool(np.allclose(mean + process, model.predict(X)))
         True

@@ -95,23 +95,23 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The mean of the process, which other columns or another model tell:
 
         - None: a constant.
-        - "linear": a linear function of the numbers in X, by generalised least squares, whose
-          uncertainty is part of the predicted variance (universal kriging).
+        - "linear": a linear function of the numbers in X. With a user's kernel, it is a part of
+          the kernel, whose coefficients have a wide prior. With the default one, it is a
+          `LogisticRegression`.
         - "boosting": `HistGradientBoostingClassifier`, with categories and missing values as
           it takes them.
         - Any classifier of scikit-learn with `predict_proba`. It is fitted to the numbers and
-          codes of X. A grid search sets its parameters as ``mean__max_depth``.
+          codes of X. A grid search sets its parameters as ``mean__max_depth``. The kernel has to
+          be the default one, as for "boosting".
         - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
           default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
           otherwise it is None. It is also None where an approximation is named, which is then
           fitted alone: where `bound`, `n_inducing`, `inducing_init` or `posterior` is not "auto".
 
         Training rows have predictions of three fits, each without a third of the rows (equal rows
-        stay together); queries have those of a fit to all rows. With a user's kernel, the
-        mean is a drift: a part of the kernel with the prior ``N(0, 1000)`` of its coefficients, and
-        the process explains what it does not. The default kernel sees all columns, as the mean
-        does: the prediction is a weighted geometric mean of the probabilities of both, whose
-        weights come from rows that are left out, see the guide.
+        stay together); queries have those of a fit to all rows. The default kernel sees all
+        columns, as the mean does: the prediction is a weighted geometric mean of the probabilities
+        of both, whose weights come from rows that are left out, see the guide.
     posterior : str or PosteriorMethod, default="auto"
         What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`:
 
@@ -276,8 +276,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     ordinal_classes_ : ndarray of shape (n_classes,)
         The labels in their order, lowest first. Defined only with ``likelihood="ordinal"``.
     mean_ : estimator, list of these, or None
-        The fitted mean. "linear" is a `LinearRegression` of X, one for each problem. None where
-        there is no mean, and after `partial_fit`.
+        The fitted mean. "linear" is a pipeline with a `LogisticRegression` as the last step. None
+        where there is no mean, where it is a part of `kernel_` ("linear" with a user's kernel), and
+        after `partial_fit`.
     calibration_ : Calibration or None
         How probabilities differ from those of the processes: ``(scale, bias, weight, function)``,
         of logarithms of their probabilities, and of those of the mean. None: not at all.
@@ -566,21 +567,14 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             Logits. The softmax of their sum is ``predict_proba(X)``. The first one is zero where
             `mean_` is None.
 
-        Raises
-        ------
-        ValueError
-            If the mean is linear in X and ``multi_class="one_vs_one"`` or
-            ``likelihood="ordinal"``, where it has no logits of classes.
-
         Examples
         --------
         >>> import numpy as np
         >>> from scipy.special import softmax
-        >>> from sklearn.gaussian_process.kernels import RBF
         >>> from skgp_sparse import SparseGPClassifier
         >>> X = np.linspace(0, 10, 50)[:, None]
         >>> y = np.sin(X[:, 0]) + 0.2 * X[:, 0] > 1
-        >>> model = SparseGPClassifier(RBF(), mean="linear", random_state=0).fit(X, y)
+        >>> model = SparseGPClassifier(mean="linear", random_state=0).fit(X, y)
         >>> mean, process = model.predict_parts(X)
         >>> bool(np.allclose(softmax(mean + process, axis=1), model.predict_proba(X)))
         True

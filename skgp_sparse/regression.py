@@ -119,8 +119,10 @@ class SparseGPRegressor(
         The mean of the process, which other columns or another model tell:
 
         - None: a constant.
-        - "linear": a linear function of the numbers in X, by generalised least squares, whose
-          uncertainty is part of the predicted variance (universal kriging).
+        - "linear": a linear function of the numbers in X. With a user's kernel, it is a part of
+          the kernel: generalised least squares, whose uncertainty is part of the predicted
+          variance (universal kriging). With the default one, it is a `LinearRegression`, or a
+          `TweedieRegressor` where a likelihood has a logarithmic link.
         - "boosting": `HistGradientBoostingRegressor`, with categories and missing values as
           it takes them.
         - Any regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the
@@ -131,9 +133,9 @@ class SparseGPRegressor(
           fitted alone: where `bound`, `n_inducing`, `inducing_init` or `posterior` is not "auto".
 
         Training rows have predictions of three fits, each without a third of the rows; queries
-        have those of a fit to all rows. With a user's kernel, the mean is a drift: a part of the
-        kernel with the prior ``N(0, 1000)`` of its coefficients, and the process explains what it
-        does not. The default kernel sees all columns, as the mean
+        have those of a fit to all rows. With a user's kernel, the process is that of the residuals
+        of the training rows, and the mean is added to it (regression kriging); with a likelihood,
+        predictions of the mean are offsets. The default kernel sees all columns, as the mean
         does: the prediction is a weighted mean of both, whose weights follow the variance of the
         process, as rows that are left out tell; see the guide.
     posterior : str or PosteriorMethod, default="auto"
@@ -348,8 +350,9 @@ class SparseGPRegressor(
         out are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
         `optimizer` is None.
     mean_ : estimator, list of these, or None
-        The fitted mean, for several targets a list. "linear" is a `LinearRegression` of X.
-        None where there is no mean, and after `partial_fit`.
+        The fitted mean, for several targets a list. "linear" is a pipeline, with a regression
+        as the last step. None where there is no mean, where it is a part of `kernel_` ("linear"
+        with a user's kernel), and after `partial_fit`.
     posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
         What the posterior is given: all rows exactly, inducing points, random features, the rows
         nearest to each query, or all rows by a solve.

@@ -74,7 +74,7 @@ class LeftOutMean(NamedTuple):
     weights: MeanWeights | None = None
 
     def added(self) -> Array | float:
-        """What is added to predictions (n, p) of the process in units of y."""
+        """Predictions (n, p) in units of y that are added to those of the process, or 0."""
         return self.predictions if self.weights is not None and self.weights.is_added else 0.0
 
     def beside(self, left: LeftOut, noise: Array, chosen: Array) -> tuple[LeftOut, Array]:

@@ -21,7 +21,7 @@ from skgp_sparse.rows.column_table import ColumnTable
 _WIDE = 1000.0  # B, in units of the variance of the targets
 
 
-class Standardised(kernels.Columns):
+class StandardisedColumns(kernels.Columns):
     """A kernel on chosen columns that have mean 0 and variance 1; missing values are the mean.
 
     Parameters
@@ -46,7 +46,7 @@ class Standardised(kernels.Columns):
         self.centre, self.spread = centre, spread
 
     def __repr__(self) -> str:
-        return super().__repr__().replace("Columns", "Standardised", 1)
+        return super().__repr__().replace("Columns", "StandardisedColumns", 1)
 
     def transform(self, X: Array) -> Array:
         """Return the chosen columns of points (..., d), standardised."""
@@ -95,5 +95,5 @@ def with_linear_mean(
     mean, spread, _ = rows.input_moments()
     linear = ConstantKernel(_WIDE * variance, "fixed") * DotProduct(1.0, "fixed")
     units = mean[chosen], or_one(spread[chosen])
-    part = Standardised(linear, [columns.label(j) for j in chosen], None, *units)
+    part = StandardisedColumns(linear, [columns.label(j) for j in chosen], None, *units)
     return kernel + kernels.named(part, columns.names)

@@ -11,10 +11,9 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, TweedieRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse._engine.predictions.missing_values import averaged, missing_entries, spread_values
@@ -198,14 +197,19 @@ def _prepared(mean, rows, parameters, codes, seed):
 def _linear(rows, parameters, codes):
     """A linear function of numbers, whose missing values are the mean, on the scale of the link."""
     numbers = np.setdiff1d(np.arange(rows.n_features), codes)
-    imputed = ColumnTransformer([("numbers", SimpleImputer(keep_empty_features=True), numbers)])
+    chosen = ColumnTransformer([("numbers", StandardScaler(), numbers)])
     if rows.classes is not None:
         last = LogisticRegression(max_iter=_ITERATIONS)
     elif (loss := _loss(parameters.likelihood)) == "squared_error":
         last = LinearRegression()
     else:
         last = TweedieRegressor(power=_POWERS[loss], alpha=_RIDGE, max_iter=_ITERATIONS)
-    return make_pipeline(imputed, StandardScaler(), last)
+    return make_pipeline(chosen, FunctionTransformer(zero_if_missing), last)
+
+
+def zero_if_missing(X: Array) -> Array:
+    """Numbers, of which those that are missing are zero."""
+    return np.nan_to_num(X)
 
 
 def boosting(rows, parameters, codes, seed):

@@ -30,7 +30,7 @@ from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse.kernels import Columns, Missing, Sphere
 from skgp_sparse.observations import mean_choice
 from skgp_sparse.parameters import mean_functions
-from skgp_sparse.parameters.linear_mean import Standardised
+from skgp_sparse.parameters.linear_mean import StandardisedColumns
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 
@@ -143,19 +143,21 @@ def test_linear_takes_categories_and_missing_values(kernel):
     if kernel is None:
         assert model.mean_[-1].coef_.shape == (3,)
     else:
-        (part,) = kernels.parts(model.kernel_, Standardised)
+        (part,) = kernels.parts(model.kernel_, StandardisedColumns)
         assert part.columns == ["a", "b", "c"] and model.mean_ is None
         agree(part.transform(np.full((1, 4), np.nan)), np.zeros((1, 3)), 0)
 
 
 def test_a_missing_value_is_the_mean_of_a_linear_function():
-    part = Standardised(DotProduct(), [0, 2], None, np.array([1.0, 3.0]), np.array([2.0, 4.0]))
+    part = StandardisedColumns(
+        DotProduct(), [0, 2], None, np.array([1.0, 3.0]), np.array([2.0, 4.0])
+    )
     rows = np.array([[3.0, 9.0, 11.0], [np.nan, 9.0, -1.0]])
     assert_array_equal(part.transform(rows), [[1.0, 2.0], [0.0, -1.0]])
     assert_array_equal(part(rows), [[6.0, -1.0], [-1.0, 2.0]])
     assert_array_equal(part.pull(rows, np.ones((2, 2))), [[0.5, 0.0, 0.25], [0.0, 0.0, 0.25]])
     assert not kernels.bare(part, 3).any()
-    assert str(part).startswith("Standardised(DotProduct")
+    assert str(part).startswith("StandardisedColumns(DotProduct")
 
 
 def test_linear_beside_the_default_kernel_is_a_linear_regression():
