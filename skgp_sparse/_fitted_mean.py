@@ -28,8 +28,7 @@ class FittedMean:
         """Other rows as the process sees them: without a mean that is added to it."""
         if self._beside is None or not self._beside.weights.is_added:
             return rows
-        latent = self._beside.function.latent(np.asarray(rows.X, np.float64))
-        return replace(rows, y=rows.y - latent)
+        return replace(rows, y=rows.y - self._beside.function.latent(rows.X.astype(float)))
 
     def _view_of(self, view):
         """The view of fits, with what is predicted beside them."""
