@@ -3,12 +3,10 @@
 Test rows are a tenth of the rows, or all rows of a fifth of the groups. Scores are those of targets
 in units of their standard deviation in training: log density and root mean squared error. The log
 likelihood is that of the training rows at its maximum, per row. Seconds are CPU seconds of fit and
-predictions, one thread. "recipe" has a `Categorical` of nearly uncorrelated levels in the place of
-the `RandomEffect`. The table "simulated" has 60,000 rows of 10,000 levels, whose variance is that
-of the noise. `--levels` measures memory at 100,000 levels. ::
+predictions, one thread. Effects of groups are a `Categorical` of nearly uncorrelated levels. The
+table "simulated" has 60,000 rows of 10,000 levels, whose variance is that of the noise. ::
 
     python groups.py --data DIR --peers-python PYTHON
-    python groups.py --data DIR --levels
     python groups.py --data DIR --render
 
 Exact processes are fitted to at most 2,000 rows. DIR has the tables of data/wild. Each result is an
@@ -19,7 +17,6 @@ import argparse
 import gzip
 import io
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -39,7 +36,7 @@ TABLES = {  # target, group, numbers; those after "log" are seen by their logari
     "txhousing": ("median", "city", ["date", "month"], ["sales", "listings", "median"]),
 }
 SIMULATED = "simulated"
-OURS = ("exact", "inducing", "recipe", "inducing, no effect", "default")
+OURS = ("exact", "inducing", "inducing, no effect", "default")
 EXACT = ("exact", "GPBoost, process")
 PEERS = ("mixed model", "GPBoost, linear", "GPBoost, process", "GPBoost, trees")
 
@@ -97,7 +94,7 @@ def ours(data, model):
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
     from skgp_sparse import SparseGPRegressor
-    from skgp_sparse.kernels import Categorical, Columns, RandomEffect
+    from skgp_sparse.kernels import Categorical, Columns
 
     def table(X, groups):
         return pd.DataFrame(X).add_prefix("x").assign(group=[f"g{g:.0f}" for g in groups])
@@ -106,14 +103,12 @@ def ours(data, model):
     numbers = [*X.columns[:-1]]
     kernel = ConstantKernel() * Columns(Matern(np.ones(len(numbers)), nu=2.5), numbers)
     parameters = {"random_state": 0, "noise": "constant", "mean": "linear"}
+    effect = Columns(Categorical(correlation=1e-6, correlation_bounds="fixed"), "group")
+    both = kernel + ConstantKernel() * effect
     if model == "exact":
-        parameters |= {"kernel": kernel + RandomEffect("group"), "posterior": "exact"}
+        parameters |= {"kernel": both, "posterior": "exact"}
     elif model == "inducing":
-        parameters |= {"kernel": kernel + RandomEffect("group"), "n_inducing": 100}
-    elif model == "recipe":
-        effect = Columns(Categorical(correlation=1e-6, correlation_bounds="fixed"), "group")
-        parameters |= {"kernel": kernel + ConstantKernel() * effect}
-        parameters |= {"posterior": "inducing", "n_inducing": 100}
+        parameters |= {"kernel": both, "posterior": "inducing", "n_inducing": 100}
     elif model == "default":
         parameters = {"random_state": 0}
     else:
@@ -179,39 +174,6 @@ def scores(model, data):
     }
 
 
-# -- memory ------------------------------------------------------------------------------
-
-
-def levels(n_levels=100_000, n=500_000, n_inducing=100):
-    """Memory of an evaluation and a posterior of many levels, in MB beyond that of the rows."""
-    from sklearn.gaussian_process.kernels import RBF
-
-    from skgp_sparse import SparseGPRegressor
-    from skgp_sparse.kernels import Columns, RandomEffect
-
-    x, groups, y = simulated(n_levels, n)
-    X = np.column_stack([x, groups])
-    before, start = peak(), time.process_time()
-    kernel = Columns(RBF(), 0) + (RandomEffect(1) if n_levels > 1 else 0.0 * RBF())
-    model = SparseGPRegressor(kernel, n_inducing=n_inducing, noise="constant", random_state=0)
-    model.fit(X, y)
-    fitted, seconds = peak(), time.process_time() - start
-    model.predict(X[:1000], return_std=True)
-    return {
-        "levels": n_levels,
-        "rows": n,
-        "inducing points": n_inducing,
-        "MB before": before,
-        "MB at most": fitted,
-        "seconds": seconds,
-        "kernel": str(model.kernel_),
-    }
-
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 # -- runs --------------------------------------------------------------------------------
 
 
@@ -275,10 +237,6 @@ def render():
                 rows.append([model, *each, likelihood, found[0].get("seconds")])
         header = ["model", "density", "RMSE", "density, groups", "RMSE, groups", "likelihood", "s"]
         parts += [f"## {name}: {target} by {group}", common.table(header, rows)]
-    found = [value for key, value in entries.items() if key.startswith("levels/")]
-    if found:
-        keys = ["levels", "rows", "inducing points", "MB before", "MB at most", "seconds"]
-        parts += ["## Memory", common.table(keys, [[one[key] for key in keys] for one in found])]
     runs = common.about_runs({k: v for k, v in entries.items() if "machine" in v})
     text = "\n\n".join(["# Groups", __doc__.split(" ::")[0].strip(), *parts, *runs])
     (HERE / "results" / "groups.md").write_text(text + "\n")
@@ -291,7 +249,6 @@ def main():
     parser.add_argument("--tables", nargs="+", default=[*TABLES, SIMULATED])
     parser.add_argument("--held-out", nargs="+", default=["rows", "groups"])
     parser.add_argument("--models", nargs="+", default=OURS + PEERS)
-    parser.add_argument("--levels", action="store_true")
     parser.add_argument("--render", action="store_true")
     parser.add_argument("--run", nargs=2)
     args = parser.parse_args()
@@ -300,12 +257,7 @@ def main():
             print(json.dumps(scores(args.run[0], dict(data))))
         return
     sys.path.insert(0, str(HERE))
-    if args.levels:
-        import common
-
-        about = {"commit": common.commit(HERE), "machine": common.machine()}
-        common.store(STORE, "levels/100000", levels() | about)
-    elif not args.render:
+    if not args.render:
         measure(args)
     render()
 

@@ -35,7 +35,6 @@ from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable, unused_names
-from skgp_sparse.rows.missing import MISSING_LATER, is_missing
 from skgp_sparse.solvers import Fit
 
 View = TargetView | ResponseView | LabelView
@@ -114,16 +113,11 @@ class ObservationModel(ABC):
 
     def columns(self) -> ColumnTable:
         """The `ColumnTable` that the default kernel follows."""
-        known = getattr(self.parameters, "categories_", {})
-        missing_codes = {
-            name: len(levels) - 1.0 if len(levels) and is_missing(levels[-1]) else MISSING_LATER
-            for name, levels in known.items()
-        }
         missing = self.missing
         if missing is not None:
             missing = np.append(missing, np.zeros(self.n_drift, dtype=bool))
-        names = self.feature_names()
-        return ColumnTable(names, tuple(known), missing, self.n_drift, missing_codes)
+        categories = tuple(getattr(self.parameters, "categories_", ()))
+        return ColumnTable(self.feature_names(), categories, missing, self.n_drift)
 
     @abstractmethod
     def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None) -> list[Job]:

@@ -11,7 +11,7 @@ drift.
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Product, Sum, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse.kernels import Columns, HeteroscedasticNoise, RandomEffect
+from skgp_sparse.kernels import Columns, HeteroscedasticNoise
 
 _WIDE = 1000.0  # B, in units of the variance of the targets and of the columns
 
@@ -41,10 +41,10 @@ def with_drift(kernel, variance, rows, columns, is_default):
 
 
 def _on_columns(kernel, labels):
-    """The kernel of some columns, beside its noise and its random effects."""
+    """The kernel of some columns, beside its noise."""
     if type(kernel) is Sum:
         return _on_columns(kernel.k1, labels) + _on_columns(kernel.k2, labels)
-    stays = isinstance(kernel, (WhiteKernel, HeteroscedasticNoise, RandomEffect))
+    stays = isinstance(kernel, (WhiteKernel, HeteroscedasticNoise))
     return kernel if stays else Columns(kernel, labels)
 
 
