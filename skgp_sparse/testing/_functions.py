@@ -135,6 +135,11 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     X.flags.writeable = False
     _check_rule(_CROSS, kernel, Z, X, G)
     _check_rule(_DIAGONAL, kernel, X, X, G[:, :2].T)
+    pull = lambda inputs: kernels.linearize(kernel, X, Z)[1](G.copy(), inputs)[0]
+    what = f"{kernel}: the gradient of theta with inputs=False"
+    whole = pull(True)
+    alone = require.call(what, pull, False)
+    require.close(alone, whole, 1e-9 * np.max(np.abs(whole), initial=1e-80), what)
     K, itself = kernels.evaluate(kernel, X, X), kernel(X, X)
     require.close(K, itself, 1e-9 * np.max(np.abs(itself)), f"{kernel}: k(X, X) of evaluate")
     # at rows that are also inducing points, as at the start of a fit, where slopes may jump

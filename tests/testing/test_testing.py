@@ -300,6 +300,17 @@ def test_rules_that_keep_the_last_call_are_found():
         check_kernel_rule(Plain(0.7))
 
 
+def test_gradients_that_need_those_of_inputs_are_found():
+    class Careless(PlainRule):
+        def linearize(self, kernel, X, Z):
+            K, pull = super().linearize(kernel, X, Z)
+            return K, lambda G, inputs: pull(G, inputs) if inputs else ({"sigma_0": 0.0}, 0.0)
+
+    kernels.register(Plain, Careless())
+    with finds("gradient of theta with inputs=False is 0 at"):
+        check_kernel_rule(Plain(0.7))
+
+
 def test_constants_that_overwrite_the_cotangent_are_found():
     class Level(ConstantKernel):
         pass
