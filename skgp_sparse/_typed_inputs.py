@@ -9,7 +9,7 @@ from skgp_sparse._engine.predictions.missing_values import (
     missing_entries,
     spread_values,
 )
-from skgp_sparse.kernels import Missing, RandomEffect, parts
+from skgp_sparse.kernels import Missing, parts
 from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
 from skgp_sparse.rows.columns import as_table
 from skgp_sparse.rows.contents import check_dimensions, check_numbers
@@ -142,4 +142,4 @@ class TypedInputs:
 
 def _has_missing(kernel):
     """Whether a kernel has a part that knows what missing values mean."""
-    return bool(parts(kernel, (Missing, RandomEffect)))
+    return bool(parts(kernel, Missing))

@@ -60,8 +60,6 @@ class Facts(NamedTuple):
         Whether inputs have no standard deviations `X_std`.
     is_differentiable : bool
         Whether the kernel has derivatives in closed form.
-    has_random_effect : bool
-        Whether a part of the kernel is a `RandomEffect`.
     """
 
     n_rows: int
@@ -70,7 +68,6 @@ class Facts(NamedTuple):
     in_memory: bool = True
     inputs_are_known: bool = True
     is_differentiable: bool = True
-    has_random_effect: bool = False
 
 
 class Plan(NamedTuple):
@@ -108,7 +105,6 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
         in_memory=rows.in_memory,
         inputs_are_known=rows.X_std is None,
         is_differentiable=kernels.differentiable(kernel),
-        has_random_effect=len(kernels.parts(kernel, kernels.RandomEffect)) > 0,
     )
 
 
@@ -170,8 +166,6 @@ def _why_points(request: Request, facts: Facts) -> str | None:
         return "rows have several latent values"
     if not facts.in_memory:
         return "rows are not in memory"
-    if facts.has_random_effect:
-        return "the kernel has a random effect"
     if not facts.is_differentiable:
         return "the kernel has no derivative rule"
     if not request.starts_on_subset:

@@ -3,10 +3,11 @@
 Test rows are a tenth of the rows, or all rows of a fifth of the groups. Scores are those of targets
 in units of their standard deviation in training: log density and root mean squared error. The log
 likelihood is that of the training rows at its maximum, per row. Seconds are CPU seconds of fit and
-predictions, one thread. `--levels` measures memory at 100,000 levels. ::
+predictions, one thread. Effects of groups are a `Categorical` of nearly uncorrelated levels, and
+"encoder" is the default with scikit-learn's `TargetEncoder` of groups. The table "simulated" has
+60,000 rows of 10,000 levels, whose variance is that of the noise. ::
 
     python groups.py --data DIR --peers-python PYTHON
-    python groups.py --data DIR --levels
     python groups.py --data DIR --render
 
 Exact processes are fitted to at most 2,000 rows. DIR has the tables of data/wild. Each result is an
@@ -17,7 +18,6 @@ import argparse
 import gzip
 import io
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -36,13 +36,16 @@ TABLES = {  # target, group, numbers; those after "log" are seen by their logari
     "cigar": ("sales", "state", ["year"], ["price", "pop", "ndi", "pimin", "sales"]),
     "txhousing": ("median", "city", ["date", "month"], ["sales", "listings", "median"]),
 }
-OURS = ("exact", "inducing", "inducing, no effect", "default")
+SIMULATED = "simulated"
+OURS = ("exact", "inducing", "inducing, no effect", "default", "encoder")
 EXACT = ("exact", "GPBoost, process")
 PEERS = ("mixed model", "GPBoost, linear", "GPBoost, process", "GPBoost, trees")
 
 
 def rows_of(folder, name):
     """Numbers (n, d), groups (n,) and targets (n,) of a table, without rows that lack a value."""
+    if name == SIMULATED:
+        return simulated(10_000, 60_000)
     import pandas as pd
 
     text = gzip.decompress((Path(folder) / f"{name}.csv.gz").read_bytes())
@@ -53,6 +56,13 @@ def rows_of(folder, name):
     numbers = numbers + [one for one in logs if one != target]
     codes = np.unique(frame[group].astype(str), return_inverse=True)[1]
     return frame[numbers].to_numpy(float), codes.astype(float), frame[target].to_numpy(float)
+
+
+def simulated(n_levels, n):
+    rng = np.random.RandomState(0)
+    x, groups = rng.uniform(0, 10, n), rng.randint(0, n_levels, n)
+    y = np.sin(x) + rng.normal(size=n_levels)[groups] + rng.normal(size=n)
+    return x[:, None], groups.astype(float), y
 
 
 def split_of(groups, held_out, seed):
@@ -83,9 +93,10 @@ def problem_of(folder, name, held_out, seed):
 def ours(data, model):
     import pandas as pd
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+    from sklearn.preprocessing import TargetEncoder
 
     from skgp_sparse import SparseGPRegressor
-    from skgp_sparse.kernels import Columns, RandomEffect
+    from skgp_sparse.kernels import Categorical, Columns
 
     def table(X, groups):
         return pd.DataFrame(X).add_prefix("x").assign(group=[f"g{g:.0f}" for g in groups])
@@ -94,18 +105,26 @@ def ours(data, model):
     numbers = [*X.columns[:-1]]
     kernel = ConstantKernel() * Columns(Matern(np.ones(len(numbers)), nu=2.5), numbers)
     parameters = {"random_state": 0, "noise": "constant", "mean": "linear"}
+    effect = Columns(Categorical(correlation=1e-6, correlation_bounds="fixed"), "group")
+    both = kernel + ConstantKernel() * effect
     if model == "exact":
-        parameters |= {"kernel": kernel + RandomEffect("group"), "posterior": "exact"}
+        parameters |= {"kernel": both, "posterior": "exact"}
     elif model == "inducing":
-        parameters |= {"kernel": kernel + RandomEffect("group"), "n_inducing": 100}
+        parameters |= {"kernel": both, "posterior": "inducing", "n_inducing": 100}
     elif model == "default":
         parameters = {"random_state": 0}
+    elif model == "encoder":
+        parameters = {"random_state": 0}
+        means = TargetEncoder(target_type="continuous", cv=20, random_state=0)
+        known, later = means.fit_transform(X[["group"]], data["y"]), means.transform(new[["group"]])
+        X, new = X.assign(group=known[:, 0]), new.assign(group=later[:, 0])
     else:
         X, new = X[numbers], new[numbers]
         parameters |= {"kernel": kernel, "n_inducing": 100}
     fitted = SparseGPRegressor(**parameters).fit(X, data["y"])
     mean, std = fitted.predict(new, return_std=True)
-    value = fitted.log_marginal_likelihood_value_ if model != "default" else np.nan
+    is_default = model in ("default", "encoder")
+    value = np.nan if is_default else fitted.log_marginal_likelihood_value_
     return mean, std**2, value
 
 
@@ -163,40 +182,6 @@ def scores(model, data):
     }
 
 
-# -- memory ------------------------------------------------------------------------------
-
-
-def levels(n_levels=100_000, n=500_000, n_inducing=100):
-    """Memory of an evaluation and a posterior of many levels, in MB beyond that of the rows."""
-    from sklearn.gaussian_process.kernels import RBF
-
-    from skgp_sparse import SparseGPRegressor
-    from skgp_sparse.kernels import Columns, RandomEffect
-
-    rng = np.random.RandomState(0)
-    X = np.column_stack([rng.uniform(0, 10, n), rng.randint(0, n_levels, n)])
-    y = np.sin(X[:, 0]) + rng.normal(size=n_levels)[X[:, 1].astype(int)] + rng.normal(size=n)
-    before, start = peak(), time.process_time()
-    kernel = Columns(RBF(), 0) + (RandomEffect(1) if n_levels > 1 else 0.0 * RBF())
-    model = SparseGPRegressor(kernel, n_inducing=n_inducing, noise="constant", random_state=0)
-    model.fit(X, y)
-    fitted, seconds = peak(), time.process_time() - start
-    model.predict(X[:1000], return_std=True)
-    return {
-        "levels": n_levels,
-        "rows": n,
-        "inducing points": n_inducing,
-        "MB before": before,
-        "MB at most": fitted,
-        "seconds": seconds,
-        "kernel": str(model.kernel_),
-    }
-
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 # -- runs --------------------------------------------------------------------------------
 
 
@@ -218,7 +203,7 @@ def measured(python, model, data):
 def measure(args):
     import common
 
-    for held_out in ("rows", "groups"):
+    for held_out in args.held_out:
         for name in args.tables:
             for model in args.models:
                 if model in PEERS and not args.peers_python:
@@ -226,7 +211,8 @@ def measure(args):
                 python = sys.executable if model in OURS else args.peers_python
 
                 def one(name=name, held_out=held_out, model=model, python=python):
-                    data = [problem_of(args.data, name, held_out, seed) for seed in range(SPLITS)]
+                    seeds = range(1 if name == SIMULATED else SPLITS)
+                    data = [problem_of(args.data, name, held_out, seed) for seed in seeds]
                     if model in EXACT and len(data[0]["y"]) > MOST_EXACT:
                         return None
                     try:
@@ -245,7 +231,7 @@ def render():
 
     entries = common.read_json(STORE)
     parts = []
-    for name, (target, group, *_) in TABLES.items():
+    for name, (target, group, *_) in {**TABLES, SIMULATED: ("y", "level")}.items():
         rows = []
         for model in OURS + PEERS:
             found = [
@@ -259,10 +245,6 @@ def render():
                 rows.append([model, *each, likelihood, found[0].get("seconds")])
         header = ["model", "density", "RMSE", "density, groups", "RMSE, groups", "likelihood", "s"]
         parts += [f"## {name}: {target} by {group}", common.table(header, rows)]
-    found = [value for key, value in entries.items() if key.startswith("levels/")]
-    if found:
-        keys = ["levels", "rows", "inducing points", "MB before", "MB at most", "seconds"]
-        parts += ["## Memory", common.table(keys, [[one[key] for key in keys] for one in found])]
     runs = common.about_runs({k: v for k, v in entries.items() if "machine" in v})
     text = "\n\n".join(["# Groups", __doc__.split(" ::")[0].strip(), *parts, *runs])
     (HERE / "results" / "groups.md").write_text(text + "\n")
@@ -272,9 +254,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder of data/wild")
     parser.add_argument("--peers-python", help="interpreter with gpboost and statsmodels")
-    parser.add_argument("--tables", nargs="+", default=list(TABLES))
+    parser.add_argument("--tables", nargs="+", default=[*TABLES, SIMULATED])
+    parser.add_argument("--held-out", nargs="+", default=["rows", "groups"])
     parser.add_argument("--models", nargs="+", default=OURS + PEERS)
-    parser.add_argument("--levels", action="store_true")
     parser.add_argument("--render", action="store_true")
     parser.add_argument("--run", nargs=2)
     args = parser.parse_args()
@@ -283,12 +265,7 @@ def main():
             print(json.dumps(scores(args.run[0], dict(data))))
         return
     sys.path.insert(0, str(HERE))
-    if args.levels:
-        import common
-
-        about = {"commit": common.commit(HERE), "machine": common.machine()}
-        common.store(STORE, "levels/100000", levels() | about)
-    elif not args.render:
+    if not args.render:
         measure(args)
     render()
 

@@ -4,10 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
-from skgp_sparse._engine.data.rows_by_level import sorted_by_level
 from skgp_sparse._engine.exact import exact
 from skgp_sparse._engine.features.basis import Basis
 from skgp_sparse._engine.features.problem import Options, Problem
@@ -77,14 +75,12 @@ class ExactObjective(ExactFit):
 
 @dataclass(frozen=True, eq=False)
 class CollapsedObjective(SparseFit):
-    """A collapsed bound of a process in some basis, perhaps beside effects of levels."""
+    """A collapsed bound of a process in some basis."""
 
     rows: Dataset
     bound: object
     basis: Basis
     options: Options = Options()
-    effect: object = None  # the `RandomEffect` of every kernel, if there is one ...
-    by_level: Dataset | None = None  # ... and the rows sorted by its levels
 
     likelihood = None
 
@@ -108,8 +104,7 @@ class CollapsedObjective(SparseFit):
 
     def on(self, rows):
         """A copy of the objective with other rows."""
-        by_level = None if self.effect is None else sorted_by_level(rows, self.effect)
-        return replace(self, rows=rows, by_level=by_level)
+        return replace(self, rows=rows)
 
     def terms(self, kernel):
         """`RowTerms` with the bound, whose share of the residual variance is noise."""
@@ -138,10 +133,7 @@ class CollapsedObjective(SparseFit):
 
     def problem(self, kernel):
         """The question of an evaluation."""
-        if self.effect is None:
-            return Problem(kernel, self.basis, self.rows, self.bound, self.options)
-        (effect,), rest = kernels.random_effects(kernel), kernels.apart(kernel)
-        return Problem(rest, self.basis, self.by_level, self.bound, self.options, effect=effect)
+        return Problem(kernel, self.basis, self.rows, self.bound, self.options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,12 +192,9 @@ class GaussianObjectives(ObjectiveFactory):
     ----------
     bound : Bound
         Of the sparse objective.
-    effect : RandomEffect or None
-        The one of the kernels, whose levels are integrated exactly.
     """
 
     bound: object
-    effect: object = None
 
     def sample(self, rows, size, random_state):
         """Indices of the rows of the small fit that comes first."""
@@ -217,7 +206,7 @@ class GaussianObjectives(ObjectiveFactory):
 
     def in_basis(self, rows, basis, options):
         """Objective in a basis."""
-        return CollapsedObjective(rows, self.bound, basis, options, self.effect).on(rows)
+        return CollapsedObjective(rows, self.bound, basis, options)
 
     def kinds(self, rows):
         """None: all rows are alike."""

@@ -26,8 +26,8 @@ kernels without a rule. `_sklearn_kernels` has the rules of scikit-learn's kerne
 A kernel is one file. `_mapped` is the base class of kernels of transformed inputs: `Columns` is in
 `_columns`, `Sphere` in `_sphere`, `LogScale`, for skewed columns, in `_log_scale`, and `Missing`,
 for inputs with missing values, in `_missing`. `_categorical` has the kernel of levels,
-`_random_effect` that of groups of rows, `_tanimoto` that of bits, and `_heteroscedastic_noise` has
-noise whose variance varies with the inputs. `_levels` says how much rows of levels agree.
+`_tanimoto` that of bits, and `_heteroscedastic_noise` has noise whose variance varies with the
+inputs. `_levels` says how much rows of levels agree.
 
 `_near` makes inputs in which rows are near that a kernel finds near, `_one_column` replaces one
 column of rows, and `_single` makes tiles in single precision. `_spectra` draws the frequencies of
@@ -37,7 +37,7 @@ every other kernel.
 """
 
 from . import _sklearn_kernels
-from ._categorical import Categorical, as_numbers, categories, of_levels
+from ._categorical import Categorical, as_numbers, categories
 from ._columns import Columns, named
 from ._differentiable import DifferentiableKernel
 from ._expectations import expectation_width, expectations
@@ -64,13 +64,6 @@ from ._log_scale import LogScale
 from ._missing import Missing, bare, with_missing
 from ._near import in_units
 from ._one_column import replacing
-from ._random_effect import (
-    Effect,
-    RandomEffect,
-    apart,
-    random_effects,
-    with_missing_level,
-)
 from ._registry import register
 from ._rules import KernelRule
 from ._single import single
@@ -87,7 +80,6 @@ __all__ = [
     "LogNoiseFunction",
     "LogScale",
     "Missing",
-    "RandomEffect",
     "Sphere",
     "Tanimoto",
     "HeteroscedasticNoise",

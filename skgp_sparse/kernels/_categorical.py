@@ -16,7 +16,6 @@ from skgp_sparse._ground.plain_text import as_text
 
 from ._differentiable import DifferentiableKernel
 from ._levels import CORRELATION, agreement, as_codes
-from ._random_effect import RandomEffect
 from ._registry import node
 from ._rules import Array, Bools, Ints, Pull, Scalars, constant_diag
 
@@ -116,9 +115,6 @@ def _pull_agreement(
     return {"correlation": slopes if np.ndim(kernel.correlation) else slopes.sum()}, 0.0
 
 
-_OF_LEVELS = Categorical, RandomEffect
-
-
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     """Return the `Categorical` parts of a kernel, each with each of its columns.
 
@@ -133,33 +129,16 @@ def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     -------
     list of tuple of (Categorical, int)
     """
-    return [pair for pair in of_levels(kernel, d) if type(pair[0]) is Categorical]
-
-
-def of_levels(kernel: Kernel, d: int) -> list[tuple[Any, int]]:
-    """Return the parts of a kernel that see levels, each with each of its columns.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-
-    Returns
-    -------
-    list of tuple of (Categorical or RandomEffect, int)
-    """
     return [
         (leaf.kernel, int(column))
         for leaf, columns in node(kernel).walk(np.arange(d))
-        if isinstance(leaf.kernel, _OF_LEVELS) and columns is not None
+        if isinstance(leaf.kernel, Categorical) and columns is not None
         for column in leaf.inputs(columns)
     ]
 
 
 def as_numbers(kernel: Kernel, d: int) -> Bools:
-    """Return which of d columns a part of a kernel sees that is not for levels.
+    """Return which of d columns a part of a kernel sees that is no `Categorical`.
 
     Parameters
     ----------
@@ -172,6 +151,6 @@ def as_numbers(kernel: Kernel, d: int) -> Bools:
     ndarray of shape (d,) of bool
     """
     pairs = node(kernel).walk(np.arange(d))
-    others = [(part, own) for part, own in pairs if not isinstance(part.kernel, _OF_LEVELS)]
+    others = [(part, own) for part, own in pairs if not isinstance(part.kernel, Categorical)]
     read = [part.inputs(own) for part, own in others if own is not None]
     return np.isin(np.arange(d), np.concatenate([np.arange(0), *read]))

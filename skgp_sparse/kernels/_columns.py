@@ -16,40 +16,7 @@ from ._rules import Array, Ints
 ColumnChoice = int | str | Sequence[int | str] | Ints  # numbers or names
 
 
-class ChosenColumns:
-    """A mixin of kernels whose `columns` are numbers or names; `numbers` are those of names."""
-
-    columns: Any
-    numbers: dict[str, int] | None
-
-    def chosen(self, d: int) -> Ints:
-        """Return the numbers of the chosen columns of d."""
-        numbers = self.numbers or {}
-        columns: list[Any] = [
-            numbers.get(column, column) if isinstance(column, str) else column
-            for column in _as_list(self.columns)
-        ]
-        kinds = {*map(type, columns)}
-        if any(issubclass(kind, str) for kind in kinds):
-            raise ValueError(
-                f"{self} chooses columns by name, but these inputs have no names. Pass the numbers "
-                "of the columns, or a data frame to the fit of an estimator of skgp_sparse."
-            )
-        are_numbers = all(issubclass(kind, Integral) and kind is not bool for kind in kinds)
-        if not (are_numbers and len(columns) and len({*columns}) == len(columns)):
-            raise ValueError(
-                f"columns of {type(self).__name__} must be a number or a name of a column, or a "
-                f"list of different ones. Got {as_text(self.columns)}."
-            )
-        if not (0 <= min(columns) and max(columns) < d):
-            raise ValueError(
-                f"{self} needs columns that the inputs do not have. They have {d}, counted from 0. "
-                "Choose some of these."
-            )
-        return np.array(columns, dtype=np.intp)
-
-
-class Columns(ChosenColumns, MappedKernel):
+class Columns(MappedKernel):
     """A kernel on chosen columns of the inputs.
 
     The other columns do not matter to it. Sums and products of such kernels say how columns act
@@ -96,6 +63,32 @@ class Columns(ChosenColumns, MappedKernel):
 
     def __repr__(self) -> str:
         return f"Columns({self.kernel!r}, {as_text(self.columns)})"
+
+    def chosen(self, d: int) -> Ints:
+        """Return the numbers of the chosen columns of d."""
+        numbers = self.numbers or {}
+        columns: list[Any] = [
+            numbers.get(column, column) if isinstance(column, str) else column
+            for column in _as_list(self.columns)
+        ]
+        kinds = {*map(type, columns)}
+        if any(issubclass(kind, str) for kind in kinds):
+            raise ValueError(
+                f"{self} chooses columns by name, but these inputs have no names. Pass the numbers "
+                "of the columns, or a data frame to the fit of an estimator of skgp_sparse."
+            )
+        are_numbers = all(issubclass(kind, Integral) and kind is not bool for kind in kinds)
+        if not (are_numbers and len(columns) and len({*columns}) == len(columns)):
+            raise ValueError(
+                f"columns of {type(self).__name__} must be a number or a name of a column, or a "
+                f"list of different ones. Got {as_text(self.columns)}."
+            )
+        if not (0 <= min(columns) and max(columns) < d):
+            raise ValueError(
+                f"{self} needs columns that the inputs do not have. They have {d}, counted from 0. "
+                "Choose some of these."
+            )
+        return np.array(columns, dtype=np.intp)
 
     def transform(self, X: Array) -> Array:
         """Return the chosen columns of points (..., d)."""
@@ -151,13 +144,12 @@ def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     found = {
         f"{path}__numbers" if path else "numbers": _numbers(part, names)
         for path, part in parts.items()
-        if isinstance(part, ChosenColumns)
-        and any(isinstance(c, str) for c in _as_list(part.columns))
+        if isinstance(part, Columns) and any(isinstance(c, str) for c in _as_list(part.columns))
     }
     return clone(kernel).set_params(**found) if found else kernel
 
 
-def _numbers(part: ChosenColumns, names: Sequence[str] | None) -> dict[str, int]:
+def _numbers(part: Columns, names: Sequence[str] | None) -> dict[str, int]:
     """Numbers of the columns of a part that have names, by name."""
     columns = [column for column in _as_list(part.columns) if isinstance(column, str)]
     if names is None:

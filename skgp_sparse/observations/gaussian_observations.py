@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.data.moments import Moments, moments_of
 from skgp_sparse._engine.data.target_scaler import FEW_ROWS, TargetScaler, scale_of
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
@@ -144,9 +143,7 @@ class GaussianObservations(ObservationModel):
             kernel = resolve_kernel(given, alpha, rows, self.columns())
             thorough = thorough_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
-        effects = kernels.random_effects(kernel)
-        model = GaussianObjectives(self.bound, effects[0].kernel if effects else None)
-        job = self.job(rows, kernel, model)
+        job = self.job(rows, kernel, GaussianObjectives(self.bound))
         if self.parameters.normalize_y and _has_no_scale(rows):
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job

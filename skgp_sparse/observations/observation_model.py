@@ -36,7 +36,6 @@ from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.column_table import ColumnTable
-from skgp_sparse.rows.missing import MISSING_LATER, is_missing
 from skgp_sparse.solvers import Fit
 
 View = TargetView | ResponseView | LabelView
@@ -109,14 +108,10 @@ class ObservationModel(ABC):
 
     def columns(self) -> ColumnTable:
         """The `ColumnTable` that the default kernel follows."""
-        known = getattr(self.parameters, "categories_", {})
-        missing_codes = {
-            name: len(levels) - 1.0 if len(levels) and is_missing(levels[-1]) else MISSING_LATER
-            for name, levels in known.items()
-        }
-        given, names = self.parameters, self.feature_names()
+        given = self.parameters
         is_linear = is_name(given.mean, "linear") and given.kernel is not None
-        return ColumnTable(names, tuple(known), self.missing, is_linear, missing_codes)
+        categories = tuple(getattr(given, "categories_", ()))
+        return ColumnTable(self.feature_names(), categories, self.missing, is_linear)
 
     @abstractmethod
     def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None) -> list[Job]:

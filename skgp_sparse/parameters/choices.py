@@ -209,18 +209,16 @@ def _informed(kernel, rows, columns, is_default=False):
         kernel = kernels.with_missing(kernel, d, missing > 0, mean, or_one(spread))
         if is_default:
             kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
-    kernel = kernels.with_missing_level(kernel, columns.code_of_missing, d)
     _check_codes(kernel, rows, columns)
     return kernel
 
 
 def _check_codes(kernel, rows, columns):
     """Raise if the codes of a category are no whole numbers, where rows are in memory."""
-    for part, column in kernels.of_levels(kernel, rows.n_features) if rows.in_memory else ():
+    for part, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
-        may_miss = isinstance(part, kernels.RandomEffect)
         is_whole = (values == np.rint(values)) & (np.abs(values) < _LARGEST_CODE)
-        wrong = values[~is_whole & ~(may_miss & np.isnan(values))]
+        wrong = values[~is_whole]
         if len(wrong):
             raise ValueError(
                 f"A {type(part).__name__} kernel sees column {columns.label(column)!r}, whose "

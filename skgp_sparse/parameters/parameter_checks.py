@@ -256,14 +256,12 @@ def check_sites_of_solver(parameters, method, name):
 
 def can_learn_later(estimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
-    name, kernel = type(estimator).__name__, estimator.kernel
+    name = type(estimator).__name__
     try:
         posterior_method = resolve_posterior(estimator.posterior, name)
         reason = posterior_method.refuses_later_rows()
         if estimator.metric not in ("auto", "ard"):
             reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
-        if isinstance(kernel, Kernel) and kernels.parts(kernel, kernels.RandomEffect):
-            reason = "a RandomEffect in the kernel takes all rows at once"
     except ValueError:  # which partial_fit will say
         return True
     if reason is not None:

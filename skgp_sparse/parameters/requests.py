@@ -5,11 +5,9 @@ from functools import partial
 from numbers import Integral
 from typing import Any, Protocol
 
-import numpy as np
 from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import NO_EFFECT
 from skgp_sparse._engine.features.problem import Options
@@ -26,7 +24,7 @@ from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.posteriors._names import Auto
 from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
-from skgp_sparse.solvers import resolve_solver, takes_random_rows
+from skgp_sparse.solvers import resolve_solver
 
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
@@ -100,7 +98,7 @@ def job_of(
     request, given = request_of(family, posterior), family.parameters
     is_free = given.kernel is None
     planned = plan(request, facts_of(rows, kernel, request))
-    _check_rows(family, rows, kernel, planned.posterior_method)
+    _check_rows(family, rows)
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -113,7 +111,7 @@ def job_of(
         posterior_method=planned.posterior_method,
         points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
-            solver=_solver(given, kernel, n, width),
+            solver=resolve_solver(given.solver, given.optimizer, n, width),
             n_restarts=given.n_restarts_optimizer,
             max_iter=given.max_iter,
             tol=tolerance(given.tol),
@@ -136,40 +134,11 @@ def tolerance(tol: float | str) -> float:
     return _TOL if is_auto(tol) else tol
 
 
-def _check_rows(
-    family: ModelOfRequest, rows: Dataset, kernel: Kernel, chosen: PosteriorMethod
-) -> None:
-    """Raise where a metric, errors of inputs, or random effects cannot be used."""
+def _check_rows(family: ModelOfRequest, rows: Dataset) -> None:
+    """Raise where a metric or errors of inputs cannot be used."""
     _check_metric(family, rows.n_features)
     if rows.X_std is not None:
         _check_uncertain_inputs(family)
-    _check_random_effects(family, kernel, chosen)
-
-
-def _check_random_effects(family: ModelOfRequest, kernel: Kernel, chosen: PosteriorMethod) -> None:
-    """Raise where a posterior cannot be given the random effects of a kernel."""
-    count, most = len(kernels.parts(kernel, kernels.RandomEffect)), chosen.most_random_effects
-    terms, solver = len(kernels.random_effects(kernel)), family.parameters.solver
-    if not count or most == np.inf:
-        return
-    reason = None
-    if count > most or terms < count:
-        takes = "one RandomEffect, as a term of a sum" if most else "no RandomEffect"
-        given = family.parameters.posterior
-        given = chosen.name if is_auto(given) else given
-        reason = f"posterior={as_text(given)} takes {takes} without a factor. Got {kernel}"
-    elif family.has_sites:
-        reason = "a RandomEffect beside inducing points needs likelihood='gaussian'"
-    elif takes_random_rows(solver):
-        reason = f"random rows lack rows of a level of a RandomEffect. Got solver={as_text(solver)}"
-    if reason is not None:
-        raise ValueError(f"{family.name}: {reason}. Change this, or set posterior='exact'.")
-
-
-def _solver(given: Any, kernel: Kernel, n: int, width: int) -> Any:
-    """The `Solver` of a job: one of all rows where levels have random effects."""
-    has_effects = kernels.parts(kernel, kernels.RandomEffect) and is_auto(given.solver)
-    return resolve_solver("lbfgs" if has_effects else given.solver, given.optimizer, n, width)
 
 
 def _check_metric(family: ModelOfRequest, d: int) -> None:

@@ -160,8 +160,6 @@ class PosteriorMethod(BaseEstimator, ABC):
         Whether columns may be mixed, where the kernel allows it.
     is_exact_for_few : bool
         Whether the exact process takes its place where few rows are distinct.
-    most_random_effects : float
-        Number of terms `RandomEffect` that a kernel may have.
     exact_rows : int or None
         Number of distinct rows up to which it does; None: as the plan has it.
     width : int or None
@@ -193,7 +191,6 @@ class PosteriorMethod(BaseEstimator, ABC):
     takes_missing: bool = True
     learns_metric: bool = False
     is_exact_for_few: bool = False
-    most_random_effects: float = 0
     exact_rows: int | None = None
     width: int | None = None
     remedy: str = "Set posterior to 'exact', 'inducing' or 'neighbors'."

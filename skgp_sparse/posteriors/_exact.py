@@ -34,7 +34,6 @@ class Exact(PosteriorMethod):
 
     name = "exact"
     uses_bound = takes_learned_noise = True
-    most_random_effects = np.inf
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows; that of many rows starts where a small one ends."""

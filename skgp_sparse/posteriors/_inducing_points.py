@@ -76,7 +76,6 @@ class InducingPoints(PosteriorMethod):
     name = "inducing"
     uses_bound = takes_learned_noise = True
     is_exact_for_few = True
-    most_random_effects = 1
 
     def __init__(self, n_mean: int | None = None, tight_variance: bool = False) -> None:
         self.n_mean = n_mean
@@ -90,7 +89,7 @@ class InducingPoints(PosteriorMethod):
 
     def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
-        Z = job.points.initialise(job.rows, kernels.apart(job.kernel), random_state)
+        Z = job.points.initialise(job.rows, job.kernel, random_state)
         return job.model.sparse(job.rows, Z, job.settings.options)
 
     def go_on(self, job: Job, objective: SparseFit, random_state: np.random.RandomState) -> Fit:
@@ -161,8 +160,7 @@ def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: np.random.Ra
     """The number of points whose residual variance is negligible beside the noise."""
     some, sizes = rows.everything(), (most * k // _SIZES for k in range(1, _SIZES + 1))
     noise = float(np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise))
-    process, left = kernels.apart(kernel), _NEGLIGIBLE * noise
-    enough = inducing.n_points_within(some.X, left, most, process, random_state)
+    enough = inducing.n_points_within(some.X, _NEGLIGIBLE * noise, most, kernel, random_state)
     return next(size for size in sizes if size >= enough)
 
 

@@ -12,16 +12,11 @@ class ColumnTable(NamedTuple):
     categories: tuple = ()  # by name or, where there are no names, by number
     missing: np.ndarray | None = None  # (d,) whether values are missing; None: none are
     has_linear_mean: bool = False  # whether the kernel of a user has a linear function beside it
-    missing_codes: dict = {}  # of missing levels by the name or number of the category
 
     def codes(self):
         """Numbers of the categories."""
         names = self.names
         return sorted(one if names is None else names.index(one) for one in self.categories)
-
-    def code_of_missing(self, j):
-        """The code of a missing level of a column, None where there is none."""
-        return self.missing_codes.get(self.label(j))
 
     def label(self, j):
         """The name of a column or, where there are none, its number."""

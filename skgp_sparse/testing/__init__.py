@@ -5,14 +5,12 @@ central differences, numerical integrals or scikit-learn. If all results are cor
 returns None or, of a posterior method, what it refuses. Otherwise it raises an AssertionError. The
 message names the object, the result that was found, and the result that was expected.
 
-The modules ``_bounds.py``, ``_kernels.py``, ``_likelihoods.py``, ``_posteriors.py`` and
-``_sources.py`` contain one check each. ``_require.py`` contains the comparisons that all of them
-use.
+The module ``_functions.py`` contains the checks of functions that have derivatives: kernel rules,
+bounds and likelihoods. ``_posteriors.py`` and ``_sources.py`` contain one check each.
+``_require.py`` contains the comparisons that all of them use.
 """
 
-from skgp_sparse.testing._bounds import check_bound
-from skgp_sparse.testing._kernels import check_kernel_rule
-from skgp_sparse.testing._likelihoods import check_likelihood
+from skgp_sparse.testing._functions import check_bound, check_kernel_rule, check_likelihood
 from skgp_sparse.testing._posteriors import check_posterior
 from skgp_sparse.testing._sources import check_source
 

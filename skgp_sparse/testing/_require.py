@@ -10,28 +10,24 @@ def that(condition, sentence):
         raise AssertionError(sentence)
 
 
-def call(what, function, *arguments, **options):
+def call(what, function, *arguments):
     """Return what a function returns; it must not write into the arrays that it is given."""
     try:
-        return function(*map(_read_only, arguments), **options)
+        return function(*map(_read_only, arguments))
     except Exception as error:
         raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
 
 
 def _read_only(value):
-    if isinstance(value, np.ndarray):
-        value = value.view()
-        value.flags.writeable = False
-    return value
+    return np.broadcast_to(value, value.shape) if isinstance(value, np.ndarray) else value
 
 
 def instance(value, kind):
     """Require an instance of a public class, which scikit-learn can clone with its parameters."""
     path = f"{kind.__module__.split('._')[0]}.{kind.__name__}"
     that(isinstance(value, kind), f"{value!r} must be an instance of {path}.")
-    again = call(f"sklearn.base.clone({value!r})", clone, value)
-    same = type(again) is type(value) and repr(again) == repr(value)
-    that(same, f"The clone of {value!r} is {again!r}, expected an equal object.")
+    again = repr(call(f"sklearn.base.clone({value!r})", clone, value))
+    that(again == repr(value), f"The clone of {value!r} is {again}, expected an equal object.")
 
 
 def everywhere(good, actual, what, expected, at=None):
@@ -39,10 +35,10 @@ def everywhere(good, actual, what, expected, at=None):
     wrong = np.flatnonzero(~np.asarray(good))
     if len(wrong):
         index = wrong[0]
-        names = [f"{name} = {values[index]:g}" for name, values in (at or {}).items()]
-        text = expected if isinstance(expected, str) else f"{np.asarray(expected).flat[index]:.10g}"
-        place, number = ", ".join(names) or f"entry {index}", np.asarray(actual).flat[index]
-        raise AssertionError(f"{what} is {number:.10g} at {place}, expected {text}.")
+        text = expected if isinstance(expected, str) else f"{np.ravel(expected)[index]:.10g}"
+        place = ", ".join(f"{name} = {values[index]:g}" for name, values in (at or {}).items())
+        found = f"{np.ravel(actual)[index]:.10g} at {place or f'entry {index}'}"
+        raise AssertionError(f"{what} is {found}, expected {text}.")
 
 
 def finite(values, shape, what, at=None, may_overflow=False):
@@ -59,10 +55,3 @@ def close(actual, expected, allowed, what, at=None):
     with np.errstate(invalid="ignore"):  # of equal infinities
         good = (actual == expected) | (np.abs(actual - expected) <= allowed)
     everywhere(good, actual, what, expected, at)
-
-
-def differences(function, at, step):
-    """Compute central differences of an array, one for each entry of the argument."""
-    steps = step * np.eye(np.size(at)).reshape(-1, *np.shape(at)) if np.size(at) else ()
-    slopes = [(function(at + shift) - function(at - shift)) / (2.0 * step) for shift in steps]
-    return np.reshape(slopes, np.shape(at) + np.shape(slopes)[1:])

@@ -47,18 +47,26 @@ def check_source(source, pickles=False):
     chunks = _chunks(source)
     require.that(any(len(chunk.X) for chunk in chunks), f"{name} has no rows.")
     names, columns = getattr(source, "feature_names", None), chunks[0].X.shape[1]
-    if names is not None:
-        sentence = f"{name}.feature_names has {len(names)} names, expected {columns}."
-        require.that(len(names) == columns, sentence)
-    _compare(_chunks(source), chunks, f"{name} in a second pass")
-    _compare(_chunks(source, 2), chunks[::2], f"{name} after chunks were left out", step=2)
-    if callable(getattr(source, "close", None)):
-        for _ in range(2):
-            require.call(f"{name}.close()", source.close)
-    _compare(_chunks(source), chunks, f"{name} after close")
+    right = names is None or len(names) == columns
+    require.that(right, f"{name}.feature_names has {len(names or ())} names, expected {columns}.")
+
+    def compare(source, when, step=1):
+        again, before = _chunks(source, step), chunks[::step]
+        counts = f"{len(again)} chunks, expected {len(before)}"
+        require.that(len(again) == len(before), f"{name} {when} has {counts}.")
+        for k, one, other in zip(count(0, step), again, before):
+            for part, values, first in zip(Chunk._fields, one, other):
+                sentence = f"{name} {when}: chunk({k}) has another {part} than the first time."
+                require.that(np.array_equal(values, first), sentence)
+
+    compare(source, "in a second pass")
+    compare(source, "after chunks were left out", step=2)
+    for _ in range(2 if callable(getattr(source, "close", None)) else 0):
+        require.call(f"{name}.close()", source.close)
+    compare(source, "after close")
     if pickles:
         copy = require.call(f"pickling {name}", lambda: pickle.loads(pickle.dumps(source)))
-        _compare(_chunks(copy), chunks, f"{name} from a pickle")
+        compare(copy, "from a pickle")
 
 
 def _chunks(source, step=1):
@@ -69,30 +77,17 @@ def _chunks(source, step=1):
         chunk = require.call(what, source.chunk, number)
         if chunk is None and sizes is None:
             break
-        is_chunk, kind = isinstance(chunk, tuple) and 2 <= len(chunk) <= 4, type(chunk).__name__
-        require.that(is_chunk, f"{what} is a {kind}, expected a tuple (X, y) or a Chunk.")
+        sentence = f"{what} is a {type(chunk).__name__}, expected a tuple (X, y) or a Chunk."
+        require.that(isinstance(chunk, tuple) and 2 <= len(chunk) <= 4, sentence)
         chunk = Chunk(*(None if column is None else np.array(column) for column in chunk))
         found.append(chunk)
-        axes, rows = chunk.X.ndim, len(chunk.X)
+        rows, axes = len(chunk.X), chunk.X.ndim
+        size = rows if sizes is None else sizes[number]
+        require.that(rows == size, f"{what} has {rows} rows, expected {size} (chunk_sizes).")
         require.that(axes == 2, f"{what}: X has {axes} axes, expected 2.")
-        expected = rows if sizes is None else sizes[number]
-        require.that(
-            rows == expected, f"{what} has {rows} rows, expected {expected} (chunk_sizes)."
-        )
         for part, column, first in zip(Chunk._fields, chunk, found[0]):
-            good = column is None or len(column) == rows
-            require.that(good, f"{what}: {part} has another number of rows than X, {rows}.")
-            form, expected = (None if one is None else one.shape[1:] for one in (column, first))
-            sentence = f"{what}: {part} has columns of shape {form}, expected {expected}."
-            require.that(form == expected, sentence)
+            expected = None if first is None else (rows, *first.shape[1:])
+            shape = None if column is None else column.shape
+            sentence = f"{what}: {part} has shape {shape}, expected {expected}."
+            require.that(shape == expected, sentence)
     return found
-
-
-def _compare(actual, chunks, what, step=1):
-    """Compare chunks, of which these are every step-th one, with those of the first pass."""
-    sentence = f"{what} has {len(actual)} chunks, expected {len(chunks)}."
-    require.that(len(actual) == len(chunks), sentence)
-    for index, pair in enumerate(zip(actual, chunks)):
-        for part, again, before in zip(Chunk._fields, *pair):
-            sentence = f"{what}: chunk({step * index}) has another {part} than the first time."
-            require.that(np.array_equal(again, before), sentence)

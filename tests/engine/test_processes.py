@@ -9,7 +9,7 @@ import pytest
 from conftest import make_case
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skgp_sparse import SparseGPRegressor, kernels
+from skgp_sparse import kernels
 from skgp_sparse._engine.exact import exact
 from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
 from skgp_sparse._engine.exact.tight_posterior import tightened
@@ -87,13 +87,6 @@ def _neighbors(factor=1.0, metric=None):
     return NeighborsPosterior(kernel, known, noise, 7, scale, metric, factor)
 
 
-def _effects():
-    X = np.column_stack([np.round(CASE.X[:, :1]), CASE.X[:, 1:]])
-    kernel = kernels.Columns(RBF(), list(range(1, X.shape[1]))) + kernels.RandomEffect(0)
-    model = SparseGPRegressor(kernel, n_inducing=8, optimizer=None, random_state=0)
-    return model.fit(X, CASE.rows().everything().y)._fits[0].posterior
-
-
 PROCESSES = {
     "prior": (lambda: Prior(CASE.kernel, 2), 0),
     "inducing points": (_inducing, 0),
@@ -103,7 +96,6 @@ PROCESSES = {
     ),
     "random features": (_features, 0),
     "exact": (_exact, len(CASE.groups().X)),
-    "effects of levels": (_effects, 0),
     "decoupled": (_decoupled, 0),
     "tight variance": (_tight, len(CASE.rows().everything().used().X)),
     "several": (lambda: _several(_inducing), 0),

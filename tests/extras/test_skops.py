@@ -31,7 +31,6 @@ VARYING = kernels.HeteroscedasticNoise(
 )
 OF_KERNELS = {  # what is fitted to CODES
     "Categorical": kernels.Columns(RBF(), 0) * kernels.Columns(kernels.Categorical(), 1),
-    "RandomEffect": kernels.Columns(RBF(), 0) + kernels.RandomEffect(1),
     "LogScale": kernels.LogScale(RBF(), [0]),
     "Missing": kernels.Missing(RBF()),
     "Sphere": kernels.Sphere(RBF()),

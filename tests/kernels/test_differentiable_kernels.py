@@ -208,7 +208,7 @@ def test_a_kernel_needs_both_methods():
 def test_all_kernels_of_the_package_are_subclasses():
     own = [getattr(kernels, name) for name in kernels.__all__]
     found = [one for one in own if isinstance(one, type) and hasattr(one, "is_stationary")]
-    assert len(found) == 9 and all(issubclass(one, DifferentiableKernel) for one in found)
+    assert len(found) == 8 and all(issubclass(one, DifferentiableKernel) for one in found)
 
 
 def test_a_class_without_a_module_travels_whole():

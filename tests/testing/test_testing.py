@@ -132,8 +132,11 @@ def bound_with(**members):
 @pytest.mark.parametrize(
     "penalty, sentence",
     [
-        (lambda self, x: (0.5 * x, 1.0), "slope is 1 at x = 0, expected 0.5"),
-        (lambda self, x: (0.5 * np.log1p(x), 0.5 / (2.0 + x)), "slope is 0.25 at x = 0"),
+        (
+            lambda self, x: (0.5 * x, 1.0),
+            "slope, beside central differences, is 1 at x = 0, expected 0.5",
+        ),
+        (lambda self, x: (0.5 * np.log1p(x), 0.5 / (2.0 + x)), "slope, .* is 0.25 at x = 0"),
         (lambda self, x: (0.5 * x[:, None], 0.5), r"phi of 49 rows has shape \(49, 1\)"),
         (lambda self, x: (0.5 * x, np.full(3, 0.5)), r"slope of 49 rows has shape \(3,\)"),
         (lambda self, x: (0.5 * np.log(2.0 + x), 0.5 / (2.0 + x)), "at x = 0, expected 0, as noth"),
@@ -161,7 +164,7 @@ def test_wrong_penalties_are_found(penalty, sentence):
 @pytest.mark.parametrize(
     "reduce, sentence",
     [
-        (lambda self, total, n: (total, 2.0), "slope is 2 at total/n = 0, expected 1"),
+        (lambda self, total, n: (total, 2.0), "slope, .* is 2 at total/n = 0, expected 1"),
         (lambda self, total, n: (total + 1.0, 1.0), "is 1 at total/n = 0, expected 0"),
         (lambda self, total, n: (-total, -1.0), "expected no negative number"),
         (lambda self, total, n: (total, np.nan), "slope of 49 rows is nan"),
@@ -263,13 +266,16 @@ def test_the_right_rule_passes():
         ({"theta": lambda k, G: {"sigma": 0.0}}, "raised ValueError.*returned gradients named"),
         ({"theta": forget_theta}, "changes theta to"),
         ({"by_Z": lambda K, X, Z, G: 2.0 * G.T @ X}, "linearize with respect to the inputs"),
-        ({"by_Z": lambda K, X, Z, G: G.T @ X[:, :2]}, r"of Z has shape \(7, 2\)"),
+        ({"by_Z": lambda K, X, Z, G: G.T @ X[:, :2]}, r"to the inputs, .* has shape \(7, 2\)"),
         ({"by_Z": overwrite_value}, r"\* Plain.*RBF.*gradient of linearize"),
-        ({"by_Z": refuse_coincidence}, "gradient of Z where rows coincide is nan"),
+        (
+            {"by_Z": refuse_coincidence},
+            "linearize where rows coincide with respect to the inputs, .* is nan",
+        ),
         ({"on_diag": lambda k, X: np.sum(X**2, axis=1)}, r"k\(x, x\) is"),
         (
             {"by_X": lambda X, g: g[:, None] * X},
-            "linearize_diag, its gradient with respect to the inputs",
+            "gradient of linearize_diag with respect to the inputs",
         ),
         ({"by_X": lambda X, g: np.multiply(g, 2, out=g)[:, None] * X}, "raised .*read-only"),
     ],
@@ -290,7 +296,18 @@ def test_rules_that_keep_the_last_call_are_found():
             )
 
     kernels.register(Plain, Keeping())
-    with finds("gradient of Z after another call is"):
+    with finds("linearize after another call with respect to the inputs, beside differences, is"):
+        check_kernel_rule(Plain(0.7))
+
+
+def test_gradients_that_need_those_of_inputs_are_found():
+    class Careless(PlainRule):
+        def linearize(self, kernel, X, Z):
+            K, pull = super().linearize(kernel, X, Z)
+            return K, lambda G, inputs: pull(G, inputs) if inputs else ({"sigma_0": 0.0}, 0.0)
+
+    kernels.register(Plain, Careless())
+    with finds("gradient of theta with inputs=False is 0 at"):
         check_kernel_rule(Plain(0.7))
 
 
@@ -325,7 +342,7 @@ def test_fixed_hyperparameters_must_not_change_the_others():
             return K, lambda G, inputs: ({}, 0.0) if fixed else pull(G, inputs)
 
     kernels.register(Two, Careless())
-    with finds("gradient of theta with alpha_bounds='fixed' is 0 "):
+    with finds("with alpha_bounds='fixed' with respect to theta, beside differences, is 0 "):
         check_kernel_rule(Two(0.8, 1.3))
 
 
@@ -353,7 +370,7 @@ def changed(base, kind, change, *args):
     [
         (lambda mean, v, s, c: (v, 1.001 * s, c), "slope, beside central differences, is"),
         (lambda mean, v, s, c: (v, s, 1.001 * c), "curvature, beside central differences, is"),
-        (lambda mean, v, s, c: (v, s), "returns 2 arrays, expected three"),
+        (lambda mean, v, s, c: (v, s), "returns 2 arrays, expected 3"),
         (lambda mean, v, s, c: (v[:, None], s, c), r"value of 216 rows has shape \(216, 1\)"),
         (
             lambda mean, v, s, c: (v, s, np.where(mean > 900, np.nan, c)),
@@ -519,14 +536,17 @@ def with_chunk(change):
         (lambda self, k, X, y: (X + (not self.opened), y), "after close: chunk.0. has another X"),
         (lambda self, k, X, y: (X * (1 / self.opened), y), "raised ZeroDivisionError"),
         (lambda self, k, X, y: (X[:-1], y[:-1]), r"chunk\(0\) has 4 rows, expected 5"),
-        (lambda self, k, X, y: (X, y[:-1]), r"chunk\(0\): y has another number of rows than X, 5"),
+        (lambda self, k, X, y: (X, y[:-1]), r"chunk\(0\): y has shape \(4,\), expected \(5,\)"),
         (lambda self, k, X, y: [X, y], r"chunk\(0\) is a list, expected a tuple"),
         (lambda self, k, X, y: None, r"chunk\(0\) is a NoneType, expected a tuple"),
         (
             lambda self, k, X, y: (X[:, : 2 - k // 2], y),
-            r"chunk\(2\): X has columns of shape \(1,\)",
+            r"chunk\(2\): X has shape \(7, 1\), expected \(7, 2\)",
         ),
-        (lambda self, k, X, y: (X, y, y if k else None), r"chunk\(1\): sample_weight has columns"),
+        (
+            lambda self, k, X, y: (X, y, y if k else None),
+            r"chunk\(1\): sample_weight has shape \(0,\), expected None",
+        ),
         (lambda self, k, X, y: (X[:, 0], y), "X has 1 axes, expected 2"),
     ],
 )

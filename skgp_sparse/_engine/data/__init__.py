@@ -4,8 +4,6 @@ dataset
     The contract of a dataset, and the one way to visit its rows.
 array_dataset
     The dataset whose rows are in memory.
-rows_by_level
-    The same, sorted by the levels of a random effect.
 chunked_dataset
     The dataset whose rows are chunks that something else reads.
 target_scaler

@@ -300,7 +300,7 @@ class Dataset(ABC):
             Blocks of features (rows, width), threads, and what may wait in memory.
         """
         arrays = _SCRATCH + footprint
-        blocks = self.whole(row_blocks(len(self), width, block_budget(footprint, options)))
+        blocks = row_blocks(len(self), width, block_budget(footprint, options))
         sizes = np.array([block.stop - block.start for block in blocks])
         fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes.max())
         threads = int(max(1, min(options.n_jobs, fitting_threads)))
@@ -310,21 +310,6 @@ class Dataset(ABC):
             return list(8 * width * (held * np.cumsum(sizes) + scratch) <= options.memory)
 
         return Layout(blocks, threads, fitting(1 + footprint), fitting(1))
-
-    def whole(self, blocks: list[slice]) -> list[slice]:
-        """Move the limits of blocks between rows that have to be in one block.
-
-        Parameters
-        ----------
-        blocks : list of slice
-            Blocks of the table, in order.
-
-        Returns
-        -------
-        list of slice
-            By default, these blocks.
-        """
-        return blocks
 
     def visit(
         self,

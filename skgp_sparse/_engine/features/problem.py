@@ -44,7 +44,6 @@ class Problem(NamedTuple):
     options: Options = Options()
     targets: float = 1.0  # factor of all of them
     latent_noise: bool = False  # white noise belongs to the process: a likelihood follows
-    effect: kernels.Effect | None = None  # of levels, by which rows are sorted; not in the kernel
 
     def features(self):
         """The basis at the kernel."""
@@ -52,8 +51,7 @@ class Problem(NamedTuple):
 
     def layout(self):
         """How the rows are cut, and what may wait between two visits."""
-        footprint = kernels.footprint(self.kernel) + (self.effect is not None)
-        return self.rows.layout(self.basis.size, footprint, self.options)
+        return self.rows.layout(self.basis.size, kernels.footprint(self.kernel), self.options)
 
     def project(self, features, X, out=None):
         """The `Projection` of some rows, its V in `out` if given."""

@@ -122,10 +122,6 @@ class FeaturePosterior(Posterior):
 
         return self._by_blocks(deviate, X, 1)
 
-    def beside(self, X, V):
-        """Features as the weights see them, and what is beside them: mean (n, p), variance (n,)."""
-        return V, 0.0, 0.0
-
     def gradients(self, X, latent, n_jobs=1):
         """`Slopes` at the rows of X."""
         features = self.features
@@ -135,18 +131,17 @@ class FeaturePosterior(Posterior):
             K = features.raw(block)
             V = features.whiten(K)
             left = np.zeros_like(V) if features.complete else V  # by which the residual is smaller
-            seen, *beside = self.beside(block, V)
-            known = self.weight_products(seen)
+            known = self.weight_products(V)
             signal, noise, pull_diagonal = kernels.diagonal(self.kernel, block)
             own = np.full(len(block), 0.0 if latent else 1.0)
             of_signal = np.full(len(block), 0.0 if features.complete else 1.0)
-            variance = of_signal * signal + row_dots(seen, known) - row_dots(V, left) + beside[1]
+            variance = of_signal * signal + row_dots(V, known) - row_dots(V, left)
             variance_slope = pull_diagonal(of_signal, own, inputs=True)[1]
             K_bar = features.weights((2.0 * (known - left)).T).T
             variance_slope = variance_slope + features.slopes(block, K_bar)
             each = [features.slopes(block, np.tile(u, (len(block), 1))) for u in self.u.T]
-            mean, variance = K @ self.u + beside[0], np.maximum(variance, 0.0) + own * noise
-            return Slopes(mean, variance, np.stack(each, axis=1), variance_slope)
+            variance = np.maximum(variance, 0.0) + own * noise
+            return Slopes(K @ self.u, variance, np.stack(each, axis=1), variance_slope)
 
         return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
 
@@ -178,11 +173,9 @@ class FeaturePosterior(Posterior):
     def _mean_variance_and_signal(self, X):
         K = self.features.raw(X)
         mean, V = K @ self.u, self.features.whiten(K, K)
-        seen, mean_beside, variance_beside = self.beside(X, V)
         signal = kernels.diagonal(self.kernel, X)[0]
-        variance = self.features.residual_variance(X, V, signal) + self.weight_variance(seen)
-        mean, signal = mean + mean_beside, np.broadcast_to(signal, len(X))
-        return np.column_stack([mean, variance + variance_beside, signal])
+        variance = self.features.residual_variance(X, V, signal) + self.weight_variance(V)
+        return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
 
     def mean_and_rest(self, X):
         """Mean (n, p), features and residual variance (n,) of rows."""
@@ -342,8 +335,7 @@ class SparsePosterior(FeaturePosterior):
     def _given_all(self, X):
         """Mean and variance of what the features say of rows, and the residual variance."""
         mean, V, rest = self.mean_and_rest(X)
-        seen, mean_beside, variance_beside = self.beside(X, V)
-        return mean + mean_beside, product_norms(seen, self.TB) + variance_beside, rest
+        return mean, product_norms(V, self.TB), rest
 
     @staticmethod
     def _natural_parameters(terms, some, rest, weight):

@@ -4,8 +4,6 @@ passes
     The forward and the backward pass over the rows: sums, and the gradient.
 collapsed
     Value, gradient and posterior of the family of Gaussian objectives in `skgp_sparse.bounds`.
-level_effects
-    Random effects of levels beside features.
 collapsed_sites
     Rows with Gaussian sites: everything O(n) of an inner iteration.
 decoupled

@@ -29,7 +29,6 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.features.problem import Evaluation
 from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
 from skgp_sparse._engine.sparse import passes
-from skgp_sparse._engine.sparse.level_effects import SparsePosteriorWithEffects, of_others
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky
 
 
@@ -207,22 +206,8 @@ def solve(sums, problem):
 
 def posterior_of(features, core, problem):
     """The `SparsePosterior` of a process whose weights have this one."""
-    own = problem.kernel, features.for_prediction(), features.weights(core.v), core.TB
-    if problem.effect is None:
-        return SparsePosterior(*own)
-    return SparsePosteriorWithEffects(*own, problem.effect, *_effects(problem, features, core))
-
-
-def _effects(problem, features, core):
-    """Levels of the rows, and variances, shifts and means of their effects."""
-
-    def run(read):
-        block = read()
-        levels = passes.forward_block(problem, problem.project(features, block.X), block).levels
-        return (), levels.known(core.v)
-
-    of_blocks = problem.rows.visit(run, problem.layout())[1]
-    return map(np.concatenate, zip(*of_blocks, of_others(problem.effect, core.v)))
+    weights = features.weights(core.v)
+    return SparsePosterior(problem.kernel, features.for_prediction(), weights, core.TB)
 
 
 def mean_noise_and_residual(problem, rows):
@@ -245,6 +230,6 @@ def _see(problem, features, block, forward):
 
 def common_slope(problem, probe, reduce_slope):
     """τ of ``t = P τ a`` where one serves all rows, else None."""
-    if problem.bound.noise_share or np.ndim(probe.slope) or problem.effect is not None:
+    if problem.bound.noise_share or np.ndim(probe.slope):
         return None
     return -probe.slope * reduce_slope

@@ -21,7 +21,6 @@ import numpy as np
 
 from skgp_sparse._engine.features.basis import Features
 from skgp_sparse._engine.features.problem import Tape
-from skgp_sparse._engine.sparse.level_effects import Levels, levels_of
 from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots, weighted_gram
 from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import empty
@@ -40,7 +39,6 @@ class Forward(NamedTuple):
     share: float | np.ndarray  # of r in λ
     phi: np.ndarray
     slope: float | np.ndarray  # φ'
-    levels: Levels | None = None  # whose effects are beside the features
 
     def weighted_targets(self, weight):
         """``a y`` (n, p)."""
@@ -117,11 +115,7 @@ def forward_block(problem, projection, block, site=None):
     phi, slope = bound.penalty(x)
     a = block.weight * precision / inflation
     own = precision, linear, x, inflation, a, share, phi, slope
-    forward = Forward(projection.V, projection.tape, *own)
-    if problem.effect is None:
-        return forward
-    ay = forward.weighted_targets(block.weight)
-    return forward._replace(levels=levels_of(problem.effect, block.X, forward.V, a, ay))
+    return Forward(projection.V, projection.tape, *own)
 
 
 def posterior_sums(forward, block):
@@ -136,8 +130,7 @@ def block_sums(forward, block):
     logs = sum_of(weight * np.log(forward.inflation / forward.precision), block)
     log_noise, phi = logs + n * LOG_2PI, sum_of(weight * forward.phi, block)
     yay = np.vdot(block.y, forward.weighted_targets(weight))
-    sums = posterior_sums(forward, block)._replace(yay=yay, log_noise=log_noise, phi=phi, n=n)
-    return sums if forward.levels is None else forward.levels.corrected(sums)
+    return posterior_sums(forward, block)._replace(yay=yay, log_noise=log_noise, phi=phi, n=n)
 
 
 def sum_of(values, block):
@@ -205,8 +198,6 @@ def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept
         theta_bar, basis_bar = features.pull(tape.features, K_bar, inputs)
         n = len(block.X)
         theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
-        if problem.effect is not None and problem.effect.place is not None:
-            theta_bar[problem.effect.place] += forwards[0].levels.slope(cots[0].v, cots[0].Binv)
         return (theta_bar, basis_bar if inputs else 0.0, VtV), None
 
     nothing = [False] * len(layout.blocks)
@@ -245,13 +236,10 @@ def _bracket_of_held(cots, VtV, held):
 def _cotangents_of_block(forward, cot, block, want_gram):
     """Gradients wrt raw features, residual and noise of the rows, and ``Vᵀ diag(t) V``."""
     V, a, n_targets, precision = forward.V, forward.a, cot.n_targets, forward.precision
-    levels, mean, seen = forward.levels, V @ cot.v, V
-    if levels is not None:
-        mean, seen = mean + levels.given(cot.v), levels.shifted(V)
-    e = forward.linear - np.reshape(precision, (-1, 1)) * mean  # (y - mean)/σ²
+    e = forward.linear - np.reshape(precision, (-1, 1)) * (V @ cot.v)  # (y - mean)/σ²
     if cot.shared is None:
-        BV = np.matmul(seen, cot.Binv, out=empty(V.shape))
-        h = row_dots(BV, seen) + (0.0 if levels is None else levels.k[levels.index])
+        BV = np.matmul(V, cot.Binv, out=empty(V.shape))
+        h = row_dots(BV, V)
     else:
         BV, h = None, cot.mean_h
     weight = block.weight

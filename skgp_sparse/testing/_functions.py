@@ -1,0 +1,435 @@
+"""The checks of kernel rules, bounds and likelihoods: values, and derivatives beside differences.
+
+Rules are compared with the scikit-learn kernel itself, lower bounds with the exact value on small
+problems, and likelihoods with numerical integrals and samples.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh, solve
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.utils import check_array, check_random_state, column_or_1d
+
+from skgp_sparse import kernels
+from skgp_sparse.bounds import Bound
+from skgp_sparse.likelihoods import Binary, Likelihood
+from skgp_sparse.testing import _require as require
+
+_ROWS, _POINTS, _COLUMNS = 16, 7, 3  # of inputs of kernels
+_RATIOS = np.concatenate([[0.0, 1e-300, 1e-12], np.geomspace(1e-3, 1e12, 46)])[None]
+_LENGTH_SCALES = (0.01, 0.3, 1.0, 4.0)  # of small problems; the first one makes rows independent
+_NOISES = np.geomspace(1e-6, 1e4, 11)  # of kernels with variance 1
+_MEANS = np.array([-1e3, -50.0, -12.0, -5.0, -2.0, -0.7, 0.0, 0.4, 3.0, 9.0, 50.0, 1e3])
+_VARIANCES = np.array([1e-10, 1e-4, 1e-2, 0.1, 0.4, 1.0, 5.0, 1e2, 1e4])
+_MOST_OBSERVATIONS, _LARGEST_VALUE = 8, 1e6  # the latter where differences keep their digits
+_SHIFT = 1e-4  # of central differences
+_POWERS = {"expected": {}, "tilted": {}, "tilted for power = 0.4": {"power": 0.4}}
+_NODES = np.linspace(-12.0, 12.0, 4001)  # in standard deviations
+_MASS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
+_SAMPLES, _ERRORS = 4000, 6.0  # of the response, and standard errors that its mean may be off
+
+
+def differences(function, at, step):
+    """Compute central differences of an array, one for each entry of the argument."""
+    shifts = step * np.eye(np.size(at)).reshape(-1, *np.shape(at)) if np.size(at) else ()
+    slopes = [(function(at + shift) - function(at - shift)) / (2.0 * step) for shift in shifts]
+    return np.reshape(slopes, np.shape(at) + np.shape(slopes)[1:])
+
+
+class _Curves(NamedTuple):
+    """A function that returns a value for each row, and derivatives of this value."""
+
+    what: str
+    function: Callable
+    names: tuple = ("y", "mean", "variance")
+    parts: tuple = ("value", "slope", "curvature")
+    may_overflow: Callable = lambda rows: False
+
+    def __call__(self, rows):
+        """Return what the function returns, after a check of its shapes."""
+        count, parts = f"of {rows.shape[1]} rows", self.parts
+        found = require.call(f"{self.what} {count}", self.function, *rows)
+        sentence = f"{self.what} returns {len(found)} arrays, expected {len(parts)}."
+        require.that(len(found) == len(parts), sentence)
+        place, may_overflow = self.place(rows), self.may_overflow(rows)
+        for part, values in zip(parts, found):
+            what = f"{self.what}: {part} {count}"
+            require.finite(values, rows[0].shape, what, place, may_overflow)
+        return found
+
+    def place(self, rows):
+        return dict(zip(self.names, rows))
+
+    def check_alone(self, rows, choices, digits, unit):
+        """Check that what is returned for a row depends on this row only."""
+        whole = self(rows)
+        for some in choices:
+            place = self.place(rows[:, some])
+            for part, alone, values in zip(self.parts, self(rows[:, some]), whole):
+                allowed, what = digits * (unit + np.abs(values[some])), f"{self.what}: {part}"
+                require.close(alone, values[some], allowed, f"{what} of a row alone", place)
+
+    def check_slopes(self, rows, low, high, allowed):
+        """Compare derivatives with central differences; a third part is a negative second one."""
+        found, above, below = self(rows), self(high), self(low)
+        for k, part in enumerate(self.parts[1:]):
+            change = (-1) ** k * (above[k] - below[k]) / np.max(high - low, axis=0)
+            what = f"{self.what}: {part}, beside central differences,"
+            most = allowed(change, found[k], above[k])
+            require.close(found[k + 1], change, most, what, self.place(rows))
+
+
+def check_kernel_rule(kernel, X=None, random_state=0):
+    """Check the derivative rule of a kernel: its own one, or one of `skgp_sparse.kernels.register`.
+
+    The values of the rule are compared with those of the kernel itself, and the gradients with
+    central differences of these values. The check also examines whether ``k(X, X)`` is symmetric
+    and has the right diagonal, points that coincide, fixed hyperparameters, a sum with another
+    kernel, and calls between a value and its gradient. The kernel may be a sum, product or power of
+    other kernels.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        The instance to check, with hyperparameters that suit `X`.
+    X : array-like of shape (n, d), default=None
+        Typical inputs of the kernel. The check uses at most 16 of the rows, and points between
+        them. No two rows should have a coordinate in common, because the kernel may not be
+        differentiable there. By default, the inputs are random numbers between 0.1 and 2. They
+        have 3 columns, or as many columns as the largest hyperparameter has entries.
+    random_state : int, RandomState instance or None, default=0
+        Determines random number generation for the points and the cotangents.
+
+    Raises
+    ------
+    AssertionError
+        If the rule is incorrect. The message describes the difference.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    >>> from skgp_sparse.testing import check_kernel_rule
+    >>> check_kernel_rule(ConstantKernel(2.0) * RBF([0.8, 1.3]) + WhiteKernel(0.1))
+    """
+    known = require.call(f"differentiable({kernel})", kernels.differentiable, kernel)
+    hint = "Make its kernels subclasses of DifferentiableKernel, or add a rule for each of them"
+    hint = f"{kernel} has no derivative rule. {hint} with skgp_sparse.kernels.register."
+    require.that(known, hint)
+    rng = check_random_state(random_state)
+    if X is None:
+        columns = max((p.n_elements for p in kernel.hyperparameters), default=1)
+        X = rng.uniform(0.1, 2.0, (_ROWS, columns if columns > 1 else _COLUMNS))
+    X = check_array(X, dtype=np.float64, ensure_min_samples=2)
+    X = X[rng.permutation(len(X))[:_ROWS]]
+    first = rng.randint(len(X), size=_POINTS)
+    second = (first + rng.randint(1, len(X), size=_POINTS)) % len(X)
+    Z = X[first] + rng.uniform(0.2, 0.8, (_POINTS, 1)) * (X[second] - X[first])
+    G = rng.normal(size=(len(X), _POINTS))
+    X.flags.writeable = False
+    _check_rule(_CROSS, kernel, Z, X, G)
+    _check_rule(_DIAGONAL, kernel, X, X, G[:, :2].T)
+    pull = lambda inputs: kernels.linearize(kernel, X, Z)[1](G.copy(), inputs)[0]
+    what = f"{kernel}: the gradient of theta with inputs=False"
+    whole = pull(True)
+    alone = require.call(what, pull, False)
+    require.close(alone, whole, 1e-9 * np.max(np.abs(whole), initial=1e-80), what)
+    K, itself = kernels.evaluate(kernel, X, X), kernel(X, X)
+    require.close(K, itself, 1e-9 * np.max(np.abs(itself)), f"{kernel}: k(X, X) of evaluate")
+    # at rows that are also inducing points, as at the start of a fit, where slopes may jump
+    met, weights = X[:_POINTS], G[:, : len(X)]
+    _check_rule(_CROSS, kernel, met, X, weights, " where rows coincide", tolerance=1e300)
+    free = {f"{p.name}_bounds" for p in kernel.hyperparameters if not p.fixed}
+    for bounds in sorted(free & set(kernel.get_params())):
+        held = clone(kernel).set_params(**{bounds: "fixed"})
+        _check_rule(_CROSS, held, Z, X, G, f" with {bounds}='fixed'")
+    # a product and a sum reveal a pullback that overwrites arrays of other kernels
+    _check_rule(_CROSS, kernel * kernel + RBF(np.sqrt(np.mean(_unit(X) ** 2))), Z, X, G)
+
+
+def _cross(kernel, Z, X):
+    value, pull = kernels.linearize(kernel, X, Z)
+    return value, lambda G: pull(G.copy(), True)
+
+
+def _diagonal(kernel, x, X):
+    """Return ``k(x, x)`` without white noise, the variance of this noise, and the pullback."""
+    *parts, pull = kernels.diagonal(kernel, x)
+    return [np.broadcast_to(part, len(x)) for part in parts], lambda g: pull(*g, inputs=True)
+
+
+def _diagonal_itself(kernel, x, X):
+    signal = np.diagonal(kernel(x, x)) if kernels.learns_noise(kernel) else kernel.diag(x)
+    return np.stack([signal, kernel.diag(x) - signal])
+
+
+_CROSS = "linearize", "k(X, Z)", _cross, lambda kernel, Z, X: kernel(X, Z)
+_DIAGONAL = "linearize_diag", "k(x, x)", _diagonal, _diagonal_itself
+
+
+def _unit(X):
+    return np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
+
+
+def _check_rule(rule, kernel, at, X, G, where="", tolerance=1e-6):
+    """Compare values with those of the kernel, and gradients of ``sum(G * k)`` with differences."""
+    (name, value_name, linearize, itself), unit = rule, _unit(X)
+    what, theta, expected = f"{kernel}: {name}{where}", kernel.theta.copy(), itself(kernel, at, X)
+    largest = lambda values: np.max(np.abs(values), initial=1e-80)
+    moved, sums = kernel.clone_with_theta, lambda k, x: np.sum(G * itself(k, x, X))
+    by_theta = differences(lambda theta: sums(moved(theta), at), theta, 1e-6)
+    by_inputs = differences(lambda x: sums(kernel, x * unit), at / unit, 1e-6)
+    for when in ("", " after another call"):
+        value, pull = require.call(what, linearize, kernel, at, X)
+        value = np.array(value)  # which the pullback may overwrite
+        if when:
+            linearize(kernel, at[::-1], X[::-1])
+        found = require.call(what, pull, G)
+        same = np.array_equal(kernel.theta, theta)
+        require.that(same, f"{kernel}: the rule changes theta to {kernel.theta}.")
+        require.close(value, expected, 1e-9 * largest(expected), f"{kernel}: {value_name}{where}")
+        parts = ("theta", by_theta, 1.0), ("the inputs", by_inputs, unit)
+        for mine, (part, its, one) in zip(found, parts):
+            text = f"{kernel}: the gradient of {name}{where}{when} with respect to {part},"
+            allowed = tolerance * max(largest(expected), largest(its)) / one
+            require.close(mine, its / one, allowed, f"{text} beside differences,")
+
+
+def check_bound(bound):
+    """Check that a bound meets the requirements of `skgp_sparse.bounds.Bound`.
+
+    `penalty` is evaluated for ratios from 0 to 1e12. The check examines the shape, the sign and the
+    slope of the penalties, and whether the penalty of a row depends on this row only. `reduce` is
+    examined in the same way. If ``is_lower_bound`` is True, which is the default, the objective is
+    compared with the exact log marginal likelihood of small problems with various noise levels and
+    length scales. The targets of these problems maximise the difference between the objective and
+    the exact value.
+
+    Parameters
+    ----------
+    bound : skgp_sparse.bounds.Bound
+        The instance to check.
+
+    Raises
+    ------
+    AssertionError
+        If a requirement is not met. The message says which one.
+
+    Examples
+    --------
+    >>> from skgp_sparse.bounds import Bound
+    >>> from skgp_sparse.testing import check_bound
+    >>> class Twice(Bound):
+    ...     def penalty(self, x):
+    ...         return x, 1.0
+    >>> check_bound(Twice())
+    """
+    require.instance(bound, Bound)
+    share = bound.noise_share
+    good = isinstance(share, Real) and 0 <= share <= 1
+    require.that(good, f"{bound!r}.noise_share is {share!r}, expected a number in [0, 1].")
+
+    def penalty(x):
+        phi, slope = bound.penalty(x)
+        return phi, slope if np.ndim(slope) else np.full(x.shape, slope)
+
+    def reduce(n, means):
+        pairs = [bound.reduce(float(total), n) for total in n * means]
+        value, slope = np.array([[*pair] for pair in pairs]).T
+        return value / n, slope
+
+    whole = _Curves(f"{bound!r}.penalty", penalty, ("x",), ("phi", "slope"))
+    for n in (None, 1.0, 20.0, 1e6):
+        name, own = f"{bound!r}.reduce with n = {n}", partial(reduce, n)
+        curve = whole if n is None else whole._replace(what=name, function=own, names=("total/n",))
+        (phi, slope), what, place = curve(_RATIOS), curve.what, curve.place(_RATIOS)
+        good, expected = phi[:1] == 0, "0, as nothing is unexplained"
+        require.everywhere(good, phi, what, expected, place)
+        good, expected = phi >= 0, "no negative number, as is_lower_bound is True"
+        require.everywhere(good | (not bound.is_lower_bound), phi, what, expected, place)
+        low, high = _RATIOS * (1.0 - _SHIFT), np.maximum(_RATIOS * (1.0 + _SHIFT), 1e-9)  # one side
+        most = lambda change, _, above, by=high[0]: 1e-5 * (np.abs(change) + np.abs(above) / by)
+        curve.check_slopes(_RATIOS, low, high, most)
+        good, expected = (slope >= 0) | (n is None), "a value that rises with the total"
+        require.everywhere(good, slope, what, expected, place)
+    choices = np.arange(_RATIOS.size)[::-2], np.arange(0), np.array([7])
+    whole.check_alone(_RATIOS, choices, 1e-10, 0.0)
+    for length_scale in _LENGTH_SCALES if bound.is_lower_bound else ():
+        _check_claim(bound, length_scale)
+
+
+def _check_claim(bound, length_scale):
+    """Compare the objective with the exact value at targets where it is relatively large.
+
+    The difference of the log densities is a quadratic function of y. It is largest at y = 0, unless
+    the model has more variance than the exact process in some direction. In this case it grows
+    without limit along that direction.
+    """
+    rng, kernel = np.random.RandomState(0), RBF(length_scale)
+    x, z = rng.uniform(0.0, 4.0, (12, 1)), rng.uniform(0.0, 4.0, (3, 1))
+    K, cross, spread = kernel(x), kernel(x, z), rng.uniform(0.5, 2.0, 12)
+    Q = cross @ solve(kernel(z) + 1e-10 * np.eye(3), cross.T, assume_a="pos")
+    for noise in _NOISES[:, None] * spread:
+        x = np.maximum(np.diag(K - Q), 0.0) / noise
+        model, exact = Q + np.diag(noise * (1.0 + bound.noise_share * x)), K + np.diag(noise)
+        subtracted = bound.reduce(bound.penalty(x)[0].sum(), float(len(x)))[0]
+        for y in (np.zeros(len(x)), 1e3 * (exact @ eigh(model, exact)[1][:, -1])):
+            actual, most = (multivariate_normal(cov=one).logpdf(y) for one in (model, exact))
+            actual -= subtracted
+            require.that(
+                actual <= most + 1e-8 * max(1.0, abs(most)),  # by rounding
+                f"{bound!r} has is_lower_bound = True, but its objective is {actual:.10g} for "
+                f"{kernel} and noise {noise.mean():.3g}, expected at most the exact value, "
+                f"{most:.10g}. Set is_lower_bound = False.",
+            )
+
+
+def check_likelihood(likelihood, y=None, random_state=0):
+    """Check that a likelihood meets the requirements of `skgp_sparse.likelihoods.Likelihood`.
+
+    `expected` and `tilted` are evaluated for means between -50 and 50, for means of ±1000, and for
+    variances from 1e-10 to 1e4. Slopes and curvatures are compared with central differences. Values
+    are compared with numerical integrals of the log density, which is the value of `expected` for a
+    variance of zero. Far from zero, `expected` may be minus infinity, as for a log link it
+    overflows there. Curvatures must not be negative if `is_log_concave` is true. Powers of the
+    density are compared too, if the likelihood is log-concave: `tilted` must then take the argument
+    `power`, which expectation propagation passes.
+    `response` is compared with samples of `sample`, and so is `quantile` if it is defined; a finite
+    variance of a distribution with an infinite fourth moment cannot be confirmed that way. The
+    gradients with respect to learned parameters are compared with central differences. The
+    probabilities of a `Binary` likelihood must agree with `tilted`.
+
+    Parameters
+    ----------
+    likelihood : skgp_sparse.likelihoods.Likelihood
+        The instance to check.
+    y : array-like of shape (n,), default=None
+        Observations in the domain of the likelihood. The check uses at most eight distinct values.
+        It is not needed for a `Binary` likelihood, whose labels are -1 and 1.
+    random_state : int, RandomState instance or None, default=0
+        Determines random number generation for the choice of observations, the small shifts of the
+        means, and the samples.
+
+    Raises
+    ------
+    AssertionError
+        If a requirement is not met. The message says which one.
+    ValueError
+        If `y` is missing and the likelihood is not `Binary`.
+
+    Examples
+    --------
+    >>> from skgp_sparse.likelihoods import Gamma, Logit
+    >>> from skgp_sparse.testing import check_likelihood
+    >>> check_likelihood(Logit())
+    >>> check_likelihood(Gamma(), y=[0.3, 2.0])
+    """
+    require.instance(likelihood, Likelihood)
+    limits, pairs = np.shape(likelihood.limits), (len(likelihood.theta), 2)
+    require.that(limits == pairs, f"{likelihood!r}.limits has shape {limits}, expected {pairs}.")
+    if y is None and not isinstance(likelihood, Binary):
+        raise ValueError(f"check_likelihood needs y: observations in the domain of {likelihood!r}.")
+    rng, is_log_concave = check_random_state(random_state), likelihood.is_log_concave
+    y = np.unique(column_or_1d([-1.0, 1.0] if y is None else y)).astype(float)
+    means = _MEANS + rng.uniform(-0.1, 0.1, len(_MEANS)) * (np.abs(_MEANS) < 50.0)
+    rows = np.meshgrid(rng.permutation(y)[:_MOST_OBSERVATIONS], means, _VARIANCES, indexing="ij")
+    rows = np.reshape(rows, (3, -1))
+    curves = {kind: _curve(likelihood, kind) for kind in list(_POWERS)[: 2 + is_log_concave]}
+    for curve in curves.values():
+        curve.check_alone(rows, (np.arange(rows.shape[1])[::-3], np.arange(1)), 1e-9, 1.0)
+        curvature = curve(rows)[2]
+        largest = np.max(np.abs(curvature), where=np.isfinite(curvature), initial=0.0)
+        good = (curvature >= -1e-9 * largest) | (not is_log_concave)
+        what = "no negative number: p(y | f) must be log-concave in f"
+        require.everywhere(good, curvature, f"{curve.what}: curvature", what, curve.place(rows))
+    expected, rest = curves["expected"], rows[:, _is_moderate(rows)]
+    value, _, curvature = expected(rest)
+    size = np.maximum(np.abs(value), np.abs(curvature) * np.maximum(rest[2], 1.0))
+    rest = rest[:, (size <= _LARGEST_VALUE) | (np.min(size) > _LARGEST_VALUE)]
+    for kind, curve in curves.items():
+        _check_derivatives(likelihood, kind, curve, rest)
+    _check_values(curves, rest)
+    if isinstance(likelihood, Binary):
+        rows[0], what = 1.0, f"{likelihood!r}.probability"
+        p = require.call(what, likelihood.probability, *rows[1:])
+        require.close(p, np.exp(curves["tilted"](rows)[0]), 1e-9, what, expected.place(rows))
+    _check_samples(likelihood, rows[1:, (np.abs(rows[1]) <= 2.5) & (rows[2] <= 1.0)], rng)
+
+
+def _curve(likelihood, kind):
+    function = partial(getattr(likelihood, kind.split()[0]), **_POWERS[kind])
+    quiet = np.errstate(all="ignore")(lambda *rows: function(*rows))
+    overflows = lambda rows: ~_is_moderate(rows) & (kind == "expected")
+    return _Curves(f"{likelihood!r}.{kind}", quiet, may_overflow=overflows)
+
+
+def _is_moderate(rows):
+    return (np.abs(rows[1]) <= 12.5) & (rows[2] <= 5.0)
+
+
+def _check_derivatives(likelihood, kind, curve, rows):
+    """Compare slopes, curvatures and gradients of parameters with central differences."""
+    of_largest = 1e-9 if likelihood.is_log_concave else 1e-6  # signs change
+
+    def allowed(change, found, above):
+        size = np.abs(change)
+        return 1e-8 * np.abs(found) + of_largest * np.max(size) + 1e-5 * size
+
+    shift, method = np.array([[0.0], [_SHIFT], [0.0]]), f"{kind.split()[0]}_slopes"
+    curve.check_slopes(rows, rows - shift, rows + shift, allowed)
+    moved = lambda theta: _curve(likelihood.with_theta(theta), kind)(rows)[0]
+    expected = differences(moved, likelihood.theta, _SHIFT).reshape(-1, rows.shape[1])
+    what = f"{likelihood!r}.{method} (of {kind})"
+    slopes = require.call(what, partial(getattr(likelihood, method), **_POWERS[kind]), *rows)
+    what, most = f"{what}, beside central differences,", 1e-5 * (1.0 + np.abs(expected))
+    require.close(slopes, expected, most, what)
+
+
+def _check_values(curves, rows):
+    """Compare values with sums over nodes, where these cover the mass of the integrand."""
+    f = rows[1][:, None] + np.sqrt(rows[2])[:, None] * _NODES
+    dense = np.stack([np.repeat(rows[0], len(_NODES)), f.ravel(), np.full(f.size, 1e-18)])
+    logs, _, curvature = np.reshape(curves["expected"](dense), (3, *f.shape))
+    top = np.abs(_NODES[np.argmax(logs - 0.5 * _NODES**2, axis=1)])
+    enough = (rows[2] * np.max(np.abs(curvature), axis=1) <= 300.0) & (top <= 6.0)
+    rows, logs = rows[:, enough], logs[enough]
+    for kind, curve in curves.items() if enough.any() else ():
+        sums = logsumexp(_POWERS[kind].get("power", 1.0) * logs, axis=1, b=_MASS)
+        sums = logs @ _MASS if kind == "expected" else sums
+        what, allowed = f"{curve.what}: value, beside a sum over 4001 nodes,", 1.0 + np.abs(sums)
+        require.close(curve(rows)[0], sums, 1e-6 * allowed, what, curve.place(rows))
+
+
+def _check_samples(likelihood, rows, rng):
+    """Compare the response and quantiles with samples, which must be in the domain."""
+    (mean, variance), place = rows, dict(zip(("mean", "variance"), rows))
+    what = f"{likelihood!r}.response and sample of {rows.shape[1]} rows"
+    f = mean + np.sqrt(variance) * rng.normal(size=(_SAMPLES, len(mean)))
+    response = require.call(what, likelihood.response, mean, variance)
+    drawn = require.call(what, likelihood.sample, f, rng)
+    require.call(what, likelihood.check, drawn.ravel(), "check_likelihood")
+    require.finite(drawn, f.shape, f"{likelihood!r}.sample")
+    squares = (drawn - drawn.mean(axis=0)) ** 2
+    for part, values, samples in zip(("mean", "variance"), response, (drawn, squares)):
+        expected, most = samples.mean(axis=0), np.max(np.abs(samples - samples.mean(0)), axis=0)
+        allowed = _ERRORS * (samples.std(axis=0) / np.sqrt(_SAMPLES) + most / _SAMPLES) + 1e-9
+        allowed += _ERRORS**2 * np.abs(values) / _SAMPLES * (part == "variance")
+        allowed[np.isinf(values)] = np.inf  # an infinite variance has no estimate
+        name = f"{likelihood!r}.response: {part}, beside {_SAMPLES} samples,"
+        require.close(values, expected, allowed, name, place)
+    for q in (0.1, 0.5, 0.95):
+        try:
+            actual = likelihood.quantile(q, mean, variance)
+        except NotImplementedError:
+            return
+        off = _ERRORS * np.sqrt(q * (1.0 - q) / _SAMPLES)
+        good = np.mean(drawn < actual, axis=0) <= q + off
+        good &= np.mean(drawn <= actual, axis=0) >= q - off
+        expected = f"the quantile {q} of {_SAMPLES} samples"
+        require.everywhere(good, actual, f"{likelihood!r}.quantile", expected, place)
