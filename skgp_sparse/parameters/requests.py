@@ -122,6 +122,7 @@ def job_of(
             progress=family.progress and partial(family.progress, about=name),
         ),
         is_free=is_free,
+        is_alone=given.mean is None or compares_approximations(given),
         tries_logarithms=planned.tries_logarithms,
         plan=planned.summary,
         metric=given.metric,

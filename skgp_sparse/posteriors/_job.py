@@ -47,6 +47,7 @@ class Job(NamedTuple):
     is_complete: bool = True  # whether there is something to learn
     thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
+    is_alone: bool = True  # whether no mean may be beside the process
     tries_logarithms: bool = False  # of skewed columns
     plan: str = ""  # which method this is, and why, in words
     metric: str | int = "auto"  # how columns may be mixed

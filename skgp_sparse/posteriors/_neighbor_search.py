@@ -3,7 +3,8 @@
 1. Hyperparameters maximise the density of rows that are left out, each given its neighbours: from
    the likeliest of some starts around the initial ones and around those of a small exact fit. This
    density hardly falls where a default variance grows without end, which makes predictions wild
-   where no row is near: the evidence of the exact fit says how large it may become.
+   where no row is near. There a mean takes over; without one, the evidence of the exact fit says
+   how large the variance may become.
 2. Columns may be mixed: a metric has a penalty on its distance from where it begins, with the
    length scales of unmixed columns or with shorter ones. Neighbours are looked for again between
    two runs, as near has changed.
@@ -75,10 +76,10 @@ _STARTS = 500  # rows that tell which one that is
 _OF_METRIC = Budget(3000, 15)
 _OF_START = Budget(1000, 6)  # of a metric that begins with shorter length scales
 _OF_SMOOTHNESS = Budget(1000, 6)
-_LAST = Budget(3000, 15)  # of the best model
+_LAST = Budget(4000, 20)  # of the best model
 _GAIN = 0.03  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
-_OF_NOISE = 3  # iterations with another noise
+_OF_NOISE = 6  # iterations with another noise
 _CONCLUDED = 4000  # rows that the value of the fit is of
 
 
@@ -230,7 +231,7 @@ class NearestNeighborSearch:
         """
         rows, found, prior = self.validation.others(_STARTS), [], prior_of(self.job)
         starts = [self._of_the_search(kernel) for kernel in starts]
-        for kernel in _bounded(starts) if self.job.is_free else starts:
+        for kernel in _bounded(starts) if self.job.is_free and self.job.is_alone else starts:
             try:
                 objective = self.objective(NearestNeighborModel(kernel), *rows)
                 for one in _around(kernel, self.job.rows.n_features):
