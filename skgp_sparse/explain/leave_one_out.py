@@ -62,7 +62,7 @@ class RowPredictions(NamedTuple):
 class LeftOutRows(NamedTuple):
     """Moments of latent values of some of the user's numbers, each given all others."""
 
-    chosen: np.ndarray  # (k,) numbers of the rows, in the order of the user
+    chosen: np.ndarray  # (k,) numbers of the rows in the table
     block: Batch  # the rows themselves, with standardised targets
     mean: np.ndarray  # (k, p)
     variance: np.ndarray  # (k,)
@@ -79,12 +79,11 @@ class KnownRows(NamedTuple):
 
 
 def some_rows(rows, most):
-    """Numbers of at most so many of the user's rows that have a weight.
+    """Numbers of at most so many rows of a table that have a weight.
 
     Fewer rows are some of those that more would be.
     """
-    has_weight = rows.row_weights() > 0 if rows.places is None else rows.places >= 0
-    chosen = np.flatnonzero(has_weight)
+    chosen = np.flatnonzero(rows.row_weights() > 0)
     if len(chosen) > most:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:most])
     return chosen
@@ -103,15 +102,13 @@ def as_left_out(fit):
     return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.posterior)
 
 
-def left_out_numbers(fit, chosen, n_jobs):
-    """`LeftOutRows` of some of the user's rows (k,) of a fit to numbers."""
-    place, n_jobs = in_table(fit.rows, chosen), resolve_n_jobs(n_jobs)
-    known, index = np.unique(place, return_inverse=True)
+def left_out_numbers(fit, most, n_jobs):
+    """`LeftOutRows` of at most so many rows of a fit to numbers; equal rows are one."""
+    places = some_rows(fit.rows, most)
     with np.errstate(all="ignore"), single_threaded_blas():
-        left, noise = _left_out(fit, known, n_jobs)
-    noise = _told_by_others(fit, known, noise)[index]
-    block = fit.rows.block(place)
-    return LeftOutRows(chosen, block, left.mean[index], left.variance[index], noise)
+        left, noise = _left_out(fit, places, resolve_n_jobs(n_jobs))
+    noise = _told_by_others(fit, places, noise)
+    return LeftOutRows(places, fit.rows.block(places), left.mean, left.variance, noise)
 
 
 def _told_by_others(fit, chosen, noise):

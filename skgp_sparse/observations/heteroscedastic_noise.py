@@ -29,7 +29,6 @@ from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,
-    in_table,
     known_rows,
     predicted,
     some_rows,
@@ -48,7 +47,7 @@ from skgp_sparse.solvers import LBFGS, KeepParameters, fit_at
 _FEWEST = 100  # rows of which "auto" learns how the noise varies
 _LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
-_MOST_ROWS = 2000  # that are left out, as for a mean
+_MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
 _ERRORS = 1000  # of them, from which the second process learns its hyperparameters
 _NEIGHBORS, _FEWER = 100, 50  # that tell errors, and those of the second pass
 _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
@@ -143,7 +142,7 @@ def _why_never(job):
 def _seen(fit, job):
     """The fit that knows what it says of rows which are left out, some of all or, if exact, all."""
     rows = fit.rows
-    chosen = np.unique(in_table(rows, some_rows(rows, _MOST_ROWS)))
+    chosen = some_rows(rows, _MOST_ROWS)
     few = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
     return fit._replace(left_out=known_rows(few, chosen, job.settings.options.n_jobs))
 

@@ -189,16 +189,16 @@ def _of_numbers(found, rows, function, latent):
     """The fit beside a mean, unless "auto" finds that it does not pay."""
     (fit,), n_jobs = found.fits, found.family.parameters.n_jobs
     most = max(FEWEST_ROWS, _NUMBERS_LEFT_OUT // rows.n_features)
-    left = left_out_numbers(as_left_out(fit), some_rows(rows, min(most, _ROWS)), n_jobs)
+    left = left_out_numbers(as_left_out(fit), min(most, _ROWS), n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     mean = WeightedMean(function, found.units, level)
-    predicted = mean.standardised(latent)
-    row_weight = rows.row_weights()[left.chosen]
+    predicted = _in_table(fit, mean.standardised(latent))
+    row_weight = np.broadcast_to(left.block.weight, len(left.chosen))
     stacking = StackedRows(left, predicted[left.chosen], row_weight, fit.likelihood)
     weights = stacking.weights()
     if not _is_chosen(found.family) and not _pays(stacking, weights):
         return found
-    fit = fit._replace(mean=LeftOutMean(_in_table(fit, predicted), weights))
+    fit = fit._replace(mean=LeftOutMean(predicted, weights))
     return found._replace(fits=[fit], beside=mean._replace(weights=weights))
 
 

@@ -140,11 +140,10 @@ def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
     model = SparseGPRegressor(posterior=posterior, random_state=0, **options).fit(X, y)
     assert varies(model) == does_vary
     fit = model._fits[0]
-    chosen = some_rows(fit.rows, 200)
-    assert np.isin(chosen, some_rows(fit.rows, 250)).all()
-    now = left_out_numbers(fit._replace(left_out=None), chosen, 1)
+    assert np.isin(some_rows(fit.rows, 200), some_rows(fit.rows, 250)).all()
+    now = left_out_numbers(fit._replace(left_out=None), 200, 1)
     monkeypatch.setattr(type(fit.posterior), "leave_one_out", None)  # nobody asks it again
-    known = left_out_numbers(fit, chosen, 1)
+    known = left_out_numbers(fit, 200, 1)
     assert_allclose(known.mean, now.mean, rtol=1e-8, atol=1e-8)
     assert_allclose(known.variance, now.variance, rtol=1e-8, atol=1e-12)
     assert len(model.loo_predict().mean) == 300
@@ -157,12 +156,21 @@ def test_known_rows_are_of_one_posterior():
     X, y = table(300)
     model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, y)
     fit = model._fits[0]
-    chosen, few = np.arange(0, 300, 7), fit.posterior.with_fewer_neighbors(5)
-    fewer = left_out_numbers(fit._replace(posterior=few), chosen, 1)
-    assert np.abs(fewer.mean - left_out_numbers(fit, chosen, 1).mean).max() > 1e-6
-    some = fit._replace(left_out=known_rows(fit._replace(left_out=None), chosen[::2], 1))
-    others = left_out_numbers(some, chosen, 1)  # half of which are not known
-    assert_allclose(others.mean, left_out_numbers(fit, chosen, 1).mean, rtol=1e-8, atol=1e-8)
+    few = fit.posterior.with_fewer_neighbors(5)
+    fewer = left_out_numbers(fit._replace(posterior=few), 40, 1)
+    assert np.abs(fewer.mean - left_out_numbers(fit, 40, 1).mean).max() > 1e-6
+    some = known_rows(fit._replace(left_out=None), some_rows(fit.rows, 20), 1)
+    others = left_out_numbers(fit._replace(left_out=some), 40, 1)  # half of which are not known
+    assert_allclose(others.mean, left_out_numbers(fit, 40, 1).mean, rtol=1e-8, atol=1e-8)
+
+
+def test_equal_rows_are_left_out_as_one():
+    X, y = table(300)
+    rows = np.concatenate([np.arange(300), np.zeros(900, int), np.full(600, 7)])
+    model = SparseGPRegressor(noise="learned", mean=None, random_state=0).fit(X[rows], y[rows])
+    left = left_out_numbers(model._fits[0], 250, 1)
+    assert len(np.unique(left.block.X, axis=0)) == len(left.chosen) == 250
+    assert left.block.weight.max() in (1.0, 601.0, 901.0)
 
 
 @pytest.mark.second
