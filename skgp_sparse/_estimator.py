@@ -37,8 +37,8 @@ from skgp_sparse.observations.observation_model import fit_all, inducing_points_
 from skgp_sparse.observations.streams import advance
 from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.rows.checks import is_lazy
+from skgp_sparse.rows.columns import order_of
 from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
-from skgp_sparse.rows.label_order import order_of
 
 _Self = TypeVar("_Self", bound="SparseGP")
 

@@ -37,7 +37,7 @@ from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.observations.class_labels import ClassLabels, announced_classes, announced_order
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.rows.label_order import order_of
+from skgp_sparse.rows.columns import order_of
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPClassifier")

@@ -40,8 +40,7 @@ from skgp_sparse._training_rows import TrainingRows
 from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.gradients import check_question, gradients
 from skgp_sparse.explain.intervals import check_interval, conformal_interval, interval_of_model
-from skgp_sparse.explain.priors import prior_view
-from skgp_sparse.explain.uncertain_queries import at_uncertain_inputs
+from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.settings import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of

@@ -397,7 +397,7 @@ def likelihood_evaluations(n, d, m, n_classes=5):
     """Functions of no argument by likelihood: value and gradient, from the last sites on."""
     from skgp_sparse import likelihoods
     from skgp_sparse._ground.parallel import single_threaded_blas
-    from skgp_sparse.likelihoods._softmax import Softmax
+    from skgp_sparse.likelihoods._classes import Softmax
 
     rng = np.random.RandomState(0)
     X = rng.normal(size=(n, d))
@@ -634,7 +634,7 @@ def course_of_fit(model, X, y, limit=np.inf):
     """
     # ADAPT: to the names of the parts of a search, and to who calls `maximise`.
     from skgp_sparse.inference import stochastic
-    from skgp_sparse.inference.samples import Samples
+    from skgp_sparse.inference.minibatches import Samples
 
     course = Course(limit)
     search = stochastic.Search

@@ -14,7 +14,7 @@ from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse.dask import _tasks
 from skgp_sparse.dask._partitions import Partitions, ask, once, release, send
 from skgp_sparse.rows.checks import is_lazy
-from skgp_sparse.rows.survey import about_rows
+from skgp_sparse.rows.door import about_rows
 
 _FEWEST_PARTS = 32  # a part is at most this share of the table ...
 _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
@@ -42,7 +42,7 @@ def load(client, rules, held, X, **columns):
         for what, column in columns.items():
             given = column, f"{rules.name}: {what}", X, blocks, sizes
             columns[what] = aligned(*given) if np.ndim(column) else [column] * len(blocks)
-        shared, call = once(rules), delayed(_tasks.load, pure=False)
+        shared, call = once(rules), delayed(_tasks.checked, pure=False)
         wanted = [
             call(number, shared, block, **dict(zip(columns, values)))
             for number, (block, *values) in enumerate(zip(blocks, *columns.values()))

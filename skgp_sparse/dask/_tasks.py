@@ -15,8 +15,8 @@ from skgp_sparse._engine.data.dataset import Layout, row_blocks
 from skgp_sparse._engine.data.moments import Moments, moments_of
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.explain.multiclass import Task
-from skgp_sparse.rows.survey import Outline, about_rows
+from skgp_sparse.explain.views import Task
+from skgp_sparse.rows.door import Outline, about_rows
 
 SAME_ROWS = (
     "Partitions of X and of what belongs to its rows must hold the same rows. Make them from one "
@@ -51,7 +51,7 @@ class Summary(NamedTuple):
     largest_noise: float = 0.0
 
 
-def load(number, rules, X, **columns):
+def checked(number, rules, X, **columns):
     """The `ArrayDataset` of what the user's partition holds, None if that has no rows.
 
     Raises what a local fit would.

@@ -1,7 +1,7 @@
 """Values to draw of a column of any type that `fit` takes, and tables in which it has a value.
 
-A column is read as estimators read it: by `rows.types`, in numbers. What is drawn are values of its
-own type: times on an axis of dates, levels as points.
+A column is read as estimators read it: by `rows.columns`, in numbers. What is drawn are values of
+its own type: times on an axis of dates, levels as points.
 """
 
 from datetime import datetime, timedelta, timezone
@@ -10,9 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse._ground.validation import BOOLS
-from skgp_sparse.rows.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY, as_table, columns_of
+from skgp_sparse.rows.columns import (
+    CATEGORY,
+    DURATION,
+    TIME,
+    TIME_OF_DAY,
+    as_table,
+    columns_of,
+    is_named,
+)
 from skgp_sparse.rows.missing import is_frame, missing_among
-from skgp_sparse.rows.types import is_named
 
 from ._display import AnyArray, Array
 

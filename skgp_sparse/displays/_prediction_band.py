@@ -205,15 +205,8 @@ class PredictionBandDisplay(Display):
             ax.plot(axis.of(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
         if self.inducing_points is not None:
             at = np.full(len(self.inducing_points), 0.02)
-            marks: dict[str, Any] = {
-                "marker": "|",
-                "ms": 12,
-                "color": "k",
-                "ls": "",
-                "label": "inducing points",
-            }
-            places = axis.of(self.inducing_points[:, 0])
-            ax.plot(places, at, transform=ax.get_xaxis_transform(), **marks)
+            places, transform = axis.of(self.inducing_points[:, 0]), ax.get_xaxis_transform()
+            ax.plot(places, at, "k|", ms=12, transform=transform, label="inducing points")
         ax.set(xlabel=axis.label, ylabel="y")
         shorten_dates(ax.xaxis)
         ax.legend()

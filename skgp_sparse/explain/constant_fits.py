@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import xlogy
 
 from skgp_sparse._engine.data.moments import or_one
-from skgp_sparse._engine.exact.scale_evidence import lag_correlation
+from skgp_sparse._engine.exact.exact import lag_correlation
 from skgp_sparse._engine.predictions.posterior import LeftOut
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas

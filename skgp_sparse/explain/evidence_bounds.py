@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine.exact.evidence import upper_bound
+from skgp_sparse._engine.exact.iterative_posterior import upper_bound
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.features.problem import Options
 from skgp_sparse._engine.predictions.posterior import BOUNDS, require

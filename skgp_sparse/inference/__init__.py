@@ -4,20 +4,15 @@ contracts
     What training may ask of an objective, a model, a method and a solver.
 settings
     What training may ask of a solver, and how hyperparameters are looked for.
-reservoir
-    A bounded sample of all rows that came.
 stochastic
     Training on parts of the rows: samples that grow, and cycles of minibatches.
-samples
-    Random rows: those held out, samples of the rest, batches.
 minibatches
-    Gradients from some rows, and a running posterior.
+    Random rows, a bounded sample of all that came, and gradients from some of them.
 objectives
     The exact and the collapsed objective of regression, and their model.
-neighbors_objective
-    The leave-one-out density of predictions from neighbours.
 local_site_objective
-    The same for rows with a likelihood, whose sites are found by sweeps.
+    The leave-one-out density of predictions from neighbours, and rows with a likelihood, whose
+    sites are found by sweeps.
 site_objective
     Rows with a likelihood: their objective, and their model.
 site_loop

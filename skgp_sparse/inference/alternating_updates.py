@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.data.per_row import PerRow
+from skgp_sparse._engine.data.array_dataset import PerRow
 from skgp_sparse._engine.features.problem import Observations
 from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
 

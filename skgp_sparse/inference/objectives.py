@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skgp_sparse._engine.data.array_dataset import DistinctInputs
 from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
 from skgp_sparse._engine.exact import exact
 from skgp_sparse._engine.features.basis import Basis
 from skgp_sparse._engine.features.problem import Options, Problem

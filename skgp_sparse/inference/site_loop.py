@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.data.per_row import Bundles, PerRow, by_row
+from skgp_sparse._engine.data.array_dataset import Bundles, PerRow, by_row
 from skgp_sparse._engine.features.problem import Observations
 from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._ground.parallel import ordered_map

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ._differentiable import DifferentiableKernel
-from ._rules import Array, Pull, Scalars, constant_diag
+from ._nodes import Array, Pull, Scalars, constant_diag
 
 
 class Tanimoto(DifferentiableKernel):

@@ -9,11 +9,14 @@ from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.tilted import log_moments
 from skgp_sparse._ground.typing import Array, Bools, Limits, Scalars, Triple
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.likelihoods._base import SMALLEST_PRECISION, Likelihood
+from skgp_sparse.likelihoods._base import (
+    SMALLEST_PRECISION,
+    Likelihood,
+    LocationScale,
+    best_constant,
+)
 from skgp_sparse.likelihoods._binary import Probit
-from skgp_sparse.likelihoods._location_scale import LocationScale
 from skgp_sparse.likelihoods._normal_intervals import clipped_moments, log_probability
-from skgp_sparse.likelihoods._parametric import best_constant
 
 _STRIP = 2.5  # in scales, in which probabilities have no zero
 

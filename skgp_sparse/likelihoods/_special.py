@@ -8,7 +8,7 @@ from scipy.special import digamma, gammaln, wrightomega
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import SMALLEST_VARIANCE, log_moments
 from skgp_sparse._ground.typing import Array, Scalars
-from skgp_sparse.likelihoods._parametric import LogLink, log_of_mean
+from skgp_sparse.likelihoods._base import LogLink, log_of_mean
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _SERIES_FROM = 16.0

@@ -11,9 +11,7 @@ from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 from skgp_sparse._ground.quadrature import expectation
 from skgp_sparse._ground.tilted import alike, means, trapezoid
 from skgp_sparse._ground.typing import Array, Index, Limits, Scalars, Triple
-from skgp_sparse.likelihoods._base import Likelihood
-from skgp_sparse.likelihoods._location_scale import LocationScale, median
-from skgp_sparse.likelihoods._parametric import best_constant
+from skgp_sparse.likelihoods._base import Likelihood, LocationScale, best_constant, median
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
 

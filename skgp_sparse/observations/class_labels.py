@@ -15,14 +15,12 @@ from sklearn.utils.multiclass import unique_labels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.explain import multiclass
-from skgp_sparse.explain.label_view import LabelView
-from skgp_sparse.explain.multiclass import InOrder
-from skgp_sparse.explain.views import TargetView
+from skgp_sparse.explain import views
+from skgp_sparse.explain.views import InOrder, LabelView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 from skgp_sparse.observations import shared_classes
 from skgp_sparse.observations.site_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
@@ -37,7 +35,7 @@ from skgp_sparse.parameters.requests import check_posterior_method, tolerance
 from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.label_order import ranks_of
+from skgp_sparse.rows.columns import ranks_of
 
 _LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
 _NOTHING = 1e-12  # weight of a row that only shows where rows are
@@ -80,8 +78,8 @@ class ClassLabels(SiteObservations):
         """The problems of these classes."""
         self.classes = classes
         self.multi_class = resolve_multi_class(self.parameters.multi_class, len(classes), self.name)
-        self.tasks = multiclass.tasks(len(classes), self.multi_class)
-        self.several = multiclass.problems_of_a_row(len(classes), self.multi_class)
+        self.tasks = views.tasks(len(classes), self.multi_class)
+        self.several = views.problems_of_a_row(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         if self.is_ordinal:

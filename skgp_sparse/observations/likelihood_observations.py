@@ -10,7 +10,7 @@ from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Censored, warn_outside_bounds
-from skgp_sparse.likelihoods._location_scale import central_spread, median
+from skgp_sparse.likelihoods._base import central_spread, median
 from skgp_sparse.observations.site_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import resolve_latent_kernel, resolve_likelihood, resolve_method

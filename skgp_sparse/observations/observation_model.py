@@ -20,8 +20,7 @@ from skgp_sparse._ground.typing import Array, Bools
 from skgp_sparse._ground.validation import is_name
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.bounds import Bound
-from skgp_sparse.explain.label_view import LabelView
-from skgp_sparse.explain.views import ResponseView, TargetView
+from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.observations.streams import StreamState
@@ -35,7 +34,7 @@ from skgp_sparse.posteriors._model_selection import agree
 from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.posteriors._skewed_columns import with_logarithms
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.column_table import ColumnTable
+from skgp_sparse.rows.columns import ColumnTable
 from skgp_sparse.solvers import Fit
 
 View = TargetView | ResponseView | LabelView

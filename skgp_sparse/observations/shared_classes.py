@@ -13,14 +13,14 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._ground.typing import Array
-from skgp_sparse.explain.multiclass import SomeClasses
+from skgp_sparse.explain.views import SomeClasses
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.inference.settings import Settings
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.likelihoods._each_class import EachClass
+from skgp_sparse.likelihoods._classes import EachClass
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, start_on_subset
 from skgp_sparse.posteriors._model_selection import PosteriorSelection

@@ -17,7 +17,7 @@ from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.settings import ThoroughSearch
 from skgp_sparse.parameters.default_kernels import default_signal, without_unclear_noise
 from skgp_sparse.parameters.linear_mean import with_linear_mean
-from skgp_sparse.rows.column_table import NUMBERS
+from skgp_sparse.rows.columns import NUMBERS
 from skgp_sparse.rows.missing import check_missing
 
 

@@ -21,7 +21,7 @@ from skgp_sparse.hyperpriors import (
     MissingValuePrior,
 )
 from skgp_sparse.kernels import Categorical, Columns, Missing
-from skgp_sparse.rows.column_table import NUMBERS
+from skgp_sparse.rows.columns import NUMBERS
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above

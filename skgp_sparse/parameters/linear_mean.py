@@ -16,7 +16,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import or_one
 from skgp_sparse._ground.typing import Array
-from skgp_sparse.rows.column_table import ColumnTable
+from skgp_sparse.rows.columns import ColumnTable
 
 _WIDE = 1000.0  # B, in units of the variance of the targets
 

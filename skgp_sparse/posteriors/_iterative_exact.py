@@ -22,10 +22,16 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Batch, Dataset
-from skgp_sparse._engine.exact.conjugate_gradients import LinearSolution, solve
-from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
-from skgp_sparse._engine.exact.kernel_product import KernelProduct
-from skgp_sparse._engine.exact.preconditioner import Preconditioner, precision, preconditioner
+from skgp_sparse._engine.exact.iterative_posterior import (
+    IterativePosterior,
+    KernelProduct,
+    LinearSolution,
+    Preconditioner,
+    leading_rows,
+    precision,
+    preconditioner,
+    solve,
+)
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array, Bools, Ints
 from skgp_sparse._ground.warnings import warn

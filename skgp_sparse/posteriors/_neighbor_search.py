@@ -28,7 +28,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.nearest import known_rows
 from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
-from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
+from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameter_vectors import (
     VectorFunction,

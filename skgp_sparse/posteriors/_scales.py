@@ -24,7 +24,7 @@ from sklearn.base import clone
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.moments import spread_of_the_shortest_quarter
-from skgp_sparse._engine.exact.scale_evidence import (
+from skgp_sparse._engine.exact.exact import (
     ProfileEvidence,
     SomeRows,
     correlation_length,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skgp_sparse._engine.exact.tight_posterior import tightened
+from skgp_sparse._engine.exact.exact import tightened
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.posteriors._contract import PosteriorMethod

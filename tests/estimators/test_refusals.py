@@ -61,7 +61,7 @@ from skgp_sparse.kernels import (
     Sphere,
 )
 from skgp_sparse.likelihoods import Gamma, Probit
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 from skgp_sparse.parameters import default_kernels
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches

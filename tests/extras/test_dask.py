@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels import _differentiable
 from skgp_sparse.kernels._sklearn_kernels import formulas
 
 pytest.importorskip("dask")
@@ -45,7 +45,7 @@ from skgp_sparse.dask import (
     _tasks,
 )
 from skgp_sparse.dask._distributed_rows import DaskDataset
-from skgp_sparse.inference import samples, stochastic
+from skgp_sparse.inference import minibatches, stochastic
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
 from skgp_sparse.solvers import Minibatches
 
@@ -192,7 +192,7 @@ def test_proportions(client, on_workers, table):
 
 def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
     kernels.register(Renamed, RuleOfRenamed())
     arrived = pickle.loads(cloudpickle.dumps(Renamed()))
     assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
@@ -415,7 +415,7 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
 
 def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
     kernels.register(Another, RuleOfRenamed())
     model = DaskSparseGPRegressor(Another() + WhiteKernel(), **QUICK).fit(X, y)
     assert not any(client.run(knows_another).values())
@@ -424,7 +424,7 @@ def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
 
 
 def knows_another():
-    return Another in _registry._BUILDERS
+    return Another in _differentiable._BUILDERS
 
 
 def test_an_empty_partition_has_no_predictions(client, table):
@@ -849,7 +849,7 @@ def test_backends_of_joblib_still_work(backend, client, table):
 def few_stages(monkeypatch):
     stages = stochastic.Stage(10, 3, False), stochastic.Stage(40, 3, True)
     monkeypatch.setattr(stochastic, "STAGES", stages)
-    monkeypatch.setattr(samples, "MOST", N)  # of weighted rows, as many as a local fit draws
+    monkeypatch.setattr(minibatches, "MOST", N)  # of weighted rows, as many as a local fit draws
 
 
 PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}

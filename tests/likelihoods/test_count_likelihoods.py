@@ -20,7 +20,7 @@ from skgp_sparse.likelihoods import (
     Probit,
     StudentT,
 )
-from skgp_sparse.likelihoods._parametric import best_constant
+from skgp_sparse.likelihoods._base import best_constant
 from skgp_sparse.testing import check_likelihood
 
 COUNTS, POWERS = map(stored, ("counts", "power_ep"))

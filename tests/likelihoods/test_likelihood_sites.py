@@ -29,7 +29,7 @@ from skgp_sparse.likelihoods import (
     Probit,
     StudentT,
 )
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 
 TIGHT = Inner(max_iter=1000, tol=1e-21)
 FREE = (1e-6, 1e6)

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import PEP, Bound
-from skgp_sparse.inference.reservoir import Reservoir
+from skgp_sparse.inference.minibatches import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.observations import site_observations as sites
 from skgp_sparse.observations import streams

@@ -12,7 +12,7 @@ from conftest import ROOT
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels import _differentiable
 
 validate = pytest.importorskip("numpydoc.validate").validate
 pytestmark = pytest.mark.second  # rules about text, and examples
@@ -153,5 +153,7 @@ def test_first_sentences_can_be_read_alone():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module, monkeypatch):
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))  # one example registers
+    monkeypatch.setattr(
+        _differentiable, "_BUILDERS", dict(_differentiable._BUILDERS)
+    )  # one example registers
     assert doctest.testmod(importlib.import_module(module)).failed == 0

@@ -896,7 +896,7 @@ def test_errors_of_all_kinds_name_the_chunk(passes, large):
 
 @pytest.mark.parametrize("likelihood", ["beta", "gamma", "poisson"])
 def test_rows_without_weight_may_have_any_target(likelihood, monkeypatch):
-    monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
+    monkeypatch.setattr("skgp_sparse.rows.door.is_small", lambda size: False)
     rng = np.random.RandomState(0)
     X = rng.uniform(-2, 2, size=(90, 1))
     is_share = likelihood == "beta"

@@ -1,13 +1,11 @@
 """The contract of a posterior, and what is asked of one.
 
 posterior
-    The contract of a posterior, and what all of them share.
+    The contract of a posterior, the process before any data, and several independent processes.
 feature_posterior
     The posterior that is written in features: exact, or in a basis.
-prior, independent_posteriors
-    The process before any data; posteriors of several independent processes.
-metric, posterior_in_metric
-    Inputs that are transformed by a metric, and a posterior of these.
+posterior_in_metric
+    A posterior of inputs that are transformed by a metric.
 posterior_with_mean
     The posterior whose mean is weighted with another prediction, or added to it.
 missing_values

@@ -28,8 +28,8 @@ from operator import attrgetter
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.data.array_dataset import DistinctInputs, means_of
 from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.data.distinct_inputs import DistinctInputs, means_of
 from skgp_sparse._engine.features.basis import Features
 from skgp_sparse._engine.predictions import (
     normal_predictions,

@@ -5,8 +5,13 @@ from operator import attrgetter
 
 import numpy as np
 
-from skgp_sparse._engine.predictions.metric import in_metric
-from skgp_sparse._engine.predictions.posterior import FUNCTIONS, GRADIENTS, LEAVE_ONE_OUT, Posterior
+from skgp_sparse._engine.predictions.posterior import (
+    FUNCTIONS,
+    GRADIENTS,
+    LEAVE_ONE_OUT,
+    Posterior,
+    in_metric,
+)
 from skgp_sparse._engine.predictions.sampled_functions import in_metric_of
 
 _ANSWERS = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS])  # where the other posterior has them

@@ -25,7 +25,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.features.fourier_basis import FourierBasis
 from skgp_sparse._engine.features.problem import Options
-from skgp_sparse._engine.predictions.metric import in_metric
+from skgp_sparse._engine.predictions.posterior import in_metric
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 
 _POWER = 10.0  # of uniform draws, of which small ones are high frequencies

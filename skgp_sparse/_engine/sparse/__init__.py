@@ -5,11 +5,9 @@ passes
 collapsed
     Value, gradient and posterior of the family of Gaussian objectives in `skgp_sparse.bounds`.
 collapsed_sites
-    Rows with Gaussian sites: everything O(n) of an inner iteration.
+    Rows with Gaussian sites: everything O(n) of an inner iteration, and gradients from some rows.
 decoupled
     A basis of its own for the mean.
-minibatch
-    Gradients from some of the rows, with the posterior of the weights held.
 running_sums
     Sums over rows that keep coming, in any units of the targets.
 normal_inputs

@@ -209,7 +209,7 @@ def pull_whitening(cots, VtV, inputs, held=None):
 
     Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
     processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
-    `skgp_sparse._engine.sparse.minibatch`.
+    `skgp_sparse._engine.sparse.collapsed_sites`.
     """
     features = cots[0].features
     if held:

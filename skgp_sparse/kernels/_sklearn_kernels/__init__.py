@@ -7,8 +7,8 @@ than 1/2, 3/2, 5/2 and inf have no rule.
 
 from sklearn.gaussian_process import kernels as _sk
 
+from .._differentiable import add_builder, add_family, register
 from .._nodes import White
-from .._registry import add_builder, add_family, register
 from . import composites, formulas
 
 

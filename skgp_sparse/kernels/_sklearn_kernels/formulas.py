@@ -24,7 +24,7 @@ from scipy.spatial.distance import squareform
 
 from skgp_sparse._ground.parallel import empty
 
-from .._rules import KernelRule, constant_diag
+from .._nodes import KernelRule, constant_diag
 from .distances import LARGEST, PointSets, Separation, half_of_pairs
 
 LOWEST = 230.0  # minus the exponent of the smallest value
