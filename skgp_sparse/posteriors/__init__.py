@@ -2,7 +2,7 @@
 
 Pass the name of a posterior method or an object as the parameter `posterior` of an estimator. An
 object may have parameters, such as ``posterior=InducingPoints(n_mean=2000)``, which a search sets
-as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `Fit`, whose
+as ``posterior__n_mean``. A method fits a job and returns a `Fit`, whose
 `Posterior` predicts:
 
 - `_contract`: what every posterior method does, and what is logged of those that are tried
@@ -12,8 +12,8 @@ as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `
 - `_exact`: all rows, exactly
 - `_inducing_points`: inducing points
 - `_fourier_features`: random features
-- `_larger_mean`: inducing points, and more of them for the mean
-- `_tight_variance`: inducing points, and the smaller variances of the bound that was maximised
+- `_variants`: inducing points with more of them for the mean, with the smaller variances of the
+  bound that was maximised, or where inputs are known up to their standard deviations
 - `_iterative_exact`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
 - `_neighbor_search`: the search for its hyperparameters, metric and smoothness
@@ -23,7 +23,6 @@ as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `
 - `_subsets`: hyperparameters of exact fits to more and more rows
 - `_model_selection`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
-- `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
 - `_names`: names become posterior methods
 - `_moves`: rows that arrive later
 """

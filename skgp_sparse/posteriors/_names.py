@@ -12,10 +12,9 @@ from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._iterative_exact import IterativeExact
 from skgp_sparse.posteriors._job import Job
-from skgp_sparse.posteriors._larger_mean import LargerMean
 from skgp_sparse.posteriors._moves import Action, WarmStart
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._tight_variance import TightVariance
+from skgp_sparse.posteriors._variants import LargerMean, TightVariance
 from skgp_sparse.solvers import Fit
 
 

@@ -32,13 +32,7 @@ from skgp_sparse._engine.predictions.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground import distinct
 from skgp_sparse._ground.linalg import cholesky
-from skgp_sparse.dask import (
-    DaskSparseGPRegressor,
-    _collections,
-    _lazy_predictions,
-    _partitions,
-    _tasks,
-)
+from skgp_sparse.dask import DaskSparseGPRegressor, _cluster_estimators, _distributed_rows
 from skgp_sparse.displays import CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.hyperpriors import LogNormalLengthScales
@@ -271,9 +265,12 @@ OF_ROWS_ELSEWHERE = [
     ("has no rows, but at least one", lambda: fit(Listed(), None)),
     ("some chunks have an offset,", lambda: robust(X=Listed((X, Y), (X, Y, None, Y)), y=None)),
     ("is a LazyFrame of polars. Pass X.collect()", lambda: fit(LazyFrame())),
-    ("y has 3 rows and X has 4.", lambda: _collections.aligned(np.zeros(3), "y", None, [], (2, 2))),
-    ("X must have 2", lambda: _lazy_predictions._check_columns(fit(), collection(X[:, :1]))),
-    ("y has 3 rows and X has 30. Partitions", lambda: _tasks.load(0, None, X, y=Y[:3])),
+    (
+        "y has 3 rows and X has 4.",
+        lambda: _distributed_rows.aligned(np.zeros(3), "y", None, [], (2, 2)),
+    ),
+    ("X must have 2", lambda: _cluster_estimators._check_columns(fit(), collection(X[:, :1]))),
+    ("y has 3 rows and X has 30. Partitions", lambda: _distributed_rows.load(0, None, X, y=Y[:3])),
     (
         "X_std is available for rows in memory",
         lambda: DaskSparseGPRegressor()._read(
@@ -317,8 +314,8 @@ def test_calls_that_are_refused(text, call):
 
 def test_a_cluster_that_lost_rows_says_so():
     with pytest.raises(RuntimeError, match="The cluster lost rows of the table and cannot compute"):
-        with _partitions.in_words(SimpleNamespace(status="running")):
-            raise _partitions._LOST[0]("rows")
+        with _distributed_rows.in_words(SimpleNamespace(status="running")):
+            raise _distributed_rows._LOST[0]("rows")
 
 
 @pytest.mark.parametrize("room, package", [("dask", "distributed"), ("onnx", "skl2onnx")])

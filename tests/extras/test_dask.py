@@ -37,13 +37,7 @@ from distributed import Client, Event, LocalCluster, get_worker
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground import distinct
-from skgp_sparse.dask import (
-    DaskSparseGPClassifier,
-    DaskSparseGPRegressor,
-    _collections,
-    _partitions,
-    _tasks,
-)
+from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.inference import minibatches, stochastic
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
@@ -554,16 +548,16 @@ def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch
     parts = [
         ArrayDataset(np.zeros((len(own), 3)), own) for own in np.split(y, np.cumsum(sizes)[:-1])
     ]
-    view = _tasks.View(TargetScaler(np.ones(1), np.full(1, 2.0)))
-    partitions = _partitions.Partitions(client, client.scatter(parts))
-    rows = DaskDataset(partitions, 3, [_tasks.Summary(size) for size in sizes], view)
+    view = _distributed_rows.View(TargetScaler(np.ones(1), np.full(1, 2.0)))
+    partitions = _distributed_rows.Partitions(client, client.scatter(parts))
+    rows = DaskDataset(partitions, 3, [_distributed_rows.Summary(size) for size in sizes], view)
     for start, stop in ((0, 10), (0, 4), (3, 5), (4, 5), (5, 10), (2, 9)):
         assert np.array_equal(rows.targets(slice(start, stop)), (y[start:stop] - 1.0) / 2.0)
     assert np.array_equal(rows.targets(), (y - 1.0) / 2.0)
 
 
 def test_samples_of_very_many_rows_are_drawn_in_little_memory(monkeypatch):
-    rows = DaskDataset(None, 1, [_tasks.Summary(2**31)] * 2, None)
+    rows = DaskDataset(None, 1, [_distributed_rows.Summary(2**31)] * 2, None)
     found = rows.sample(1000, np.random.RandomState(0))
     assert len(np.unique(found)) == 1000 and found.max() > 2**31 and list(found) == sorted(found)
 
@@ -612,7 +606,7 @@ def test_empty_partitions_and_unknown_sizes(client, on_workers, table):
 
 def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_collections, "_FEWEST_ROWS", 60)
+    monkeypatch.setattr(_distributed_rows, "_FEWEST_ROWS", 60)
     seen, layout = [], DaskDataset.layout
 
     def look(self, *args):

@@ -6,8 +6,8 @@ Vecchia 1988; Sundararajan and Keerthi 2001):
     J = Σ_i w_i log N(y_i; m_i, v_i + d_i),
 
 with mean and variance ``m_i``, ``v_i`` given the neighbours N(i) of row i, and its noise ``d_i``.
-Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of `linearise` and the
-slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and ``e = y - m``.
+Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of `linearise`,
+and slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and ``e = y - m``.
 
 Predictions of rows, each given a few rows of its own: many small solves at once.
 
