@@ -270,7 +270,7 @@ OF_ROWS_ELSEWHERE = [
         lambda: _distributed_rows.aligned(np.zeros(3), "y", None, [], (2, 2)),
     ),
     ("X must have 2", lambda: _cluster_estimators._check_columns(fit(), collection(X[:, :1]))),
-    ("y has 3 rows and X has 30. Partitions", lambda: _distributed_rows.load(0, None, X, y=Y[:3])),
+    ("y has 3 rows and X has 30. Partitions", lambda: _distributed_rows.checked(0, None, X, y=Y[:3])),
     (
         "X_std is available for rows in memory",
         lambda: DaskSparseGPRegressor()._read(

@@ -28,7 +28,6 @@ from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
 from skgp_sparse._engine.neighbors.nearest import DistinctRows, NearestRows, distinct_rows
 from skgp_sparse._engine.predictions import posterior as contract
-from skgp_sparse._engine.predictions.metric import in_metric, scale_of, scaled_inputs
 from skgp_sparse._engine.predictions.posterior import (
     GRADIENTS,
     JOINT_ROWS,
@@ -37,6 +36,9 @@ from skgp_sparse._engine.predictions.posterior import (
     Posterior,
     Slopes,
     float64,
+    in_metric,
+    scale_of,
+    scaled_inputs,
 )
 from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
 from skgp_sparse._ground.parallel import slices
