@@ -351,7 +351,7 @@ def inner_loop(model, theta):
     """Value, inner iterations, Newton steps of the means, and estimated error at a theta."""
     from unittest.mock import patch
 
-    from skgp_sparse.inference.alternating_updates import AlternatingUpdates
+    from skgp_sparse.inference.site_loop import AlternatingUpdates
 
     objective = model._fits[0].objective  # ADAPT: to how objectives say how they ended
     climbed, steps = AlternatingUpdates._climbed, []

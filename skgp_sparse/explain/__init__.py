@@ -2,10 +2,8 @@
 
 - `views`: between a process and the user's y, labels of several problems, and before any fit
 - `weighted_means`: processes beside another prediction, and calibrated probabilities
-- `leave_one_out`: predictions of training rows, each given all others
-- `intervals`: conformal intervals, from rows that were left out
-- `gradients`: gradients of predictions with respect to the query
-- `evidence_bounds`: bounds of the exact evidence
+- `leave_one_out`: predictions of training rows, each given all others; conformal intervals
+- `questions`: gradients of predictions with respect to the query; bounds of the exact evidence
 - `kernel_bounds`: hyperparameters that end close to a bound
 - `constant_fits`: fits that explain no more than a constant
 """

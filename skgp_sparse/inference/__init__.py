@@ -9,16 +9,16 @@ stochastic
 minibatches
     Random rows, a bounded sample of all that came, and gradients from some of them.
 objectives
-    The exact and the collapsed objective of regression, and their model.
+    The exact and the collapsed objective of regression, and their model; the bound of rows whose
+    inputs are latent, or known up to their noise.
 local_site_objective
     The leave-one-out density of predictions from neighbours, and rows with a likelihood, whose
     sites are found by sweeps.
 site_objective
     Rows with a likelihood: their objective, and their model.
 site_loop
-    The inner loop, which looks for the sites of all rows.
-alternating_updates
-    The same where variances are large: means and precisions in turn.
+    The inner loop, which looks for the sites of all rows; means and precisions in turn where
+    variances are large.
 methods
     How sites are updated: variational inference, expectation propagation; their surrogates.
 fixed_point
@@ -27,8 +27,6 @@ parameter_vectors
     Named blocks of parameters as one vector, an objective as a function of it.
 optimizers
     L-BFGS with a measured diagonal, which survives failed evaluations.
-latent_objective
-    Rows whose inputs are latent, or known up to their noise: their bound.
 latent_starts, latent_queries
     Where the fit of a GP-LVM begins; where new rows are in its latent space.
 periods

@@ -18,7 +18,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Batch
-from skgp_sparse._engine.predictions.normal_predictions import (
+from skgp_sparse._engine.predictions.feature_posterior import (
     InducingPosterior,
     Normals,
     explained,

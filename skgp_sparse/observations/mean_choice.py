@@ -35,7 +35,7 @@ from skgp_sparse.explain.weighted_means import (
 )
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.observations.observation_model import ObservationModel
-from skgp_sparse.parameters.linear_mean import check_numbers
+from skgp_sparse.parameters.choices import check_numbers
 from skgp_sparse.parameters.mean_functions import cross_fitted
 from skgp_sparse.parameters.requests import compares_approximations
 from skgp_sparse.posteriors._job import Job

@@ -24,8 +24,7 @@ from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.observations.streams import StreamState
-from skgp_sparse.parameters.choices import resolve_inducing
-from skgp_sparse.parameters.default_kernels import resolve_priors
+from skgp_sparse.parameters.choices import resolve_inducing, resolve_priors
 from skgp_sparse.parameters.parameter_checks import check_coded, check_mixes
 from skgp_sparse.parameters.requests import job_of
 from skgp_sparse.posteriors._contract import PosteriorMethod, Selection, errors_named

@@ -14,13 +14,11 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.exact.exact import tightened
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
-from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.predictions.feature_posterior import Normals, SparsePosterior
 from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.inference.latent_objective import LatentObjective
-from skgp_sparse.inference.objectives import DecoupledObjective
+from skgp_sparse.inference.objectives import DecoupledObjective, LatentObjective
 from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._inducing_points import InducingPoints

@@ -27,7 +27,7 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
-from skgp_sparse._engine.predictions import sobol
+from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground import distinct
@@ -37,13 +37,13 @@ from skgp_sparse.displays import CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
-    alternating_updates,
     fixed_point,
     latent_queries,
     methods,
     minibatches,
     optimizers,
     parameter_vectors,
+    site_loop,
     site_objective,
     stochastic,
 )
@@ -56,7 +56,7 @@ from skgp_sparse.kernels import (
 )
 from skgp_sparse.likelihoods import Gamma, Probit
 from skgp_sparse.likelihoods._classes import Softmax
-from skgp_sparse.parameters import default_kernels
+from skgp_sparse.parameters import choices
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
@@ -201,7 +201,7 @@ OF_SCORES = [
     ("y_true, y_mean and y_std must have", lambda: metrics.crps([0.0, 1.0], [0.0], [1.0])),
     ("y_true, lower and upper must", lambda: metrics.interval_coverage([0.0, 1.0], [0.0], [1.0])),
     ("needs 1 axes. Got 2. Pass", lambda: CoverageDisplay(np.array([0.5])).plot(ax=[None, None])),
-    ("is not finite", lambda: sobol._indices(*np.full((3, 1, 1), np.inf))),
+    ("is not finite", lambda: sampled_functions._indices(*np.full((3, 1, 1), np.inf))),
 ]
 OF_FITS = [
     ("skgp_sparse.likelihoods.Binary. Got", lambda: labelled(likelihood="probits")),
@@ -212,7 +212,7 @@ OF_FITS = [
     ("no minibatches", lambda: labelled(bound="gfitc-ep", solver=Minibatches(), n_inducing=5)),
     ("takes one target, but y has 2 columns", lambda: robust(y=np.column_stack([Y, Y]))),
     ("'noise_variance' parameter", lambda: latent(noise_variance=0.0)),
-    ("is too small or too large for", lambda: default_kernels.of_numbers(np.array([1e-308]))),
+    ("is too small or too large for", lambda: choices.of_numbers(np.array([1e-308]))),
     ("Found array with 0 sample(s)", lambda: fit(FRAME.head(0), Y[:0])),
     ("are no levels", lambda: fit(LEVELS.assign(a=[(1,), (2,)] * 15), kernel=None)),
     ("complex numbers are no", lambda: fit(LEVELS, kernel=None).predict(LEVELS.assign(a=COMPLEX))),
@@ -270,7 +270,10 @@ OF_ROWS_ELSEWHERE = [
         lambda: _distributed_rows.aligned(np.zeros(3), "y", None, [], (2, 2)),
     ),
     ("X must have 2", lambda: _cluster_estimators._check_columns(fit(), collection(X[:, :1]))),
-    ("y has 3 rows and X has 30. Partitions", lambda: _distributed_rows.checked(0, None, X, y=Y[:3])),
+    (
+        "y has 3 rows and X has 30. Partitions",
+        lambda: _distributed_rows.checked(0, None, X, y=Y[:3]),
+    ),
     (
         "X_std is available for rows in memory",
         lambda: DaskSparseGPRegressor()._read(
@@ -289,7 +292,7 @@ OF_NUMBERS = [
     ("is too large or too small to compute with", overflows),
     (
         "variance is negative or no number",
-        lambda: alternating_updates.check_moments(*-np.ones((3, 2))),
+        lambda: site_loop.check_moments(*-np.ones((3, 2))),
     ),
     ("objective is not finite at the start", lambda: start_of_search(np.nan, np.zeros(1))),
     ("gradient of the objective is not fin", lambda: start_of_search(0.0, np.full(1, np.nan))),

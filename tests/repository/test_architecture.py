@@ -21,13 +21,13 @@ FLOORS = (
     {"_engine", "hyperpriors"},
     {"inference", "bounds", "inducing", "likelihoods", "sources"},
     {"rows"},
-    {"solvers", "_typed_inputs", "_sobol_attributes", "acquisition", "displays"},
+    {"solvers", "_typed_inputs", "acquisition", "displays"},
     {"posteriors"},
     {"plan"},
     {"parameters"},
     {"explain"},
-    {"observations", "_fitted_mean"},
-    {"_estimator", "_parts", "_training_rows"},
+    {"observations"},
+    {"_estimator"},
     {"regression", "classification", "gplvm"},
     {"dask", "onnx"},
     {"testing"},
@@ -220,7 +220,7 @@ def test_no_matrix_is_inverted_explicitly():
     ]
 
 
-ESTIMATORS = ("_estimator", "_training_rows", "regression", "classification", "gplvm", "dask")
+ESTIMATORS = ("_estimator", "regression", "classification", "gplvm", "dask")
 FRONT_DOOR = (*ESTIMATORS, "rows", "parameters", "observations", "explain", "")
 
 

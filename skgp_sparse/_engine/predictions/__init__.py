@@ -3,17 +3,13 @@
 posterior
     The contract of a posterior, the process before any data, and several independent processes.
 feature_posterior
-    The posterior that is written in features: exact, or in a basis.
+    The posterior that is written in features: exact, or in a basis; inputs that are normal.
 posterior_in_metric
     A posterior of inputs that are transformed by a metric.
 posterior_with_mean
     The posterior whose mean is weighted with another prediction, or added to it.
 missing_values
     Predictions of rows that lack values of columns in which no training row lacked one.
-normal_predictions
-    Predictions at inputs that have a normal distribution each.
 sampled_functions
-    Functions drawn from a posterior, each the same function in all calls.
-sobol
-    Sobol indices of means: how much each column matters.
+    Functions drawn from a posterior, each the same function in all calls; Sobol indices.
 """
