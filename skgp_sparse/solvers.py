@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -38,18 +38,6 @@ __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 
 _PARTS_PAY = 400  # rows per inducing point from which a fit on parts of the rows is quicker
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
-
-
-class SearchLimits(Protocol):
-    """Settings that end a search."""
-
-    @property
-    def max_iter(self) -> int:
-        """Largest number of iterations."""
-
-    @property
-    def tol(self) -> float:
-        """Gain per row below which it has converged, in nats."""
 
 
 class Fit(NamedTuple):
@@ -415,7 +403,7 @@ def _warn_of_residual(objective: SparseFit, kernel: Kernel) -> None:
         )
 
 
-def warn_unless_converged(maximum: Maximum, settings: SearchLimits) -> None:
+def warn_unless_converged(maximum: Maximum, settings: Any) -> None:
     """Warn that the search for a `Maximum` ended before it converged."""
     if not maximum.converged:
         warn(

@@ -218,7 +218,7 @@ def bound_named(name):
 def options(n_jobs=None):
     """How the estimator computes, by default when nobody says otherwise."""
     # ADAPT: to the defaults of the estimator.
-    from skgp_sparse._engine.features.problem import Options
+    from skgp_sparse._engine.features.inducing_basis import Options
     from skgp_sparse._ground.parallel import resolve_n_jobs
 
     memory = sklearn.get_config()["working_memory"] * 2**20

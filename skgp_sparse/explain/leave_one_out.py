@@ -235,7 +235,7 @@ def why_unknown(fit):
         )
     if rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std. Call fit without it."
-    if fit.terms.are_unknown:
+    if fit.terms.method is not None and fit.terms.sites is None:
         return (
             "needs the sites of all rows, which solvers of minibatches do not keep. Set solver to "
             "'lbfgs'."

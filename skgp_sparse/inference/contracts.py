@@ -11,8 +11,12 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.features.basis import Basis
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Evaluation, Observations, Options
+from skgp_sparse._engine.features.inducing_basis import (
+    Evaluation,
+    InducingBasis,
+    Observations,
+    Options,
+)
 from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
 from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.features.problem import Evaluation
+from skgp_sparse._engine.features.inducing_basis import Evaluation
 from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
 from skgp_sparse._engine.neighbors.neighbors_posterior import SiteRows

@@ -16,7 +16,7 @@ from skgp_sparse._engine.data.array_dataset import DistinctInputs
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.exact import exact
 from skgp_sparse._engine.features.basis import Basis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.features.inducing_basis import Options, Problem
 from skgp_sparse._engine.predictions.feature_posterior import Normals
 from skgp_sparse._engine.predictions.posterior import RowTerms
 from skgp_sparse._engine.sparse import collapsed, decoupled, normal_inputs

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import Options
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior
 from skgp_sparse.inference.contracts import Objective, ObjectiveFactory

@@ -27,10 +27,9 @@ from skgp_sparse.likelihoods._base import check_parameters as check_parameters
 from skgp_sparse.likelihoods._base import warn_outside_bounds as warn_outside_bounds
 from skgp_sparse.likelihoods._beta import Beta
 from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
-from skgp_sparse.likelihoods._censored import Censored
 from skgp_sparse.likelihoods._classes import Ordinal
 from skgp_sparse.likelihoods._counts import Gamma, NegativeBinomial, Poisson
-from skgp_sparse.likelihoods._student_t import StudentT
+from skgp_sparse.likelihoods._location_scale import Censored, StudentT
 
 __all__ = [
     "Beta",

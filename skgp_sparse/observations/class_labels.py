@@ -36,7 +36,7 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
 from skgp_sparse.likelihoods._classes import EachClass, Softmax
-from skgp_sparse.observations.site_observations import SiteObservations, observations_of
+from skgp_sparse.observations.likelihood_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import (
     resolve_latent_kernel,

@@ -10,8 +10,7 @@ import numpy as np
 
 from skgp_sparse._engine.data.moments import Moments, moments_of
 from skgp_sparse._engine.data.target_scaler import FEW_ROWS, TargetScaler, scale_of
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Problem
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Problem
 from skgp_sparse._engine.sparse.running_sums import RunningSums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.validation import is_auto

@@ -15,8 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import inducing, kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse._engine.predictions.feature_posterior import Normals
 from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
 from skgp_sparse._ground.deadline import Deadline

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -38,13 +38,6 @@ from skgp_sparse.solvers import Fit
 
 View = TargetView | ResponseView | LabelView
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
-
-
-class TimeLimit(Protocol):
-    """Parameters of an estimator that say how long a call may take."""
-
-    time_limit: float | None
-    verbose: int | bool
 
 
 class ObservationModel(ABC):
@@ -317,7 +310,7 @@ class ObservationModel(ABC):
         return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
 
 
-def deadline_of(parameters: TimeLimit, name: str) -> Deadline:
+def deadline_of(parameters: Any, name: str) -> Deadline:
     """The `Deadline` of a call that begins now."""
     limit = parameters.time_limit
     if limit is None:

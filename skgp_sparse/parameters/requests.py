@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import NO_EFFECT
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import Options
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text

@@ -129,11 +129,6 @@ class Request(NamedTuple):
         return self.n_inducing is not None or not all(is_auto(one) for one in given)
 
     @property
-    def has_default_kernel(self) -> bool:
-        """Whether the kernel is the default one."""
-        return self.kernel is None
-
-    @property
     def starts_on_subset(self) -> bool:
         """Whether the solver begins with a small exact fit."""
         return starts_on_subset(self.solver, self.optimizer)

@@ -19,8 +19,7 @@ from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine.data import array_dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.exact import exact, iterative_posterior
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays

@@ -15,8 +15,7 @@ from kernel_cases import parsed
 
 from skgp_sparse import bounds
 from skgp_sparse._engine.data.array_dataset import ArrayDataset, PerRow, by_row
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse._engine.sparse import collapsed_sites
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational

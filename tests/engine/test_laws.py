@@ -23,8 +23,7 @@ from skgp_sparse._engine.data import array_dataset, dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.predictions import posterior
 from skgp_sparse._engine.predictions.posterior import Prior
 from skgp_sparse._engine.sparse import collapsed

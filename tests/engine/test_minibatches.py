@@ -8,8 +8,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse._engine.sparse import collapsed, collapsed_sites
 from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._engine.sparse.passes import Sums

@@ -15,8 +15,7 @@ from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.predictions import feature_posterior
 from skgp_sparse._engine.predictions.feature_posterior import Normals
 from skgp_sparse._engine.sparse import collapsed, normal_inputs

@@ -10,7 +10,7 @@ from skgp_sparse._engine.data import array_dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.exact import exact
 from skgp_sparse._engine.exact.exact import tightened
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import Options
 from skgp_sparse._ground import distinct
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.posteriors import InducingPoints

@@ -16,7 +16,7 @@ from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference.minibatches import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
-from skgp_sparse.observations import site_observations as sites
+from skgp_sparse.observations import likelihood_observations as sites
 from skgp_sparse.observations import streams
 from skgp_sparse.posteriors import _moves
 from skgp_sparse.solvers import Stochastic

@@ -28,8 +28,7 @@ from skgp_sparse._engine.exact.iterative_posterior import (
     preconditioner,
     solve,
 )
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse.bounds import PEP
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.posteriors import IterativeExact

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Batch, Dataset, ProblemLabels, at
+from skgp_sparse._engine.data.dataset import Batch, Dataset, at
 from skgp_sparse._engine.data.moments import Moments, moments_of
 from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.distinct import Distinct, is_small
@@ -264,8 +264,8 @@ class ArrayDataset(Dataset):
             self.X, self.y, self.noise, self.weight, offset=offset, X_std=self.X_std
         )
 
-    def of_problem(self, task: ProblemLabels) -> "ArrayDataset":
-        """The table of the rows of a `ProblemLabels` with its labels."""
+    def of_problem(self, task: Any) -> "ArrayDataset":
+        """The table of the rows of a problem with its labels."""
         rows, label = task.labels(self.y)
         table = self if rows is None else self.subset(rows)
         return replace(table, y=label[:, None], classes=None)

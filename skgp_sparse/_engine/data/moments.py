@@ -95,11 +95,6 @@ def present_start(X):
         return np.nan_to_num(np.nanmedian(X, axis=0, keepdims=True))
 
 
-def present_maximum(values):
-    """Largest value of every column, 0 where there is none."""
-    return np.fmax.reduce(values, axis=0, initial=0.0)
-
-
 def present_moments(blocks, total_weight):
     """Mean, spread and weight of missing values of each column; the spread is 0 of a constant one.
 
@@ -111,7 +106,7 @@ def present_moments(blocks, total_weight):
     """
     origin = present_start(next(blocks())[0])
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
-        offsets = [present_maximum(np.abs(X - origin)) for X, _ in blocks()]
+        offsets = [np.fmax.reduce(np.abs(X - origin), axis=0, initial=0.0) for X, _ in blocks()]
         unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
         first, second, missing = 0.0, 0.0, np.zeros(origin.shape[1])
         for X, weight in blocks():

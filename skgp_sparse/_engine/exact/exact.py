@@ -56,8 +56,7 @@ from scipy.linalg import eigh, solve_triangular
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.array_dataset import GroupMeans, means_of
 from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.features.inducing_basis import InducingFeatures
-from skgp_sparse._engine.features.problem import Evaluation
+from skgp_sparse._engine.features.inducing_basis import Evaluation, InducingFeatures
 from skgp_sparse._engine.predictions import posterior as contract
 from skgp_sparse._engine.predictions.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse._engine.predictions.posterior import BOUNDS, JOINT_ROWS, Posterior, float64

@@ -12,11 +12,10 @@ noise of `Missing`, of the variance u of means of rows whose values are those of
 
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 
 import numpy as np
 
-from skgp_sparse._engine.predictions.posterior import Posterior, float64
+from skgp_sparse._engine.predictions.posterior import PosteriorAround, float64
 from skgp_sparse._ground.parallel import slices
 
 _NOISE_SHARE = 0.02  # s
@@ -73,7 +72,7 @@ def averaged(function, X, values):
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorWithMissingValues(Posterior):
+class PosteriorWithMissingValues(PosteriorAround):
     """A posterior at rows in which values may be missing.
 
     Parameters
@@ -83,16 +82,9 @@ class PosteriorWithMissingValues(Posterior):
         As of `spread_values`.
     """
 
-    posterior: Posterior
     values: np.ndarray
 
-    kernel = property(attrgetter("posterior.kernel"))
     remedy = "No value was missing in these columns in fit: impute those of X."
-    name = property(attrgetter("posterior.name"))
-    width = property(attrgetter("posterior.width"))
-    n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
-    holds_rows = property(attrgetter("posterior.holds_rows"))
-    factor = property(attrgetter("posterior.factor"))
 
     def noise_variance(self, X):
         """Learned noise variance where missing values are medians."""

@@ -17,6 +17,7 @@ Posteriors of several independent processes, as of the classes of a softmax.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,11 +93,6 @@ class RowTerms(NamedTuple):
     method: Any = None
     sites: Array | None = None
     cavities: Callable[[Ints], tuple[Array, Array]] | None = None
-
-    @property
-    def are_unknown(self) -> bool:
-        """Whether rows have sites that were not kept."""
-        return self.method is not None and self.sites is None
 
 
 class Posterior(ABC):
@@ -517,6 +513,25 @@ def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
     cov *= ratio * ratio[:, None]
     cov.flat[:: len(cov) + 1] = variance
     return cov
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorAround(Posterior):
+    """A posterior whose predictions follow from those of another one, which says what it is.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    """
+
+    posterior: Posterior
+
+    kernel = property(attrgetter("posterior.kernel"))
+    name = property(attrgetter("posterior.name"))
+    width = property(attrgetter("posterior.width"))
+    n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
+    holds_rows = property(attrgetter("posterior.holds_rows"))
+    factor = property(attrgetter("posterior.factor"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from skgp_sparse._engine.predictions.posterior import (
     FUNCTIONS,
     GRADIENTS,
     LEAVE_ONE_OUT,
-    Posterior,
+    PosteriorAround,
     in_metric,
 )
 from skgp_sparse._engine.predictions.sampled_functions import in_metric_of
@@ -18,7 +18,7 @@ _ANSWERS = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS])  # where the other p
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorInMetric(Posterior):
+class PosteriorInMetric(PosteriorAround):
     """A posterior of ``W x``.
 
     Parameters
@@ -28,18 +28,11 @@ class PosteriorInMetric(Posterior):
         Matrix W.
     """
 
-    posterior: Posterior
     metric: np.ndarray
 
     remedy = "Set metric to 'ard'."
     answers = property(lambda self: self.posterior.answers & _ANSWERS)
-    kernel = property(attrgetter("posterior.kernel"))
-    name = property(attrgetter("posterior.name"))
-    width = property(attrgetter("posterior.width"))
-    n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
-    holds_rows = property(attrgetter("posterior.holds_rows"))
     is_exact = property(attrgetter("posterior.is_exact"))
-    factor = property(attrgetter("posterior.factor"))
 
     def sees(self, rows):
         """A table in the metric."""

@@ -24,7 +24,7 @@ from skgp_sparse._engine.predictions.posterior import (
     FUNCTIONS,
     GRADIENTS,
     NORMALS,
-    Posterior,
+    PosteriorAround,
     float64,
     noise_in_blocks,
 )
@@ -80,7 +80,7 @@ class MeanWeights(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorWithMean(Posterior):
+class PosteriorWithMean(PosteriorAround):
     """A weighted mean of a process and of another prediction.
 
     Parameters
@@ -94,19 +94,12 @@ class PosteriorWithMean(Posterior):
         Whether the gradient of m is zero nearly everywhere, as that of trees is.
     """
 
-    posterior: Posterior
     predict: Callable[[np.ndarray], np.ndarray]
     weights: MeanWeights
     is_flat: bool = True
 
     remedy = "Set mean to None."
-    kernel = property(attrgetter("posterior.kernel"))
-    name = property(attrgetter("posterior.name"))
-    width = property(attrgetter("posterior.width"))
     metric = property(attrgetter("posterior.metric"))
-    n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
-    holds_rows = property(attrgetter("posterior.holds_rows"))
-    factor = property(attrgetter("posterior.factor"))
 
     @property
     def answers(self):

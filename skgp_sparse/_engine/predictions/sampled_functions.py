@@ -36,7 +36,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Produc
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.features.fourier_basis import FourierBasis
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import Options
 from skgp_sparse._engine.predictions.posterior import in_metric
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 
@@ -322,23 +322,11 @@ class SampledFunctions:
 
     is_one = False  # of several
 
-    def __init__(
-        self,
-        harmonics,
-        weights,
-        kernel,
-        Z,
-        coefficients,
-        mean,
-        metric,
-        shape,
-        check=np.asarray,
-        shared=None,
-    ):
+    def __init__(self, harmonics, weights, kernel, Z, coefficients, shape):
         self.harmonics, self.weights = harmonics, weights
         self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
-        self.mean, self.metric, self.shape, self.check = mean, metric, shape, check
-        self.shared = shared
+        self.mean, self.metric, self.shape = np.zeros(weights.shape[1]), None, shape
+        self.check, self.shared = np.asarray, None
 
     def __repr__(self):
         return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
@@ -420,18 +408,10 @@ class SampledFunctions:
             raise TypeError("This is one sampled function. Call it with inputs.")
         chosen = np.arange(len(self.mean)).reshape(self.shape)[..., index]
         places = chosen.ravel()
-        found = SampledFunctions(
-            self.harmonics,
-            self.weights[:, places],
-            self.kernel,
-            self.Z,
-            self.coefficients[:, places],
-            self.mean[places],
-            self.metric,
-            chosen.shape,
-            self.check,
-            self.shared and self.shared._replace(target=self.shared.target[places]),
-        )
+        found = copy(self)
+        found.weights, found.coefficients = self.weights[:, places], self.coefficients[:, places]
+        found.mean, found.shape = self.mean[places], chosen.shape
+        found.shared = self.shared and self.shared._replace(target=self.shared.target[places])
         found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
         return found
 
@@ -470,14 +450,14 @@ def drawn(posterior, k, n_frequencies, random_state):
         change = features.weights(v - prior)
         coefficients = np.repeat(u, k, axis=1) + change
     shape = (k,) if p == 1 else (p, k)
-    given = harmonics, weights, posterior.kernel, Z, coefficients, np.zeros(p * k)
-    return SampledFunctions(*given, metric=None, shape=shape)
+    return SampledFunctions(harmonics, weights, posterior.kernel, Z, coefficients, shape)
 
 
 def in_metric_of(drawn, metric):
     """Sampled functions of ``x``, where those that were drawn are functions of ``W x``."""
-    given = drawn.harmonics, drawn.weights, drawn.kernel, drawn.Z, drawn.coefficients, drawn.mean
-    return SampledFunctions(*given, metric, drawn.shape, drawn.check)
+    found = copy(drawn)
+    found.metric = metric
+    return found
 
 
 def in_weighted_mean(drawn, u, shared):
@@ -504,12 +484,11 @@ def in_units(drawn, units, check):
         of_all = units.among_constants(weights.reshape(len(weights), -1, k))
         return (of_all * units.scale[:, None]).reshape(len(weights), -1)
 
-    weights, coefficients = scaled(drawn.weights), scaled(drawn.coefficients)
-    given = drawn.harmonics, weights, drawn.kernel, drawn.Z, coefficients, np.repeat(units.mean, k)
-    p = len(units.mean)
-    shape = (k,) if p == 1 else (p, k)
-    shared = drawn.shared and drawn.shared.in_units(units, k)
-    return SampledFunctions(*given, drawn.metric, shape, check, shared)
+    found, p = copy(drawn), len(units.mean)
+    found.weights, found.coefficients = scaled(drawn.weights), scaled(drawn.coefficients)
+    found.mean, found.shape = np.repeat(units.mean, k), (k,) if p == 1 else (p, k)
+    found.check, found.shared = check, drawn.shared and drawn.shared.in_units(units, k)
+    return found
 
 
 def _by_target(draws, p):

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.features.problem import Evaluation
+from skgp_sparse._engine.features.inducing_basis import Evaluation
 from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
 from skgp_sparse._engine.sparse import passes
 from skgp_sparse._ground.linalg import cholesky, inverse_lower, log_det_from_cholesky

@@ -41,7 +41,7 @@ import numpy as np
 from skgp_sparse._engine.data.array_dataset import PerRow, by_row
 from skgp_sparse._engine.data.dataset import Layout
 from skgp_sparse._engine.features.basis import Features
-from skgp_sparse._engine.features.problem import Observations, Problem
+from skgp_sparse._engine.features.inducing_basis import Observations, Problem
 from skgp_sparse._engine.sparse import collapsed, passes
 from skgp_sparse._engine.sparse.collapsed import core_of, pull_back
 from skgp_sparse._engine.sparse.passes import Sums
