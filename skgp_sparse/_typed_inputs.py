@@ -71,7 +71,8 @@ class TypedInputs:
         types = getattr(self, "_types", None) if hasattr(self, "kernel_") else None
         if types is None:
             check_numbers(X, "X", name)
-        if types is None and values is None and not self._knows_missing():
+        knows_missing = hasattr(self, "_fits") and _has_missing(self._fits[0].kernel)
+        if types is None and values is None and not knows_missing:
             with about_values(X, name, self._remedy()):
                 X = validate_data(self, X, reset=False, dtype=FLOATS)
             self._check_latitudes(X)
@@ -110,13 +111,8 @@ class TypedInputs:
                 f"the kernel {self.kernel} sees it without Missing. Put Missing around each part "
                 "that sees this column, or impute the values."
             )
-            check_missing(
-                job.rows.stored_inputs(),
-                job.kernel,
-                self._names(),
-                f"X of {type(self).__name__}",
-                remedy,
-            )
+            what = f"X of {type(self).__name__}"
+            check_missing(job.rows.stored_inputs(), job.kernel, self._names(), what, remedy)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -129,10 +125,6 @@ class TypedInputs:
         if mixes or not getattr(self.posterior, "takes_missing", True):
             return False
         return self.kernel is None or _has_missing(self.kernel)
-
-    def _knows_missing(self):
-        """Whether the fitted kernel knows what missing values mean."""
-        return hasattr(self, "_fits") and _has_missing(self._fits[0].kernel)
 
     def _names(self):
         """Names of the columns, or their numbers."""

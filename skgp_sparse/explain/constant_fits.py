@@ -138,7 +138,7 @@ def _of_fit(job, fit):
 
 def _of_numbers(fit, block, found, y, mean, density):
     """The share of the variance of a target (k,) that its predictions explain."""
-    weight, y = np.ones(len(y)), np.where(np.isnan(y), mean, y)  # intervals without a middle
+    weight = np.ones(len(y))
     if np.ptp(y) == 0.0:
         return 1.0
     constant = _constant(fit, block, found, y)

@@ -44,8 +44,28 @@ class MetricPrior(NamedTuple):
         return np.sum(price * moved**2), 2.0 * price * moved / self.units
 
 
+class _LeftOutObjective(Objective):
+    """Base of objectives of rows that are left out, in a metric that may be learned."""
+
+    def blocks(self, kernel, move_basis=False):
+        """The kernel, and the metric where it is learned."""
+        blocks = [kernel_block(kernel)]
+        if self.prior is not None:
+            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
+        return blocks
+
+    @property
+    def _share(self):
+        """Rows, in units of those that are left out."""
+        return self.total / self.left.count.sum()
+
+    def _price(self):
+        """What the prior of the metric costs, and its gradient."""
+        return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
+
+
 @dataclass(frozen=True, eq=False)
-class NeighborsObjective(Objective):
+class NeighborsObjective(_LeftOutObjective):
     """Leave-one-out log density of some rows, each given those near to it, for all rows.
 
     Neighbours stay as they are, whatever the kernel and the metric are.
@@ -64,13 +84,6 @@ class NeighborsObjective(Objective):
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.total * self.left.y.shape[1]
-
-    def blocks(self, kernel, move_basis=False):
-        """The kernel, and the metric if it is learned."""
-        blocks = [kernel_block(kernel)]
-        if self.prior is not None:
-            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
-        return blocks
 
     def at(self, metric=None):
         """A copy of the objective in another metric."""
@@ -99,15 +112,6 @@ class NeighborsObjective(Objective):
         held = replace(self, prior=None)
         return Conclusion(held.value(kernel), self.posterior, 0.0, held)
 
-    @property
-    def _share(self):
-        """Ratio of the number of all rows to that of the rows left out, by weight."""
-        return self.total / self.left.count.sum()
-
-    def _price(self):
-        """The penalty of the metric, and its gradient."""
-        return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
-
 
 _ROWS_PER_SWEEP_BLOCK = 1 << 14  # rows of a sweep that are predicted together
 _LEAST_GAIN = 1e-6  # precision of a site, in units of 1/v
@@ -118,7 +122,7 @@ _KEPT = 1 << 25  # entries of kernel matrices that wait for the next sweep
 
 
 @dataclass(frozen=True, eq=False)
-class LocalSiteObjective(Objective):
+class LocalSiteObjective(_LeftOutObjective):
     """Leave-one-out log density of some rows, each given the sites near to it, for all rows.
 
     Parameters
@@ -163,9 +167,7 @@ class LocalSiteObjective(Objective):
 
     def blocks(self, kernel, move_basis=False):
         """The kernel, the metric if it is learned, and the likelihood if it has parameters."""
-        blocks, likelihood = [kernel_block(kernel)], self.likelihood
-        if self.prior is not None:
-            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
+        blocks, likelihood = super().blocks(kernel), self.likelihood
         if len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         return blocks
@@ -234,15 +236,6 @@ class LocalSiteObjective(Objective):
 
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "left"}
-
-    @property
-    def _share(self):
-        """Ratio of the number of all rows to that of the rows left out, by weight."""
-        return self.total / self.left.count.sum()
-
-    def _price(self):
-        """The penalty of the metric, and its gradient."""
-        return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
 
     def _followed(self, kernel):
         """Objective with the sites at a kernel, if they move."""

@@ -82,10 +82,6 @@ class GaussianObservations(ObservationModel):
         density = log_normal_density(part.y, mean, np.sqrt(variance))
         return density[:, view.units.scale > 0].mean(axis=1)
 
-    def accept(self, part, stream):
-        """The part, whose targets are as many as before."""
-        return part if stream is None else stream.accepted(part, self.name)
-
     def new_stream(self, part, random_state):
         """A stream to which no row has come, but whose targets have a unit."""
         if self.parameters.noise == "learned":

@@ -185,10 +185,6 @@ class LikelihoodObservations(SiteObservations):
         """Log densities of the targets (n,)."""
         return view.log_density(part.X, part.y[:, 0], part.offset)
 
-    def accept(self, part, stream):
-        """The part, whose targets are as many as before."""
-        return part if stream is None else stream.accepted(part, self.name)
-
     def new_stream(self, part, random_state):
         """A stream to which no row has come."""
         return new_stream(part, random_state, 1)

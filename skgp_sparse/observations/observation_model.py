@@ -174,7 +174,6 @@ class ObservationModel(ABC):
             Densities in nats; of labels, logarithms of probabilities.
         """
 
-    @abstractmethod
     def accept(self, part: ArrayDataset, stream: StreamState | None) -> ArrayDataset:
         """Check that a part goes with a stream.
 
@@ -195,6 +194,7 @@ class ObservationModel(ABC):
         ValueError
             If it has other targets, weights or labels than the stream can take.
         """
+        return part if stream is None else stream.accepted(part, self.name)
 
     @abstractmethod
     def new_stream(self, part: ArrayDataset, random_state: np.random.RandomState) -> StreamState:

@@ -36,7 +36,11 @@ def check_kernel(kernel, name):
     with np.errstate(all="ignore"):
         try:
             theta = kernel.theta
-            parts = [one for path, one in kernel.get_params().items() if _is_of_a_part(path)]
+            parts = [
+                one
+                for path, one in kernel.get_params().items()
+                if path.split("__")[-1] in ("k1", "k2", "kernel")
+            ]
         except AttributeError:  # of a string, say, that should be a kernel
             parts = [None]
     if not all(isinstance(part, Kernel) for part in parts):
@@ -51,22 +55,14 @@ def check_kernel(kernel, name):
         )
 
 
-def _is_of_a_part(path):
-    """Whether the parameter of a kernel at a path is a kernel itself."""
-    return path.split("__")[-1] in ("k1", "k2", "kernel")
-
-
 def check_parameters(estimator, name):
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
     check_search(estimator, name)
     check_metric(estimator, name)
     check_prior(estimator.prior, name)
     check_solver(estimator.solver, name)
-    given, m, optimizer = (
-        estimator.get_params(deep=False),
-        estimator.n_inducing,
-        estimator.optimizer,
-    )
+    given, m = estimator.get_params(deep=False), estimator.n_inducing
+    optimizer = estimator.optimizer
     for parameter in _SWITCHES & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")

@@ -136,7 +136,8 @@ _PYTHON_TIMES = {
 def _of_frame(X, kinds):
     """Columns of a data frame of pandas; plain numbers are read together, and so are categories."""
     dtypes, kinds = [*X.dtypes], [None] * X.shape[1] if kinds is None else kinds
-    plain = [j for j, one in enumerate(dtypes) if _is_plain(one) and kinds[j] != CATEGORY]
+    plain = [j for j, one in enumerate(dtypes) if isinstance(one, np.dtype) and one.kind in "biuf"]
+    plain = [j for j in plain if kinds[j] != CATEGORY]
     levels = [j for j, kind in enumerate(kinds) if kind == CATEGORY]
     objects = cache(lambda: X.to_numpy(dtype=object)) if len(X) <= _FEW_ROWS else None
     columns = dict(zip(plain, _together(X, plain, np.float64, objects)))
@@ -144,10 +145,6 @@ def _of_frame(X, kinds):
     others = (j for j in range(len(dtypes)) if j not in columns)
     columns |= {j: _of_pandas(X.iloc[:, j], dtypes[j]) for j in others}
     return [columns[j] for j in range(len(dtypes))]
-
-
-def _is_plain(dtype):
-    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
 
 
 def _together(X, chosen, dtype, objects):
