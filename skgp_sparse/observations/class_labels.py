@@ -47,9 +47,8 @@ from skgp_sparse.parameters.choices import (
 from skgp_sparse.parameters.parameter_checks import check_sites_of_solver
 from skgp_sparse.parameters.requests import check_posterior_method, tolerance
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Job, start_on_subset
+from skgp_sparse.posteriors._job import Job, start_on_subset, warm_start_of
 from skgp_sparse.posteriors._model_selection import PosteriorSelection
-from skgp_sparse.posteriors._moves import warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules

@@ -11,7 +11,7 @@ import numpy as np
 from skgp_sparse._engine.data.moments import Moments, moments_of
 from skgp_sparse._engine.data.target_scaler import FEW_ROWS, TargetScaler, scale_of
 from skgp_sparse._engine.features.inducing_basis import InducingBasis, Problem
-from skgp_sparse._engine.sparse.running_sums import RunningSums
+from skgp_sparse._engine.sparse.collapsed import RunningSums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.explain.views import TargetView
@@ -29,7 +29,7 @@ from skgp_sparse.parameters.choices import (
     with_noise_floor,
 )
 from skgp_sparse.parameters.requests import check_posterior_method, compares_approximations
-from skgp_sparse.posteriors._moves import Action, next_action, warm_start_of
+from skgp_sparse.posteriors._job import Action, next_action, warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.solvers import Fit, KeepParameters

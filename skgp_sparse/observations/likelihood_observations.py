@@ -30,7 +30,7 @@ from skgp_sparse.parameters.parameter_checks import (
     check_sites_of_solver,
 )
 from skgp_sparse.parameters.requests import check_posterior_method, tolerance
-from skgp_sparse.posteriors._moves import Action, next_action, of_few_rows, warm_start_of
+from skgp_sparse.posteriors._job import Action, next_action, of_few_rows, warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.solvers import KeepParameters

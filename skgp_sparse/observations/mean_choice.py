@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.target_scaler import TargetScaler
-from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights
+from skgp_sparse._engine.predictions.posteriors_around import MeanWeights
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (

@@ -16,7 +16,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
-from skgp_sparse._engine.predictions.missing_values import averaged, missing_entries, spread_values
+from skgp_sparse._engine.predictions.posteriors_around import (
+    averaged,
+    missing_entries,
+    spread_values,
+)
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array

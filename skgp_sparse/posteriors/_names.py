@@ -11,8 +11,7 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._iterative_exact import IterativeExact
-from skgp_sparse.posteriors._job import Job
-from skgp_sparse.posteriors._moves import Action, WarmStart
+from skgp_sparse.posteriors._job import Action, Job, WarmStart
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._variants import LargerMean, TightVariance
 from skgp_sparse.solvers import Fit

@@ -19,10 +19,12 @@ from skgp_sparse._engine.neighbors.nearest import distinct_rows
 from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.predictions import posterior as contract
 from skgp_sparse._engine.predictions.feature_posterior import FeaturePosterior
-from skgp_sparse._engine.predictions.missing_values import PosteriorWithMissingValues
 from skgp_sparse._engine.predictions.posterior import IndependentPosteriors, Posterior, Prior
-from skgp_sparse._engine.predictions.posterior_in_metric import PosteriorInMetric
-from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
+from skgp_sparse._engine.predictions.posteriors_around import (
+    PosteriorInMetric,
+    PosteriorWithMean,
+    PosteriorWithMissingValues,
+)
 from skgp_sparse._engine.sparse import collapsed, decoupled
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.testing._posteriors import check_predictions
