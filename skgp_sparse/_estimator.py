@@ -34,8 +34,7 @@ from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, kept_parameters, unchanged_on_failure
 from skgp_sparse._typed_inputs import TypedInputs
-from skgp_sparse.explain.constant_fits import warn_of_constant_fits
-from skgp_sparse.explain.kernel_bounds import warn_of_kernels_at_bounds
+from skgp_sparse.explain.fit_warnings import warn_of_constant_fits, warn_of_kernels_at_bounds
 from skgp_sparse.explain.leave_one_out import ScoredRows
 from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
 from skgp_sparse.inference.parameter_vectors import split_thetas, value_or_minus_inf
@@ -57,7 +56,8 @@ class FittedMean:
     def _know_mean(self, beside=None):
         """Keep the mean or the calibration beside the process."""
         self._beside, function = beside, getattr(beside, "function", None)
-        self.mean_ = None if function is None else function.as_attribute()
+        fitted = [None] if function is None else [*function.estimators]
+        self.mean_ = fitted[0] if len(fitted) == 1 else fitted
         if hasattr(self, "calibration"):
             self.calibration_ = beside if isinstance(beside, Calibration) else None
 

@@ -10,9 +10,16 @@ from skgp_sparse._engine.predictions.posteriors_around import (
     spread_values,
 )
 from skgp_sparse.kernels import Missing, parts
-from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
+from skgp_sparse.rows.checks import (
+    FLOATS,
+    check_dimensions,
+    check_in_memory,
+    check_numbers,
+    check_readable,
+    is_lazy,
+    on_numpy,
+)
 from skgp_sparse.rows.columns import FROM_DTYPE, as_table, numbers_only, types_of
-from skgp_sparse.rows.contents import check_dimensions, check_numbers
 from skgp_sparse.rows.door import OpenSource, check_query
 from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, check_missing, is_frame

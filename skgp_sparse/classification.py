@@ -32,7 +32,7 @@ from skgp_sparse._ground.typing import (
 from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.hyperpriors import AnyPrior
-from skgp_sparse.inference.settings import Solver
+from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.observations.class_labels import ClassLabels, announced_classes, announced_order
 from skgp_sparse.parameters.parameter_checks import can_learn_later

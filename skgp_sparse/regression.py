@@ -48,7 +48,7 @@ from skgp_sparse.explain.leave_one_out import (
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
 from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.hyperpriors import AnyPrior
-from skgp_sparse.inference.settings import Solver
+from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.observations.gaussian_observations import GaussianObservations
 from skgp_sparse.observations.likelihood_observations import LikelihoodObservations

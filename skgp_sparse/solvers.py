@@ -23,7 +23,14 @@ from skgp_sparse._ground.typing import Array, Optimizer
 from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.contracts import Conclusion, Objective, ObjectiveFactory, SparseFit
+from skgp_sparse.inference.contracts import (
+    Conclusion,
+    Objective,
+    ObjectiveFactory,
+    Settings,
+    Solver,
+    SparseFit,
+)
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.parameter_vectors import (
     VectorFunction,
@@ -31,7 +38,6 @@ from skgp_sparse.inference.parameter_vectors import (
     attempt,
     value_or_minus_inf,
 )
-from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]

@@ -709,7 +709,7 @@ def latent_start(Y, q, m):
     """Means, length scales and inducing points of the first start, for centred Y."""
     # ADAPT: to how starts are made.
     from skgp_sparse import inducing
-    from skgp_sparse.inference.latent_starts import latent_starts
+    from skgp_sparse.inference.latent_queries import latent_starts
 
     random_state = np.random.RandomState(0)
     start = next(latent_starts(Y, q, 1, random_state))

@@ -40,8 +40,14 @@ from distributed.scheduler import KilledWorker
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
 from skgp_sparse._engine.data.dataset import Dataset, Layout, block_budget, row_blocks
-from skgp_sparse._engine.data.moments import Moments, merge, moments_of, or_one, spread_or_zero
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import (
+    Moments,
+    TargetScaler,
+    merge,
+    moments_of,
+    or_one,
+    spread_or_zero,
+)
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import single_threaded_blas, slices
 from skgp_sparse._ground.plain_text import as_text

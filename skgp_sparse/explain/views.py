@@ -19,8 +19,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.data.moments import log_densities_of_targets
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler, log_densities_of_targets
 from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import (
     FUNCTIONS,

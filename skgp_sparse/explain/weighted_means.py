@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.predictions.posterior import LeftOut, Posterior
 from skgp_sparse._engine.predictions.posteriors_around import MeanWeights, PosteriorWithMean
 from skgp_sparse._ground.normal import log_normal_density

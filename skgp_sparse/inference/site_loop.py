@@ -110,13 +110,6 @@ class AlternatingUpdates:
         """1 for every row with a weight, 0 for the others, which nothing moves."""
         return (self.rows.weight > 0.0).astype(np.float64)
 
-    def _evaluate_if_possible(self, state):
-        """`Step` of one turn; where numbers overflow, one that is taken back."""
-        try:
-            return self.evaluate(state)
-        except np.linalg.LinAlgError:
-            return Step(state, None, np.nan, -np.inf, True, None)
-
     @property
     def _tol(self):
         return self.loop.inner.tol * (_OF_NEWTON if self.loop.is_small else 1.0)
@@ -125,7 +118,7 @@ class AlternatingUpdates:
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
         linear, precision = np.asarray(sites)
         solution = solve_fixed_point(
-            self._evaluate_if_possible,
+            partial(_if_possible, self.evaluate),
             np.stack(
                 [np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST_PRECISION))]
             ),
@@ -453,13 +446,6 @@ class SiteLoop:
         """Values, slopes and curvatures of expected log likelihoods at marginals, by bundles."""
         return zip(*self._by_bundle(self.method.expectations, mean, variance))
 
-    def _evaluate_if_possible(self, state):
-        """`Step` from a state; where precisions allow no posterior, one that is taken back."""
-        try:
-            return self.evaluate(state)
-        except np.linalg.LinAlgError:
-            return Step(state, None, np.nan, -np.inf, True, None)
-
     def _solve_from(self, sites, history=(), is_warm=False):
         """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
         if self.inner.exactly and self.takes_turns and self.is_small:
@@ -476,7 +462,7 @@ class SiteLoop:
     def _solve_plainly(self, sites, history, max_iter, is_warm):
         evaluate, admissible = self.evaluate, partial(by_row, _admissible)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            evaluate = self.evaluate if is_warm else self._evaluate_if_possible  # or from the start
+            evaluate = evaluate if is_warm else partial(_if_possible, evaluate)  # or from the start
             admissible = lambda proposal, plain: proposal
         limits = {"tol": self.inner.tol, "size": self.size, "max_iter": max_iter}
         return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
@@ -539,6 +525,14 @@ def _in_nats(change, mean, variance, weight):
     """A change of ``(λ1, λ2)`` in units in which half its square is nats, to second order."""
     first = np.sqrt(weight * variance) * (change[0] - mean * change[1])
     return np.stack([first, np.sqrt(0.5 * weight) * variance * change[1]])
+
+
+def _if_possible(evaluate, state):
+    """`Step` from a state; where numbers overflow or allow no posterior, one that is taken back."""
+    try:
+        return evaluate(state)
+    except np.linalg.LinAlgError:
+        return Step(state, None, np.nan, -np.inf, True, None)
 
 
 def _admissible(proposal, plain):

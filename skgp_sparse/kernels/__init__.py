@@ -34,7 +34,7 @@ normal distribution: `normal_terms` has closed forms, and integrates every other
 """
 
 from . import _sklearn_kernels
-from ._categorical import Categorical, as_numbers, categories, in_units
+from ._categorical import Categorical, Tanimoto, as_numbers, categories, in_units
 from ._differentiable import DifferentiableKernel, register
 from ._expectations import expectation_width, expectations
 from ._functions import (
@@ -61,7 +61,6 @@ from ._missing import Missing, bare, with_missing
 from ._nodes import KernelRule, moved
 from ._one_column import replacing, single
 from ._spectra import spectrum
-from ._tanimoto import Tanimoto
 
 __all__ = [
     "Categorical",

@@ -17,8 +17,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.quadrature import STRIP, expectation
-from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.quadrature import STRIP, expectation, log_moments
 from skgp_sparse._ground.typing import Array, Bools, Limits, Scalars, Triple
 from skgp_sparse._ground.warnings import warn
 

@@ -5,8 +5,7 @@ from abc import abstractmethod
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 
-from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.quadrature import expectation, log_moments
 from skgp_sparse._ground.typing import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain, Likelihood, best_constant, expect
 

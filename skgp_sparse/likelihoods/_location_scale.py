@@ -12,8 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse._ground.normal import LOG_2PI
-from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import alike, log_moments, means, trapezoid
+from skgp_sparse._ground.quadrature import alike, expectation, log_moments, means, trapezoid
 from skgp_sparse._ground.typing import Array, Bools, Index, Limits, Scalars, Triple
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.likelihoods._base import (
@@ -24,9 +23,13 @@ from skgp_sparse.likelihoods._base import (
     median,
 )
 from skgp_sparse.likelihoods._binary import Probit
-from skgp_sparse.likelihoods._normal_intervals import clipped_moments, log_probability
 from skgp_sparse.likelihoods._quantiles import solve_quantile
-from skgp_sparse.likelihoods._special import digamma_rest, gamma_peak
+from skgp_sparse.likelihoods._special import (
+    clipped_moments,
+    digamma_rest,
+    gamma_peak,
+    log_probability,
+)
 
 _STRIP = 2.5  # in scales, in which probabilities have no zero
 

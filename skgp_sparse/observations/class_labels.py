@@ -27,11 +27,10 @@ from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import InOrder, LabelView, SomeClasses, TargetView
-from skgp_sparse.inference.contracts import ObjectiveFactory
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameter_vectors import VectorFunction
-from skgp_sparse.inference.settings import Settings
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.moments import Moments, moments_of
-from skgp_sparse._engine.data.target_scaler import FEW_ROWS, TargetScaler, scale_of
+from skgp_sparse._engine.data.moments import FEW_ROWS, Moments, TargetScaler, moments_of, scale_of
 from skgp_sparse._engine.features.inducing_basis import InducingBasis, Problem
 from skgp_sparse._engine.sparse.collapsed import RunningSums
 from skgp_sparse._ground.normal import log_normal_density

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.moments import mean_and_spread, rounding_of
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler, mean_and_spread, rounding_of
 from skgp_sparse._engine.sparse.collapsed_sites import project_rows
 from skgp_sparse._ground.warnings import about
 from skgp_sparse.explain.views import ResponseView, TargetView

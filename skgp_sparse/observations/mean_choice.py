@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.predictions.posteriors_around import MeanWeights
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, is_name

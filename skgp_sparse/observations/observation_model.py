@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.typing import Array, Bools
@@ -30,8 +30,7 @@ from skgp_sparse.parameters.requests import job_of
 from skgp_sparse.posteriors._contract import PosteriorMethod, Selection, errors_named
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._model_selection import agree
-from skgp_sparse.posteriors._scales import at_likely_scale
-from skgp_sparse.posteriors._skewed_columns import with_logarithms
+from skgp_sparse.posteriors._scales import at_likely_scale, with_logarithms
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.rows.columns import ColumnTable
 from skgp_sparse.solvers import Fit

@@ -45,8 +45,8 @@ from skgp_sparse.hyperpriors import (
     MissingNoisePrior,
     MissingValuePrior,
 )
+from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.settings import ThoroughSearch
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.rows.columns import NUMBERS, ColumnTable
 from skgp_sparse.rows.missing import check_missing

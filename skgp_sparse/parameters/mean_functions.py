@@ -86,10 +86,6 @@ class MeanFunction(NamedTuple):
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
         return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
 
-    def as_attribute(self):
-        """The fitted estimator, or a list of one for each of several targets."""
-        return self.estimators[0] if len(self.estimators) == 1 else [*self.estimators]
-
     def _logits(self, classifier, X):
         known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
         known[:, classifier.classes_] = classifier.predict_proba(X)

@@ -16,8 +16,7 @@ from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.bounds import Bound
-from skgp_sparse.inference.contracts import ObjectiveFactory
-from skgp_sparse.inference.settings import Settings
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.plan import UNMIXED, facts_of, plan
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._inducing_points import InducingPoints

@@ -35,12 +35,12 @@ from skgp_sparse._engine.exact.iterative_posterior import (
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array, Bools, Ints
 from skgp_sparse._ground.warnings import warn
+from skgp_sparse.inference.contracts import Settings
 from skgp_sparse.inference.parameter_vectors import arithmetic
-from skgp_sparse.inference.settings import Settings
-from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, start_on_subset
+from skgp_sparse.posteriors._validation_set import variance_factor
 from skgp_sparse.solvers import Fit, takes_random_rows
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...

@@ -29,10 +29,9 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._ground.warnings import collected, warn
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
-from skgp_sparse.inference.contracts import ObjectiveFactory
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, Solver, ThoroughSearch
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.parameter_vectors import VectorFunction, raise_noise, value_or_minus_inf
-from skgp_sparse.inference.settings import Settings, Solver, ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.posteriors._scales import at_likely_scale
 from skgp_sparse.solvers import LBFGS, KeepParameters, Stochastic

@@ -36,7 +36,6 @@ from skgp_sparse.inference.parameter_vectors import (
     if_possible,
     value_or_minus_inf,
 )
-from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._metric_starts import (
     full,
     low_rank,
@@ -46,7 +45,7 @@ from skgp_sparse.posteriors._metric_starts import (
     shortened,
     wants_full,
 )
-from skgp_sparse.posteriors._validation_set import ValidationScore
+from skgp_sparse.posteriors._validation_set import ValidationScore, variance_factor
 from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default

@@ -403,9 +403,9 @@ def _finding(column, values):
     texts = [one for one in some if isinstance(one, str)]
     for what, spells, remedy in (
         ("numbers", _spells_number, "pandas.to_numeric, or cast of polars"),
-        ("dates", _spells_date, "pandas.to_datetime, or str.to_datetime of polars"),
+        ("dates", _ISO_DATE.fullmatch, "pandas.to_datetime, or str.to_datetime of polars"),
     ):
-        share = np.mean([spells(one.strip()) for one in texts]) if texts else 0.0
+        share = np.mean([bool(spells(one.strip())) for one in texts]) if texts else 0.0
         if share >= _SPELLED:
             return (
                 f"Column {column!r} spells {what} in {share:.0%} of its values, first "
@@ -421,10 +421,6 @@ def _spells_number(text):
     except ValueError:
         return False
     return any(map(str.isdigit, text))
-
-
-def _spells_date(text):
-    return _ISO_DATE.fullmatch(text) is not None
 
 
 def _kind(column, is_chosen):

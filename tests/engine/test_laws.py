@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from skgp_sparse import kernels
 from skgp_sparse._engine.data import array_dataset, dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.exact import exact
 from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.predictions import posterior

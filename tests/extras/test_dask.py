@@ -35,7 +35,7 @@ from dask import delayed
 from distributed import Client, Event, LocalCluster, get_worker
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._ground import distinct
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset

@@ -26,7 +26,7 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.data import dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.chunked_dataset import ChunkedDataset, Reader
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse._ground import distinct

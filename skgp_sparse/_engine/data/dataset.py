@@ -19,13 +19,13 @@ from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.data.moments import (
     Moments,
+    TargetScaler,
     check_squares,
     merge,
     moments_of,
     present_moments,
     root_mean_square,
 )
-from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
 from skgp_sparse._ground.typing import AnyArray, Array, Index, Ints, Scalars, Triple

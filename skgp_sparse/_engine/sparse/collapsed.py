@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.features.basis import Features
 from skgp_sparse._engine.features.inducing_basis import Evaluation
 from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
