@@ -1,9 +1,8 @@
 """From rows, kernel and bound to a fitted posterior.
 
 contracts
-    What training may ask of an objective, a model, a method and a solver.
-settings
-    What training may ask of a solver, and how hyperparameters are looked for.
+    What training may ask of an objective, a model, a method and a solver, and how hyperparameters
+    are looked for.
 stochastic
     Training on parts of the rows: samples that grow, and cycles of minibatches.
 minibatches
@@ -27,7 +26,7 @@ parameter_vectors
     Named blocks of parameters as one vector, an objective as a function of it.
 optimizers
     L-BFGS with a measured diagonal, which survives failed evaluations.
-latent_starts, latent_queries
+latent_queries
     Where the fit of a GP-LVM begins; where new rows are in its latent space.
 periods
     Periods of kernels: what restarts draw, periodograms, aliases on even rows.

@@ -400,7 +400,7 @@ class Method(ABC):
     uses_last_site : bool
         Whether the next site of a row depends on its last one, beside its marginal.
     takes_turns : bool
-        Whether `alternating_updates.AlternatingUpdates` find its sites.
+        Whether `site_loop.AlternatingUpdates` find its sites.
     """
 
     likelihood: Any

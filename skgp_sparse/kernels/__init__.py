@@ -20,12 +20,12 @@ Pullbacks of the kernels in this package can be pickled.
 The base class of kernels is in `_differentiable`, with the registry of rules and the leaf of
 kernels without a rule. `_nodes` is the tree of an expression, with the interface of rules and with
 hyperparameters that are read and set, and `_functions` has the public functions that go through
-it. `_sklearn_kernels` has the rules of scikit-learn's kernels: `formulas`, with `distances`, and
-`composites` for sums, products and powers.
+it. `_sklearn_kernels` has the rules of scikit-learn's kernels: `formulas`, and `composites` for
+sums, products and powers.
 
 `_mapped` has kernels of transformed inputs: `Columns`, `Sphere`, and `LogScale` for skewed columns.
-`Missing`, for inputs with missing values, is in `_missing`. `_categorical` has the kernel of levels
-and says how much rows of levels agree, `_tanimoto` that of bits, and `_heteroscedastic_noise` has
+`Missing`, for inputs with missing values, is in `_missing`. `_categorical` has the kernel of
+levels, says how much rows of levels agree, and has the kernel of bits. `_heteroscedastic_noise` has
 noise whose variance varies with the inputs.
 
 `_one_column` replaces one column of rows and makes tiles in single precision. `_spectra` draws the

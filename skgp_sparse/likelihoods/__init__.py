@@ -12,13 +12,13 @@ predictions from these. The site of a row is a Gaussian function of ``f`` that r
 
 `Likelihood` is the contract, and its `Domain` says which observations it takes (``_base.py``). A
 likelihood of your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which
-integrates numerically (``_log_concave.py``); `expect` helps with its other methods.
+integrates numerically; `expect` helps with its other methods.
 
 ``_binary.py``, ``_classes.py``
     Labels of two classes, of several, and of several in an order.
-``_counts.py``, ``_beta.py``, ``_student_t.py``, ``_censored.py``
+``_counts.py``, ``_beta.py``, ``_location_scale.py``
     Counts, positive numbers, numbers between 0 and 1, those with outliers, and censored numbers.
-``_special.py``, ``_quantiles.py``, ``_normal_intervals.py``
+``_special.py``, ``_quantiles.py``
     Functions and quantiles that several likelihoods share, and probabilities of intervals.
 """
 

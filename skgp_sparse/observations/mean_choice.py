@@ -1,7 +1,7 @@
 """The mean of a fit: a mean of residuals, or one with weights from rows that are left out.
 
 Where the user passes a kernel, the process explains what the mean does not, and a mean "linear" is
-a part of the kernel (`parameters.linear_mean`). The default kernel sees all columns, as the mean
+a part of the kernel (`parameters.choices`). The default kernel sees all columns, as the mean
 does: both predict the same, and their weighted mean is better than either
 (`explain.weighted_means`). Probabilities of labels are calibrated by the same rows.
 """

@@ -6,8 +6,6 @@ array_dataset
     The dataset whose rows are in memory; numbers of every row, and rows by distinct input.
 chunked_dataset
     The dataset whose rows are chunks that something else reads.
-target_scaler
-    The units of the targets.
 moments
-    Means and spreads of columns, which can be merged.
+    Means and spreads of columns, which can be merged; the units of the targets.
 """

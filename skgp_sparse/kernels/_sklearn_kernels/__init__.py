@@ -1,7 +1,7 @@
 """Rules and nodes of scikit-learn's kernels, which are registered by their exact types.
 
-`formulas` has the constant kernel, the dot product and the stationary kernels, whose distances are
-in `distances`, and `composites` sums, products and powers. PairwiseKernel and Matern of other nu
+`formulas` has the constant kernel, the dot product and the stationary kernels, with their distances,
+and `composites` sums, products and powers. PairwiseKernel and Matern of other nu
 than 1/2, 3/2, 5/2 and inf have no rule.
 """
 
