@@ -230,7 +230,8 @@ class SparseGP(
         for job in jobs:
             check_restarts(self, job.kernel)
             self._check_missing_of_rows(job)
-        family.progress.tell_plans(job.plan for job in jobs)
+        for plan in dict.fromkeys(job.plan for job in jobs):
+            family.progress.tell(f"plan: {plan}")
         states = family.random_states(check_random_state(self.random_state))
         jobs = family.with_starts(jobs, states)
         watched = bool(self.verbose) or has_callbacks(self)

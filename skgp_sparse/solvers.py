@@ -134,14 +134,7 @@ class KeepParameters(BaseEstimator, Solver):
 
     moves = False
 
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, objective: Objective, kernel: Kernel, *others: Any, **known: Any) -> Fit:
         """Evaluate the objective."""
         return fit_at(objective, kernel, 0)
 

@@ -20,6 +20,12 @@ from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Binary, Labels
 from skgp_sparse.likelihoods._special import log_probability
 
 
+def _numbered(count: int) -> Domain:
+    """The `Domain` of so many labels."""
+    labels = tuple(range(count))
+    return Domain(f"the labels 0 ... {count - 1}", only=labels, remedy=ENCODES_LABELS)
+
+
 class Softmax(Labels):
     r"""Softmax likelihood of class labels, with one latent value for each class.
 
@@ -66,8 +72,7 @@ class Softmax(Labels):
     @property
     def domain(self) -> Domain:  # type: ignore[override]
         """The labels ``0 ... C - 1``."""
-        words, labels = f"the labels 0 ... {self.n_classes - 1}", tuple(range(self.n_classes))
-        return Domain(words, only=labels, remedy=ENCODES_LABELS)
+        return _numbered(self.n_classes)
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return nearly constant functions, of shape (C, n); see `Likelihood.first_sites`."""
@@ -202,8 +207,7 @@ class EachClass(Labels):
     @property
     def domain(self) -> Domain:  # type: ignore[override]
         """The labels ``0 ... C``."""
-        words, labels = f"the labels 0 ... {self.n_classes}", tuple(range(self.n_classes + 1))
-        return Domain(words, only=labels, remedy=ENCODES_LABELS)
+        return _numbered(self.n_classes + 1)
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the sum of those of the problems; see the base class."""
@@ -299,8 +303,7 @@ class Ordinal(Labels):
     @property
     def domain(self) -> Domain:  # type: ignore[override]
         """The labels ``0 ... C - 1``."""
-        labels = tuple(range(len(self.gaps) + 2))
-        return Domain(f"the labels 0 ... {labels[-1]}", only=labels, remedy=ENCODES_LABELS)
+        return _numbered(len(self.gaps) + 2)
 
     @property
     def theta(self) -> Array:

@@ -83,8 +83,9 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
         part = of_numbers(scale[numbers], is_smooth)
         parts.append((numbers, Missing(part, noise=_OF_MISSING) if lack_values else part))
     if codes:
-        parts.append((codes, of_categories(len(codes))))
-    if codes:
+        q = len(codes)  # rows that differ in all of them correlate by exp(-1)
+        of_codes = Categorical(np.full(q, np.exp(-1.0 / q)), correlation_bounds=_CORRELATIONS)
+        parts.append((codes, of_codes))
         limits = limits[0], _LARGER * limits[1]
     if len(parts) == 1:
         chosen, part = parts[0]
@@ -152,11 +153,6 @@ def of_numbers(scale, is_smooth=False):
             "Rescale X, or pass a kernel."
         )
     return RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5)
-
-
-def of_categories(q):
-    """The kernel of q categories, where rows that differ in all of them correlate by exp(-1)."""
-    return Categorical(correlation=np.full(q, np.exp(-1.0 / q)), correlation_bounds=_CORRELATIONS)
 
 
 def _constant(variance, limits):

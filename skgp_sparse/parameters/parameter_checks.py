@@ -209,15 +209,11 @@ def check_coded(given, kernel, columns, d, name):
 
 
 def check_prior(prior, name):
-    """Raise unless a prior of hyperparameters is one, and its own parameters can be used."""
-    if isinstance(prior, (list, tuple)):
-        for one in prior:
-            must = "a list of objects of skgp_sparse.hyperpriors"
-            require(isinstance(one, HyperPrior), "prior", prior, name, must)
+    """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
+    several = prior if isinstance(prior, (list, tuple)) else [prior]
+    if all(isinstance(one, HyperPrior) for one in several):
+        for one in several:
             one.check_parameters(name)
-        return
-    if isinstance(prior, HyperPrior):
-        prior.check_parameters(name)
         return
     is_name = prior is None or (isinstance(prior, str) and prior in _PRIORS)
     must = f"one of {_PRIORS}, None, an object of skgp_sparse.hyperpriors, or a list of these"

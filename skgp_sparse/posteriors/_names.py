@@ -1,6 +1,7 @@
 """Names of posteriors become objects, whose parameters are checked."""
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -11,7 +12,7 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._iterative_exact import IterativeExact
-from skgp_sparse.posteriors._job import Action, Job, WarmStart
+from skgp_sparse.posteriors._job import Job, WarmStart
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.posteriors._variants import LargerMean, TightVariance
 from skgp_sparse.solvers import Fit
@@ -32,15 +33,9 @@ class Auto(PosteriorMethod):
         """None: rows that arrive later are learned with inducing points."""
         return None
 
-    def resume(
-        self,
-        job: Job,
-        warm_start: WarmStart | None,
-        action: Action,
-        random_state: np.random.RandomState,
-    ) -> tuple[Fit, WarmStart]:
+    def resume(self, *given: Any, **known: Any) -> tuple[Fit, WarmStart]:
         """Fit and warm start that `InducingPoints.resume` returns."""
-        return InducingPoints().resume(job, warm_start, action, random_state)
+        return InducingPoints().resume(*given, **known)
 
 
 BY_NAME = {

@@ -19,7 +19,12 @@ from skgp_sparse._engine.neighbors.nearest import distinct_rows
 from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.predictions import posterior as contract
 from skgp_sparse._engine.predictions.feature_posterior import FeaturePosterior
-from skgp_sparse._engine.predictions.posterior import IndependentPosteriors, Posterior, Prior
+from skgp_sparse._engine.predictions.posterior import (
+    IndependentPosteriors,
+    Posterior,
+    PosteriorAround,
+    Prior,
+)
 from skgp_sparse._engine.predictions.posteriors_around import (
     PosteriorInMetric,
     PosteriorWithMean,
@@ -129,8 +134,9 @@ def test_all_processes_are_checked():
         subclasses = left.pop().__subclasses__()
         left += subclasses
         kinds |= {kind for kind in subclasses if kind.__module__.startswith("skgp_sparse")}
-    # others check the first three, and the last one has no instance
-    kinds -= {PosteriorWithMissingValues, PosteriorWithMean, FeaturePosterior}
+    # others check the first two, and the last ones have no instance
+    kinds -= {PosteriorWithMissingValues, PosteriorWithMean}
+    kinds -= {FeaturePosterior, PosteriorAround}
     assert kinds == {type(make()) for make, _ in PROCESSES.values()}
 
 

@@ -1,8 +1,8 @@
 """Rules and nodes of scikit-learn's kernels, which are registered by their exact types.
 
-`formulas` has the constant kernel, the dot product and the stationary kernels, with their distances,
-and `composites` sums, products and powers. PairwiseKernel and Matern of other nu
-than 1/2, 3/2, 5/2 and inf have no rule.
+`formulas` has the constant kernel, the dot product and the stationary kernels with their distances,
+and `composites` has sums, products and powers. PairwiseKernel and Matern of other nu than 1/2, 3/2,
+5/2 and inf have no rule.
 """
 
 from sklearn.gaussian_process import kernels as _sk
