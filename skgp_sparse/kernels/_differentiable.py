@@ -569,21 +569,9 @@ def register(kernel_class: type, rule: KernelRule) -> None:
     if not isinstance(rule, KernelRule):
         raise TypeError(f"rule must be an instance of a KernelRule. Got {as_text(rule)} instead.")
     add_family(kernel_class, lambda kernel: rule)
-    _put_in_pickles(kernel_class, rule)
-
-
-def _put_in_pickles(kernel_class: type, rule: KernelRule) -> None:
-    """Let pickles of kernels contain their rule, which is registered where they are loaded.
-
-    The package's own rules for its own and scikit-learn's kernels are known everywhere.
-    """
-    if not all(_is_known_everywhere(one) for one in (kernel_class, type(rule))):
+    known = "skgp_sparse.", "sklearn."  # rules of these are registered wherever kernels are loaded
+    if not all(one.__module__.startswith(known) for one in (kernel_class, type(rule))):
         copyreg.pickle(kernel_class, partial(_with_rule, rule))
-
-
-def _is_known_everywhere(one: type) -> bool:
-    """Return whether every process that imports this package imports a class."""
-    return one.__module__.startswith(("skgp_sparse.", "sklearn."))
 
 
 def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:

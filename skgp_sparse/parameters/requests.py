@@ -21,8 +21,7 @@ from skgp_sparse.plan import UNMIXED, facts_of, plan
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Points
-from skgp_sparse.posteriors._names import Auto
-from skgp_sparse.posteriors._variants import UncertainInputs
+from skgp_sparse.posteriors._names import Auto, UncertainInputs
 from skgp_sparse.solvers import resolve_solver
 
 _TOL = 1e-3  # the tolerance of "auto", in nats per row

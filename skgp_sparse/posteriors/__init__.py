@@ -12,8 +12,6 @@ predicts:
 - `_exact`: all rows, exactly
 - `_inducing_points`: inducing points
 - `_fourier_features`: random features
-- `_variants`: inducing points with more of them for the mean, with the smaller variances of the
-  bound that was maximised, or where inputs are known up to their standard deviations
 - `_iterative_exact`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
 - `_neighbor_search`: the search for its hyperparameters, metric and smoothness
@@ -22,7 +20,8 @@ predicts:
 - `_learned_metric`: a metric that neighbours learn, for another posterior
 - `_model_selection`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
-- `_names`: names become posterior methods
+- `_names`: names become posterior methods, and options of inducing points become variants of them:
+  a larger mean, smaller variances, inputs that are known up to their standard deviations
 """
 
 from skgp_sparse._engine.predictions.posterior import NotAvailable, Posterior
