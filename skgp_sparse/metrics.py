@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import AnyArray, Array, MaybeArray, Triple
 
 __all__ = [
     "calibration_error",
@@ -30,11 +31,6 @@ __all__ = [
     "mean_standardized_log_loss",
     "sharpness",
 ]
-
-Array = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]
-MaybeArray = npt.ArrayLike | None
-Triple = tuple[Array, Array, Array]
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _LEVELS = (np.arange(99) + 1.0) / 100.0  # of the probabilities that calibration is judged at

@@ -356,11 +356,6 @@ def check_solver(solver: object, name: str) -> None:
         solver.check_parameters(name)
 
 
-def takes_random_rows(solver: object) -> bool:
-    """Whether a solver, or that of a name, learns from random rows."""
-    return isinstance(solver, Stochastic) or solver == "stochastic"
-
-
 def _can_move(kernel: Kernel) -> bool:
     """Whether inducing points can be optimised; says so where they cannot."""
     if kernels.differentiable(kernel):

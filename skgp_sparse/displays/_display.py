@@ -10,8 +10,8 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from skgp_sparse._ground.typing import AnyArray, Array
 from skgp_sparse._ground.validation import BOOLS
 from skgp_sparse.rows.columns import (
     CATEGORY,
@@ -26,9 +26,6 @@ from skgp_sparse.rows.missing import is_frame, missing_among
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Array = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]
 
 
 class Display:

@@ -131,8 +131,20 @@ class LatentObjective(Objective):
 _FEW_ROWS = 2000  # that tell noise and residual
 
 
+class _OfKernel(Objective):
+    """Base of objectives without parameters but those of the kernel: rows and bases stay."""
+
+    def blocks(self, kernel, move_basis=False):
+        """The kernel alone."""
+        return [kernel_block(kernel)]
+
+    def at(self):
+        """Objective as it is."""
+        return self
+
+
 @dataclass(frozen=True, eq=False)
-class ExactObjective(ExactFit):
+class ExactObjective(_OfKernel, ExactFit):
     """Exact log marginal likelihood: the inducing points are the distinct rows."""
 
     groups: DistinctInputs
@@ -149,14 +161,6 @@ class ExactObjective(ExactFit):
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.groups.weight.sum() * self.groups.y.shape[1]
-
-    def blocks(self, kernel, move_basis=False):
-        """The kernel alone: the distinct rows stay."""
-        return [kernel_block(kernel)]
-
-    def at(self):
-        """Objective as it is: it has no parameters but the kernel's."""
-        return self
 
     def constant_log_likelihood(self):
         """Log likelihood of the targets as noise of their own variance, and a little more."""
@@ -244,7 +248,7 @@ class CollapsedObjective(SparseFit):
 
 
 @dataclass(frozen=True, eq=False)
-class DecoupledObjective(Objective):
+class DecoupledObjective(_OfKernel):
     """A collapsed bound whose mean has a basis of its own."""
 
     objective: CollapsedObjective  # of the covariance
@@ -265,14 +269,6 @@ class DecoupledObjective(Objective):
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.objective.size()
-
-    def blocks(self, kernel, move_basis=False):
-        """The kernel alone: both bases stay."""
-        return [kernel_block(kernel)]
-
-    def at(self):
-        """Objective as it is: it has no parameters but the kernel's."""
-        return self
 
     def value(self, kernel, inner_state=None):
         """The bound."""

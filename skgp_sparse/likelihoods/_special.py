@@ -105,7 +105,6 @@ def clipped_moments(lower: Array, upper: Array) -> tuple[Array, Array]:
     return sign * (a + mean), np.maximum(square - mean**2, _LEAST_VARIANCE)
 
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _SERIES_FROM = 16.0
 _OF_GAMMALN = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)  # z^-1, z^-3, ...
 _OF_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)  # z^-2, z^-4, ...
@@ -122,7 +121,7 @@ def _series(coefficients: tuple[float, ...], z: Scalars) -> Any:
 
 
 def _stirling_rest(z: Scalars) -> Any:
-    return gammaln(z) - (z - 0.5) * np.log(z) + z - 0.5 * _LOG_2PI
+    return gammaln(z) - (z - 0.5) * np.log(z) + z - 0.5 * LOG_2PI
 
 
 def stirling_rest(z: Scalars) -> Any:
@@ -149,7 +148,7 @@ def trigamma(x: Array) -> Array:
 
 def gamma_peak(shape: Scalars) -> Any:
     """``k log k - k - log Γ(k)``: the constant of a gamma distribution with mean one."""
-    return 0.5 * (np.log(shape) - _LOG_2PI) - stirling_rest(shape)
+    return 0.5 * (np.log(shape) - LOG_2PI) - stirling_rest(shape)
 
 
 class Exponential(LogLink):

@@ -103,10 +103,6 @@ def _rbf(ops, kernel, X, Z):
     return ops.Exp(ops.Mul(_squares(ops, X, Z, kernel.length_scale), -0.5))
 
 
-def _matern(ops, kernel, X, Z):
-    return _OF_MATERN[kernel.nu](ops, kernel, X, Z)
-
-
 def _matern_of_roots(degree, ops, kernel, X, Z):
     """``exp(-s) (1 + s + ...)`` with ``s = √(2ν) r``, a polynomial of degree 0, 1 or 2."""
     squares = _squares(ops, X, Z, kernel.length_scale / np.sqrt(2.0 * kernel.nu))
@@ -152,7 +148,7 @@ _FORMULAS = {  # by exact type: a subclass may have another formula
     sk.ConstantKernel: lambda ops, kernel, X, Z: float(kernel.constant_value),
     sk.WhiteKernel: lambda ops, kernel, X, Z: 0.0,
     sk.RBF: _rbf,
-    sk.Matern: _matern,
+    sk.Matern: lambda ops, kernel, X, Z: _OF_MATERN[kernel.nu](ops, kernel, X, Z),
     sk.RationalQuadratic: _rational_quadratic,
     sk.ExpSineSquared: _exp_sine_squared,
     sk.Sum: _sum,

@@ -41,7 +41,7 @@ from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, start_on_subset
 from skgp_sparse.posteriors._validation_set import variance_factor
-from skgp_sparse.solvers import Fit, takes_random_rows
+from skgp_sparse.solvers import Fit, Stochastic
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
 _ROWS_OF_OPAQUE = (500,)  # ... for kernels whose gradient is an array of n x n x p
@@ -134,7 +134,7 @@ class IterativeExact(PosteriorMethod):
             return f"{only}. Got likelihood={as_text(request.likelihood)}"
         if not isinstance(request.inducing_init, str):
             return "takes no array as inducing_init"
-        if takes_random_rows(request.solver):
+        if isinstance(request.solver, Stochastic) or request.solver == "stochastic":
             given = as_text(request.solver)
             return f"takes no solver that learns from random rows. Got solver={given}"
         return None

@@ -454,17 +454,12 @@ def _pull_sine(pairs, rate, t, K, G, inputs):
 
 
 RBF_RULE = LengthScaleRule(squared_exponential, roots=False, footprint=1)
-_MATERN = {
+MATERN = {
     0.5: LengthScaleRule(matern_12, roots=True, footprint=2, nu=0.5),
     1.5: LengthScaleRule(matern_32, roots=True, footprint=2, nu=1.5),
     2.5: LengthScaleRule(matern_52, roots=True, footprint=2, nu=2.5),
     np.inf: RBF_RULE,
 }
-
-
-def matern_rule(kernel):
-    """Return the rule for the nu of a Matern kernel, None for those without one."""
-    return _MATERN.get(float(kernel.nu))
 
 
 class ConstantRule(KernelRule):
