@@ -10,18 +10,10 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import AnyArray, Array
 from skgp_sparse.rows.missing import is_frame
 
-from ._display import (
-    AnyArray,
-    Array,
-    Display,
-    Range,
-    axis_of,
-    range_of_column,
-    shorten_dates,
-    table_and_names,
-)
+from ._display import Display, Range, axis_of, range_of_column, shorten_dates, table_and_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -149,7 +149,7 @@ PARAMETERS = [  # of a regressor
     ("'n_inducing' parameter of SparseGPRegressor must be", {"n_inducing": 0}),
     ("'n_targets' parameter of SparseGPRegressor must be an int", {"n_targets": 0}),
     ("'noise' parameter of SparseGPRegressor must be one of", {"noise": "white"}),
-    ("list of objects of skgp_sparse.hyperpriors. Got [1]", {"prior": [1]}),
+    ("skgp_sparse.hyperpriors, or a list of these. Got [1]", {"prior": [1]}),
     ("None, an object of skgp_sparse.hyperpriors, or a list", {"prior": 1}),
     ("must be 'scaled' or a float. Got", {"prior": LogNormalLengthScales("big")}),
     ("'prior__location' parameter", {"prior": LogNormalLengthScales(None)}),
