@@ -60,7 +60,7 @@ class _LeftOutObjective(Objective):
         return self.total / self.left.count.sum()
 
     def _price(self):
-        """What the prior of the metric costs, and its gradient."""
+        """Price of the metric by its prior, and its gradient."""
         return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
 
 

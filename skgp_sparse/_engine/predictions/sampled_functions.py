@@ -298,12 +298,15 @@ class SampledFunctions:
         Inducing points, or training rows.
     coefficients : ndarray of shape (m, c)
         Of ``k(x, Z)``, in units of y.
+    shape : tuple
+        That of values of one row: ``(k,)``, or ``(n_targets, k)``.
+
+    Attributes
+    ----------
     mean : ndarray of shape (c,)
         What is added to the functions, in units of y.
     metric : ndarray of shape (r, d) or None
         Where inputs are seen as ``W x``.
-    shape : tuple
-        That of values of one row: ``(k,)``, or ``(n_targets, k)``.
     check : callable
         Makes numbers of inputs as users have them, or raises.
     shared : SharedMean or None
