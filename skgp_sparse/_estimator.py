@@ -2,19 +2,25 @@
 
 `fit` is ``read -> jobs -> fits -> store``; `partial_fit` is ``read -> advance -> store``. What rows
 are is up to the `ObservationModel` of the estimator.
+
+A mean beside the process of a fitted estimator, added or weighted, and a calibration.
+
+How much each column matters, as fitted attributes.
 """
 
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._fitted_mean import FittedMean
+from skgp_sparse._engine.predictions.posteriors_around import averaged, missing_entries
+from skgp_sparse._engine.predictions.sampled_functions import quantiles_of_columns, sobol_indices
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.sklearn_compat import (
@@ -24,28 +30,30 @@ from skgp_sparse._ground.sklearn_compat import (
     with_callbacks,
 )
 from skgp_sparse._ground.typing import Array, MaybeArray
+from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, kept_parameters, unchanged_on_failure
-from skgp_sparse._sobol_attributes import Relevance
 from skgp_sparse._typed_inputs import TypedInputs
-from skgp_sparse.explain.constant_fits import warn_of_constant_fits
-from skgp_sparse.explain.intervals import ScoredRows
-from skgp_sparse.explain.kernel_bounds import warn_of_kernels_at_bounds
+from skgp_sparse.explain.fit_warnings import warn_of_constant_fits, warn_of_kernels_at_bounds
+from skgp_sparse.explain.leave_one_out import ScoredRows
+from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
 from skgp_sparse.inference.parameter_vectors import split_thetas, value_or_minus_inf
+from skgp_sparse.likelihoods import Censored
 from skgp_sparse.observations.mean_choice import FittedProblems, fit_with_mean
 from skgp_sparse.observations.observation_model import fit_all, inducing_points_of, selection_of
 from skgp_sparse.observations.streams import advance
 from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.rows.checks import is_lazy
+from skgp_sparse.rows.columns import order_of
 from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
-from skgp_sparse.rows.label_order import order_of
+
+_NAMES = "feature_importances_", "sobol_first_", "sobol_error_"
+
 
 _Self = TypeVar("_Self", bound="SparseGP")
 
 
-class SparseGP(
-    TypedInputs, FittedMean, Relevance, VersionedPickle, CallbackSupportMixin, BaseEstimator
-):
+class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: one fitted process, or several of binary problems.
 
     A subclass says what its rows are (`_family`).
@@ -62,6 +70,7 @@ class SparseGP(
     fit_seconds_: float
     n_iter_: int
     jitter_: float
+    _beside: WeightedMean | Calibration | None = None
     _compares_near_rows = True  # where a fit explains no more than a constant
 
     def _fit(self, X, y, sample_weight, offset=None, X_std=None):
@@ -99,7 +108,8 @@ class SparseGP(
         for job in jobs:
             check_restarts(self, job.kernel)
             self._check_missing_of_rows(job)
-        family.progress.tell_plans(job.plan for job in jobs)
+        for plan in dict.fromkeys(job.plan for job in jobs):
+            family.progress.tell(f"plan: {plan}")
         states = family.random_states(check_random_state(self.random_state))
         jobs = family.with_starts(jobs, states)
         watched = bool(self.verbose) or has_callbacks(self)
@@ -272,6 +282,116 @@ class SparseGP(
         values, gradients = zip(*results)
         total = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
         return np.mean(values), total / len(results)
+
+    def _know_mean(self, beside=None):
+        """Keep the mean or the calibration beside the process."""
+        self._beside, function = beside, getattr(beside, "function", None)
+        fitted = [None] if function is None else [*function.estimators]
+        self.mean_ = fitted[0] if len(fitted) == 1 else fitted
+        if hasattr(self, "calibration"):
+            self.calibration_ = beside if isinstance(beside, Calibration) else None
+
+    def _residuals(self, rows):
+        """Other rows as the process sees them: without a mean that is added to it."""
+        if self._beside is None or not self._beside.weights.is_added:
+            return rows
+        return replace(rows, y=rows.y - self._beside.function.latent(rows.X.astype(float)))
+
+    def _view_of(self, view):
+        """The view of fits, with what is predicted beside them."""
+        if isinstance(self._beside, Calibration):
+            return view._replace(calibration=self._beside)
+        return view.with_process(self._at_queries)
+
+    def _at_queries(self, process):
+        """The process, with its mean."""
+        return self._beside.of(process) if isinstance(self._beside, WeightedMean) else process
+
+    def _mean_part(self, X):
+        """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
+        if not isinstance(self._beside, WeightedMean):
+            return 0.0
+        missing = self._values is not None and missing_entries(X, self._values).any()
+        return averaged(self._weighted, X, self._values) if missing else self._weighted(X)
+
+    def _weighted(self, X):
+        """Predictions beside the process, times their weights."""
+        weight = self._view.of_latent().process.weight(X)
+        return self._beside.units.among_constants(weight) * self._beside.function.latent(X)
+
+    def _logits_of_mean(self, X, n_classes):
+        """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""
+        if isinstance(self._beside, Calibration) and self._beside.weight:
+            return self._beside.weight * of_all_classes(self._beside.function.latent(X))
+        return np.zeros((len(X), n_classes))
+
+    def _check_mean_of_stream(self):
+        """Raise if a mean was chosen, which rows that arrive later do not have."""
+        if not (self.mean is None or is_auto(self.mean)):
+            raise ValueError(
+                f"{type(self).__name__}.partial_fit has no mean={as_text(self.mean)}, which is "
+                "fitted to all rows at once. Call fit with all rows, or set mean to None."
+            )
+
+    def _check_mean_of_rows(self, rows, is_here):
+        """Raise if a mean that was chosen cannot be that of rows; `is_here`: they are an array."""
+        mean, name = self.mean, type(self).__name__
+        if mean is None or is_auto(mean):
+            return
+        is_in_kernel = is_name(mean, "linear") and self.kernel is not None
+        is_of_labels = is_classifier(self) and self.kernel is not None and not is_in_kernel
+        reasons = {
+            "an array or a data frame": not is_here,
+            "inputs that are known, without X_std": rows.X_std is not None,
+            "no offset": getattr(rows, "offset", None) is not None,
+            "kernel=None (beside a kernel of yours, it is for numbers)": is_of_labels,
+            "targets that are not censored (or be 'linear' beside a kernel)": not is_in_kernel
+            and isinstance(self.likelihood, Censored),
+        }
+        for reason, is_wrong in reasons.items():
+            if is_wrong:
+                raise ValueError(
+                    f"{name}: mean={as_text(mean)} needs {reason}. Change this, or set mean to "
+                    "None."
+                )
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Total Sobol indices of the mean (d,)."""
+        return self._relevance("feature_importances_").total
+
+    @property
+    def sobol_first_(self) -> Array:
+        """First-order Sobol indices of the mean (d,)."""
+        return self._relevance("sobol_first_").first
+
+    @property
+    def sobol_error_(self) -> Array:
+        """Standard errors (2, d) of both."""
+        return self._relevance("sobol_error_").error
+
+    def _relevance(self, name):
+        """The `SobolIndices`, which are computed when they are asked for the first time."""
+        check_is_fitted(self, "kernel_")
+        if self._quantiles is None:
+            raise AttributeError(
+                f"{type(self).__name__}.{name} needs training rows in memory. Fit arrays."
+            )
+        if self._sobol is None:
+            processes = [self._at_queries(fit.posterior) for fit in self._fits]
+            self._sobol = sobol_indices(processes, self._quantiles, self.n_jobs)
+        return self._sobol
+
+    def __dir__(self):
+        """Names, without those of Sobol indices that are not known: a repr reads them all."""
+        unknown = _NAMES if vars(self).get("_sobol") is None else ()
+        names = set(object.__dir__(self)) - set(unknown)
+        return [name for name in names if hasattr(self, name)]  # as scikit-learn has it
+
+    def _see_columns(self, fits):
+        """Keep what tells how columns are distributed; indices of an earlier fit are forgotten."""
+        self._quantiles = quantiles_of_columns([fit.rows for fit in fits])
+        self._sobol = None
 
     def _store(self, family, fits, units):
         """Set the fitted attributes; of several problems they are lists, means and maxima."""

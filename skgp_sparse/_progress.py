@@ -39,11 +39,6 @@ class Progress:
             self.asked_to_stop = True
         return self.asked_to_stop
 
-    def tell_plans(self, plans):
-        """Print each of the plans once."""
-        for plan in dict.fromkeys(plans):
-            self.tell(f"plan: {plan}")
-
     def tell(self, text):
         """Print a sentence, where something is printed."""
         if self.verbose:

@@ -51,9 +51,5 @@ class VersionedPickle:
 def kept_parameters(estimator):
     """Parameters that may not change before `partial_fit` goes on, as text."""
     given = estimator.get_params(deep=False)
-    return {name: _as_text(given[name]) for name in _KEPT if name in given}
-
-
-def _as_text(value):
-    """A parameter as text; arrays of known noise belong to the rows of one call."""
-    return "an array" if np.ndim(value) else repr(value)
+    known = {name: given[name] for name in _KEPT if name in given}
+    return {name: "an array" if np.ndim(one) else repr(one) for name, one in known.items()}

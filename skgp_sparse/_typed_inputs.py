@@ -4,19 +4,25 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.predictions.missing_values import (
+from skgp_sparse._engine.predictions.posteriors_around import (
     PosteriorWithMissingValues,
     missing_entries,
     spread_values,
 )
 from skgp_sparse.kernels import Missing, parts
-from skgp_sparse.rows.checks import FLOATS, check_in_memory, check_readable, is_lazy, on_numpy
-from skgp_sparse.rows.columns import as_table
-from skgp_sparse.rows.contents import check_dimensions, check_numbers
+from skgp_sparse.rows.checks import (
+    FLOATS,
+    check_dimensions,
+    check_in_memory,
+    check_numbers,
+    check_readable,
+    is_lazy,
+    on_numpy,
+)
+from skgp_sparse.rows.columns import FROM_DTYPE, as_table, numbers_only, types_of
 from skgp_sparse.rows.door import OpenSource, check_query
 from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, check_missing, is_frame
-from skgp_sparse.rows.types import FROM_DTYPE, numbers_only, types_of
 
 
 class TypedInputs:
@@ -72,7 +78,8 @@ class TypedInputs:
         types = getattr(self, "_types", None) if hasattr(self, "kernel_") else None
         if types is None:
             check_numbers(X, "X", name)
-        if types is None and values is None and not self._knows_missing():
+        knows_missing = hasattr(self, "_fits") and _has_missing(self._fits[0].kernel)
+        if types is None and values is None and not knows_missing:
             with about_values(X, name, self._remedy()):
                 X = validate_data(self, X, reset=False, dtype=FLOATS)
             self._check_latitudes(X)
@@ -111,13 +118,8 @@ class TypedInputs:
                 f"the kernel {self.kernel} sees it without Missing. Put Missing around each part "
                 "that sees this column, or impute the values."
             )
-            check_missing(
-                job.rows.stored_inputs(),
-                job.kernel,
-                self._names(),
-                f"X of {type(self).__name__}",
-                remedy,
-            )
+            what = f"X of {type(self).__name__}"
+            check_missing(job.rows.stored_inputs(), job.kernel, self._names(), what, remedy)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -130,10 +132,6 @@ class TypedInputs:
         if mixes or not getattr(self.posterior, "takes_missing", True):
             return False
         return self.kernel is None or _has_missing(self.kernel)
-
-    def _knows_missing(self):
-        """Whether the fitted kernel knows what missing values mean."""
-        return hasattr(self, "_fits") and _has_missing(self._fits[0].kernel)
 
     def _names(self):
         """Names of the columns, or their numbers."""

@@ -32,12 +32,12 @@ from skgp_sparse._ground.typing import (
 from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.hyperpriors import AnyPrior
-from skgp_sparse.inference.settings import Solver
+from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.observations.class_labels import ClassLabels, announced_classes, announced_order
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.rows.label_order import order_of
+from skgp_sparse.rows.columns import order_of
 from skgp_sparse.sources import Source
 
 _Self = TypeVar("_Self", bound="SparseGPClassifier")

@@ -215,8 +215,7 @@ class MissingValuePrior(HyperPrior):
 
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
         """Return the prior of the hyperparameters of a kernel; see `HyperPrior.of`."""
-        positions = np.concatenate([_NONE, *kernels.positions_of(kernel, "neutral")])
-        return ThetaPrior(positions, np.zeros(len(positions)), float(self.variance))
+        return _normal(kernel, "neutral", 0.0, self.variance)
 
 
 class MissingNoisePrior(HyperPrior):
@@ -249,9 +248,7 @@ class MissingNoisePrior(HyperPrior):
 
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
         """Return the prior of the hyperparameters of a kernel; see `HyperPrior.of`."""
-        positions = np.concatenate([_NONE, *kernels.positions_of(kernel, "noise")])
-        means = np.full(len(positions), np.log(self.location))
-        return ThetaPrior(positions, means, float(self.variance))
+        return _normal(kernel, "noise", np.log(self.location), self.variance)
 
 
 AnyPrior = LogNormalLengthScales | MissingValuePrior | MissingNoisePrior | CorrelationPrior
@@ -315,6 +312,12 @@ class ThetaPrior(NamedTuple):
 
 
 NO_PRIOR = ThetaPrior()
+
+
+def _normal(kernel: Kernel, name: str, mean: float, variance: float) -> ThetaPrior:
+    """The prior of all hyperparameters with a name."""
+    positions = np.concatenate([_NONE, *kernels.positions_of(kernel, name)])
+    return ThetaPrior(positions, np.full(len(positions), mean), float(variance))
 
 
 def _root_mean_square(scale: Array) -> Any:

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import AnyArray, Array, MaybeArray, Triple
 
 __all__ = [
     "calibration_error",
@@ -30,11 +31,6 @@ __all__ = [
     "mean_standardized_log_loss",
     "sharpness",
 ]
-
-Array = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]
-MaybeArray = npt.ArrayLike | None
-Triple = tuple[Array, Array, Array]
 
 _LOG_2PI = np.log(2.0 * np.pi)
 _LEVELS = (np.arange(99) + 1.0) / 100.0  # of the probabilities that calibration is judged at
@@ -595,29 +591,31 @@ def calibration_error_scorer(
 
 
 def _normal(y_true: npt.ArrayLike, y_mean: npt.ArrayLike, y_std: npt.ArrayLike) -> Triple:
-    """Targets, means and standard deviations as arrays of one shape; raises unless they are."""
-    y_true, y_mean, y_std = (np.asarray(a, dtype=float) for a in (y_true, y_mean, y_std))
-    if not y_true.shape == y_mean.shape == y_std.shape:
-        raise ValueError(
-            "y_true, y_mean and y_std must have the same shape. Got "
-            f"{y_true.shape}, {y_mean.shape} and {y_std.shape}."
-        )
-    if not np.all(y_std > 0):
-        raise ValueError(f"y_std must be positive. Its smallest value is {y_std.min()}.")
-    return y_true, y_mean, y_std
+    """Arrays of means and standard deviations, which must fit to the targets."""
+    found = _alike(y_true=y_true, y_mean=y_mean, y_std=y_std)
+    if not np.all(found[2] > 0):
+        raise ValueError(f"y_std must be positive. Its smallest value is {found[2].min()}.")
+    return found
 
 
 def _interval(y_true: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Triple:
-    """Targets and ends as arrays of one shape; raises unless they are."""
-    y_true, lower, upper = (np.asarray(a, dtype=float) for a in (y_true, lower, upper))
-    if not y_true.shape == lower.shape == upper.shape:
-        raise ValueError(
-            "y_true, lower and upper must have the same shape. Got "
-            f"{y_true.shape}, {lower.shape} and {upper.shape}."
-        )
-    if not np.all(lower <= upper):
+    """Arrays of the ends of intervals, which must fit to the targets."""
+    found = _alike(y_true=y_true, lower=lower, upper=upper)
+    if not np.all(found[1] <= found[2]):
         raise ValueError("lower must not be above upper, but is in at least one row.")
-    return y_true, lower, upper
+    return found
+
+
+def _alike(**given: npt.ArrayLike) -> Triple:
+    """Three arrays, which must have the same shape."""
+    first, second, third = (np.asarray(one, dtype=float) for one in given.values())
+    if not first.shape == second.shape == third.shape:
+        names, shapes = [*given], [one.shape for one in (first, second, third)]
+        raise ValueError(
+            f"{names[0]}, {names[1]} and {names[2]} must have the same shape. Got "
+            f"{shapes[0]}, {shapes[1]} and {shapes[2]}."
+        )
+    return first, second, third
 
 
 def _log_density(y: Array, mean: Array, std: Array) -> Array:

@@ -18,9 +18,8 @@ from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints
 from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._model_selection import PosteriorSelection
-from skgp_sparse.posteriors._names import Auto
+from skgp_sparse.posteriors._names import Auto, UncertainInputs
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
 
 # The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
 # measured by docs/benchmarks/plan_numbers.py (results/plan_numbers.md).
@@ -97,19 +96,15 @@ class Plan(NamedTuple):
 def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
     """The `Facts` of a `Dataset` and a kernel."""
     distinct = rows.distinct(most=max(EXACT_QUIET, request.n_inducing or 0))
-    codes = [] if distinct is None else [distinct[:, j] for j in _categories(rows, kernel)]
+    places = [] if distinct is None else kernels.categories(kernel, rows.n_features)
     return Facts(
         n_rows=len(rows),
         n_distinct=np.inf if distinct is None else len(distinct),
-        n_levels=max((len(np.unique(column)) for column in codes), default=0),
+        n_levels=max((len(np.unique(distinct[:, j])) for _, j in places), default=0),
         in_memory=rows.in_memory,
         inputs_are_known=rows.X_std is None,
         is_differentiable=kernels.differentiable(kernel),
     )
-
-
-def _categories(rows: Dataset, kernel: Kernel) -> list[int]:
-    return [column for _, column in kernels.categories(kernel, rows.n_features)]
 
 
 def plan(request: Request, facts: Facts) -> Plan:
@@ -211,9 +206,7 @@ def _tries_logarithms(request: Request, facts: Facts, posterior_method: Posterio
 
     Where a metric mixes columns and noise is Gaussian, this was not tried for many rows.
     """
-    is_open = (
-        request.has_default_kernel and request.starts_on_subset and not request.points_are_given
-    )
+    is_open = request.kernel is None and request.starts_on_subset and not request.points_are_given
     is_open = is_open and facts.in_memory and facts.inputs_are_known
     is_open = is_open and request.metric in UNMIXED and posterior_method.takes_missing
     mixes = posterior_method.learns_metric and request.metric == "auto" and not request.has_sites

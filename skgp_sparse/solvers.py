@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -23,7 +23,14 @@ from skgp_sparse._ground.typing import Array, Optimizer
 from skgp_sparse._ground.validation import check_number, require
 from skgp_sparse._ground.warnings import warn
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.contracts import Conclusion, Objective, ObjectiveFactory, SparseFit
+from skgp_sparse.inference.contracts import (
+    Conclusion,
+    Objective,
+    ObjectiveFactory,
+    Settings,
+    Solver,
+    SparseFit,
+)
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.parameter_vectors import (
     VectorFunction,
@@ -31,25 +38,12 @@ from skgp_sparse.inference.parameter_vectors import (
     attempt,
     value_or_minus_inf,
 )
-from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 
 _PARTS_PAY = 400  # rows per inducing point from which a fit on parts of the rows is quicker
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
-
-
-class SearchLimits(Protocol):
-    """Settings that end a search."""
-
-    @property
-    def max_iter(self) -> int:
-        """Largest number of iterations."""
-
-    @property
-    def tol(self) -> float:
-        """Gain per row below which it has converged, in nats."""
 
 
 class Fit(NamedTuple):
@@ -140,14 +134,7 @@ class KeepParameters(BaseEstimator, Solver):
 
     moves = False
 
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, objective: Objective, kernel: Kernel, *others: Any, **known: Any) -> Fit:
         """Evaluate the objective."""
         return fit_at(objective, kernel, 0)
 
@@ -369,11 +356,6 @@ def check_solver(solver: object, name: str) -> None:
         solver.check_parameters(name)
 
 
-def takes_random_rows(solver: object) -> bool:
-    """Whether a solver, or that of a name, learns from random rows."""
-    return isinstance(solver, Stochastic) or solver == "stochastic"
-
-
 def _can_move(kernel: Kernel) -> bool:
     """Whether inducing points can be optimised; says so where they cannot."""
     if kernels.differentiable(kernel):
@@ -415,7 +397,7 @@ def _warn_of_residual(objective: SparseFit, kernel: Kernel) -> None:
         )
 
 
-def warn_unless_converged(maximum: Maximum, settings: SearchLimits) -> None:
+def warn_unless_converged(maximum: Maximum, settings: Any) -> None:
     """Warn that the search for a `Maximum` ended before it converged."""
     if not maximum.converged:
         warn(

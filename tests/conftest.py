@@ -41,10 +41,9 @@ from tiers import (  # noqa: F401  # hooks of pytest
     pytest_xdist_make_scheduler,
 )
 
-from skgp_sparse._engine.data import distinct_inputs
+from skgp_sparse._engine.data import array_dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
 from skgp_sparse.inference.site_loop import SiteUpdate
@@ -117,7 +116,7 @@ class Case(NamedTuple):
 
     def groups(self):
         """The table as the exact engine takes it."""
-        return distinct_inputs.DistinctInputs.of_block(self.rows().everything())
+        return array_dataset.DistinctInputs.of_block(self.rows().everything())
 
     def repeated(self):
         """The same table with rows of weight w written w times."""

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
-from skgp_sparse.likelihoods._parametric import Parametric
+from skgp_sparse.likelihoods._base import Parametric
 
 _LOG_2PI = np.log(2.0 * np.pi)
 

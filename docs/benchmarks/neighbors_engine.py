@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from skgp_sparse._engine.neighbors import kriging, left_out
+from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
 from skgp_sparse._ground.parallel import single_threaded_blas
 
@@ -64,7 +64,7 @@ def rows_of_table():
 def main():
     head = (
         "# The engine of neighbours\n\n"
-        f"CPU milliseconds for {ROWS} rows, d = {D}, blocks of {kriging.block_size(30)} rows at "
+        f"CPU milliseconds for {ROWS} rows, d = {D}, blocks of {left_out.block_size(30)} rows at "
         "k = 30.\n\n| k | nu | moments | density and gradient | and that of a metric | Gflop/s |\n"
         "|---|---|---|---|---|---|\n"
     )

@@ -218,7 +218,7 @@ def bound_named(name):
 def options(n_jobs=None):
     """How the estimator computes, by default when nobody says otherwise."""
     # ADAPT: to the defaults of the estimator.
-    from skgp_sparse._engine.features.problem import Options
+    from skgp_sparse._engine.features.inducing_basis import Options
     from skgp_sparse._ground.parallel import resolve_n_jobs
 
     memory = sklearn.get_config()["working_memory"] * 2**20
@@ -351,7 +351,7 @@ def inner_loop(model, theta):
     """Value, inner iterations, Newton steps of the means, and estimated error at a theta."""
     from unittest.mock import patch
 
-    from skgp_sparse.inference.alternating_updates import AlternatingUpdates
+    from skgp_sparse.inference.site_loop import AlternatingUpdates
 
     objective = model._fits[0].objective  # ADAPT: to how objectives say how they ended
     climbed, steps = AlternatingUpdates._climbed, []
@@ -397,7 +397,7 @@ def likelihood_evaluations(n, d, m, n_classes=5):
     """Functions of no argument by likelihood: value and gradient, from the last sites on."""
     from skgp_sparse import likelihoods
     from skgp_sparse._ground.parallel import single_threaded_blas
-    from skgp_sparse.likelihoods._softmax import Softmax
+    from skgp_sparse.likelihoods._classes import Softmax
 
     rng = np.random.RandomState(0)
     X = rng.normal(size=(n, d))
@@ -634,7 +634,7 @@ def course_of_fit(model, X, y, limit=np.inf):
     """
     # ADAPT: to the names of the parts of a search, and to who calls `maximise`.
     from skgp_sparse.inference import stochastic
-    from skgp_sparse.inference.samples import Samples
+    from skgp_sparse.inference.minibatches import Samples
 
     course = Course(limit)
     search = stochastic.Search
@@ -709,7 +709,7 @@ def latent_start(Y, q, m):
     """Means, length scales and inducing points of the first start, for centred Y."""
     # ADAPT: to how starts are made.
     from skgp_sparse import inducing
-    from skgp_sparse.inference.latent_starts import latent_starts
+    from skgp_sparse.inference.latent_queries import latent_starts
 
     random_state = np.random.RandomState(0)
     start = next(latent_starts(Y, q, 1, random_state))

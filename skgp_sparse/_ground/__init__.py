@@ -13,15 +13,13 @@ parallel
 plain_text
     Values of users as text, for messages.
 quadrature
-    Expectations under one normal distribution per row.
+    Expectations under one normal distribution per row, or under that times a power of a likelihood.
 sklearn_compat
     What is private or absent in some versions of scikit-learn.
 softmax
     Expectations of a softmax, by one-dimensional integrals.
 small_matrices
     Linear algebra of many small matrices at once.
-tilted
-    Moments of a normal distribution times a power of a likelihood.
 typing
     Names of types that several rooms share.
 validation

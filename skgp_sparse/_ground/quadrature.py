@@ -11,9 +11,26 @@ logarithms, slopes and curvatures of the probit and the logit (their nearest sin
   g bends and which needs few of them however wide the row. They are the same for many rows, so that
   g is evaluated once;
 - wide and far from 0: a coarse trapezoidal rule, as g has no singularity near by.
+
+Log-moments of tilted distributions ``p(f)^a N(f; mean, variance)``, to about 1e-12 relative.
+
+The function ``log p`` must be concave, so that the integrand has one top. The integral of a row is
+a trapezoidal sum about that top:
+
+- The top comes from Newton's method with a bracket. A crude top is enough.
+- The step follows the width of the top and the strip around the real axis in which the integrand
+  is analytic and bounded.
+- The sum ends on both sides where the integrand has fallen to ``exp(-40)`` of its top. Left and
+  right may differ: ``exp(-exp(f))`` falls at once on the right, and with the normal density on the
+  left.
+
+Everything is computed in ``z = (f - mean) / std``, where the negative logarithm of the integrand
+has a second derivative of at least one.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,3 +145,235 @@ def _rule(std):
     nodes = np.linspace(-_REACH_IN_STDS, _REACH_IN_STDS, 2 * count + 1)
     weights = np.exp(-0.5 * nodes**2)
     return nodes, weights / weights.sum()
+
+
+_LOG_2PI = np.log(2.0 * np.pi)
+SMALLEST_VARIANCE = 1e-290  # of which the square root can be divided by
+_FALL = 40.0  # of the log integrand, to where the sum ends
+_LARGEST_FALL = 70.0  # beyond which an end moves inwards
+_MOST_MOVES = 60  # of the ends
+_STEPS_PER_WIDTH, _STEPS_PER_STRIP = 2.2, 7.0
+_MOST_ITERATIONS = 150  # of Newton's method, a third of which are bisections
+_DISTANCE_TO_TOP = 0.03  # to the top, in widths
+_MOST_NODES = 5000  # enough for variances up to 1e4, and crude sums beyond
+_RATIO = 1.2  # of the numbers of nodes of rows that are summed together
+_VALUES_OF_TILTED = 1 << 15  # values of the log density
+# to find an interval: in widths of two tops, and from one to the other
+_FAR_OUT = 10.0 * 2.0 ** np.arange(9)
+_NODES = np.concatenate([-_FAR_OUT, np.linspace(-9.0, 9.0, 19), _FAR_OUT])
+_BETWEEN = np.linspace(0.0, 1.0, 17)
+
+
+class _Rows(NamedTuple):
+    """Integrands of some rows; all arrays have the shape (n, 1)."""
+
+    log_density: Callable
+    mean: np.ndarray
+    std: np.ndarray
+    power: np.ndarray
+    by_row: tuple
+
+    def where(self, rows):
+        by_row = tuple(column[rows] for column in self.by_row)
+        return _Rows(self.log_density, self.mean[rows], self.std[rows], self.power[rows], by_row)
+
+    def at(self, z):
+        """Logarithm of the integrand, and what the log density returns besides its value."""
+        value, *extras = self.log_density(self.mean + self.std * z, *self.by_row)
+        return self.power * value - 0.5 * z * z, extras
+
+
+def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
+    """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives.
+
+    Parameters
+    ----------
+    log_density : callable
+        Elementwise: array (n, k), and `by_row` as (n, 1), to a tuple of arrays (n, k): the concave
+        function ``log p``, its first derivative, its negative second derivative, and any others.
+    mean, variance : ndarray of shape (n,)
+    power : float or ndarray of shape (n,)
+        The powers ``a``.
+    strip : float
+        Half-width of the strip around the real axis in which ``p^a`` is analytic and bounded.
+    *by_row : ndarray of shape (n,)
+        Further arguments of `log_density`.
+    start : ndarray of shape (n,) or None
+        Where ``a log p(f) - (f - mean)² / (2 variance)`` is largest, roughly. It is needed if
+        `log_density` overflows at `mean`.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n,)
+        The logarithm, its first derivative with respect to `mean`, its negative second derivative,
+        and the expectations of the other results of `log_density` under the tilted distribution.
+    """
+    rows = _rows_of(log_density, mean, variance, power, by_row)
+    with np.errstate(all="ignore"):
+        z = np.zeros_like(rows.mean) if start is None else (start[:, None] - rows.mean) / rows.std
+        top, gain = _find_top(rows, z)
+        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * rows.std))
+        left, right = _find_ends(rows, top, gain).T
+        count = np.fmin(np.ceil((left + right) / step[:, 0]) + 1.0, _MOST_NODES)
+        return _sum_all(rows, top, gain[:, 0], left, right, count)
+
+
+def log_moments_of_one_top(log_density, mean, variance, strip, *by_row, tops):
+    """``log E[p(f)]`` of a function with one top that is not log-concave, with its derivatives.
+
+    The integrand has its tops between that of ``p`` and the mean, and falls on both sides. Crude
+    nodes on all scales find the interval where it counts.
+
+    Parameters
+    ----------
+    log_density, mean, variance, strip, *by_row
+        As in `log_moments`.
+    tops : tuple of ndarray of shape (n,)
+        Where ``p`` is largest, and the negative second derivative of ``log p`` there.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n,)
+        As from `log_moments`. The negative second derivative may be negative.
+    """
+    rows = _rows_of(log_density, mean, variance, 1.0, by_row)
+    with np.errstate(all="ignore"):
+        peak, width = (tops[0][:, None] - rows.mean) / rows.std, tops[1][:, None] ** -0.5 / rows.std
+        parts = slices(len(mean), _VALUES_OF_TILTED // 100)
+        found = [_find_interval(rows.where(part), peak[part], width[part]) for part in parts]
+        top, gain, left, right = map(np.concatenate, zip(*found))
+        of_strip = strip / (_STEPS_PER_STRIP * rows.std[:, 0])
+        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, of_strip)
+        count = np.fmin(np.ceil((left + right) / step) + 1.0, _MOST_NODES)
+        return _sum_all(rows, top[:, None], gain, left, right, count, least=-np.inf)
+
+
+def _find_interval(rows, peak, width):
+    """A top, the largest second derivative, and how far from the top the integrands count (n,)."""
+    own = np.broadcast_to(_NODES, (len(peak), len(_NODES)))
+    z = np.sort(np.hstack([own, peak + width * _NODES, peak * _BETWEEN]), axis=1)
+    exponent, (_, curvature, *_) = rows.at(z)
+    every, best, index = np.arange(len(z)), np.argmax(exponent, axis=1), np.arange(z.shape[1])
+    counts = exponent > exponent[every, best, None] - _FALL
+    first = np.maximum(np.argmax(counts, axis=1) - 1, 0)
+    last = np.minimum(len(index) - np.argmax(counts[:, ::-1], axis=1), len(index) - 1)
+    inside = (index >= first[:, None]) & (index <= last[:, None])
+    gain = 1.0 + rows.std[:, 0] ** 2 * np.max(np.where(inside, curvature, 0.0), axis=1)
+    top = z[every, best]
+    return top, gain, top - z[every, first], z[every, last] - top
+
+
+def _rows_of(log_density, mean, variance, power, by_row):
+    power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
+    std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
+    columns = [column[:, None] for column in (mean, std, power)]
+    return _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
+
+
+def _find_top(rows, z):
+    """Where the integrands are largest, and the negative second derivative of the logarithm."""
+    top, gain = z.copy(), np.ones_like(z)
+    active, low, high = np.arange(len(z)), np.full_like(z, -np.inf), np.full_like(z, np.inf)
+    for count in range(_MOST_ITERATIONS):
+        slope, curvature = rows.at(z)[1][:2]
+        excess = z - rows.power * rows.std * slope
+        bend = 1.0 + rows.power * rows.std**2 * curvature
+        low = np.maximum(low, np.where(excess < 0.0, z, z - excess))  # as bend >= 1
+        high = np.minimum(high, np.where(excess > 0.0, z, z - excess))
+        newton = z - excess / bend
+        top[active], gain[active] = newton, bend
+        left = np.flatnonzero(~(np.abs(excess) <= _DISTANCE_TO_TOP * np.sqrt(bend)))
+        if len(left) == 0:
+            break
+        inside = (low < newton) & (newton < high) & (count % 3 < 2)
+        z = np.where(inside, newton, 0.5 * (low + high))[left]
+        active, low, high, rows = active[left], low[left], high[left], rows.where(left)
+    return top, gain
+
+
+def _find_ends(rows, top, gain):
+    """How far from the top the integrands have fallen enough, to the left and right (n, 2)."""
+    sides = np.array([-1.0, 1.0])
+    height = rows.at(top)[0]
+    largest = np.sqrt(2.0 * _FALL)  # as the second derivative is at least one
+    outer = np.broadcast_to(largest / np.sqrt(gain), (len(top), 2))
+    fall = height - rows.at(top + sides * outer)[0]
+    further = np.minimum(outer * _FALL / np.maximum(fall, 1e-300), largest)  # by concavity
+    inner = np.where(fall < _FALL, outer, 0.0)
+    outer = np.where(fall < _FALL, further, outer)
+    active = np.arange(len(top))
+    for _ in range(_MOST_MOVES):
+        fall = height[active] - rows.where(active).at(top[active] + sides * outer[active])[0]
+        active = active[(fall > _LARGEST_FALL).any(axis=1)]
+        if len(active) == 0:
+            break
+        middle = 0.5 * (inner[active] + outer[active])
+        is_far = height[active] - rows.where(active).at(top[active] + sides * middle)[0] >= _FALL
+        outer[active] = np.where(is_far, middle, outer[active])
+        inner[active] = np.where(is_far, inner[active], middle)
+    return outer
+
+
+def _sum_all(rows, top, gain, left, right, count, least=0.0):
+    """Trapezoidal sums, of rows with similar numbers of nodes together."""
+
+    def parts():
+        for part, number in alike(count):
+            step = (left[part] + right[part]) / (number - 1)
+            offset = step[:, None] * np.arange(number) - left[part][:, None]
+            yield part, _sum(rows.where(part), top[part], gain[part], step, offset, least)
+
+    return from_parts(parts())
+
+
+def alike(count):
+    """Rows that can share a number of nodes, as none of them needs many fewer, in small parts.
+
+    Parameters
+    ----------
+    count : ndarray of shape (n,)
+        How many nodes each row needs.
+
+    Yields
+    ------
+    rows : ndarray of int
+    number : int
+        At least `count` of all of these rows. It depends on the row, not on its neighbours.
+    """
+    which = np.ceil(np.log(count) / np.log(_RATIO))
+    for index in np.unique(which):
+        number = int(np.ceil(_RATIO**index))
+        rows = np.flatnonzero(which == index)
+        for part in slices(len(rows), max(1, _VALUES_OF_TILTED // number)):
+            yield rows[part], number
+
+
+def _sum(rows, top, gain, step, offset, least):
+    """Results of some rows, whose nodes lie at these distances from the top."""
+    exponent, (slope, curvature, *extras) = rows.at(top + offset)
+    value, weights = trapezoid(exponent, step)
+    std, power = rows.std[:, 0], rows.power[:, 0]
+    shift = means(weights, offset)
+    mean, rest = top[:, 0] + shift, 1.0 - means(weights, (offset - shift[:, None]) ** 2)
+    mean_slope = means(weights, slope)
+    bend = power * means(weights, curvature)
+    bend -= power**2 * means(weights, (slope - mean_slope[:, None]) ** 2)
+    # moments lose the digits of rows that say little, derivatives those of rows that say much
+    says_much = gain > 2.0
+    first = np.where(says_much, mean / std, power * mean_slope)
+    second = np.maximum(np.where(says_much, rest / std**2, bend), least)  # but for rounding
+    return value, first, second, *(means(weights, other) for other in extras)
+
+
+def trapezoid(exponent, step):
+    """Log of the sums of exponentials over ``√(2π) / step``, and their weights, which add to 1."""
+    highest = exponent.max(axis=1)
+    weights = np.exp(exponent - highest[:, None])
+    total = weights.sum(axis=1)
+    weights /= total[:, None]
+    return highest + np.log(step * total) - 0.5 * _LOG_2PI, weights
+
+
+def means(weights, values):
+    """Sums over the nodes of every row."""
+    return np.einsum("ij,ij->i", weights, values)

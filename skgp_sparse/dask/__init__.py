@@ -4,14 +4,10 @@
 `client`. The optimiser runs in the process of the user. An evaluation sends the kernel and matrices
 (m, m) to the workers and receives sums, so that neither rows nor arrays (rows, m) travel.
 
-- `_reader`: what the user passes becomes a table; small ones come to the client
-- `_collections`: collections become parts on the workers, all of which are valid
-- `_partitions`: futures of these parts, and the one way to ask for something
-- `_tasks`: what workers do with a part
-- `_distributed_rows`: the table whose rows are these parts
-- `_cluster_estimators`: the two estimators
-- `_inherited`: their signature and their docstring, from those of the plain estimators
-- `_lazy_predictions`: predictions that are dask arrays
+- `_distributed_rows`: collections become parts on the workers, what workers do with a part, and the
+  table whose rows are these parts
+- `_cluster_estimators`: the two estimators, with the signature and the docstring of the plain ones,
+  and predictions that are dask arrays
 """
 
 try:

@@ -1,22 +1,225 @@
-"""The estimators `DaskSparseGPRegressor` and `DaskSparseGPClassifier`."""
+"""The estimators `DaskSparseGPRegressor` and `DaskSparseGPClassifier`.
 
+Signature and docstring of an estimator on a cluster, from those of the plain one.
+
+A parameter that the plain estimator is given is there on the cluster, too, and described once.
+
+Predictions of dask collections: dask arrays whose blocks a plain estimator computes.
+
+The estimator travels as one object of the graph, which dask hands from worker to worker. Methods
+whose rows belong together are refused here.
+
+The reader of dask collections, whose rows become tables on the workers or in the client.
+"""
+
+import inspect
+import re
 from contextlib import ExitStack
 from copy import copy
+from dataclasses import replace
+from functools import wraps
 from typing import Any
 
+import dask.array as da
+import numpy as np
+from dask import delayed
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
+from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
+from skgp_sparse._ground.distinct import is_small
+from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse._ground.sklearn_compat import check_any_weight
 from skgp_sparse.classification import SparseGPClassifier
-from skgp_sparse.dask._distributed_rows import DaskDataset
-from skgp_sparse.dask._inherited import described, init_with_client
-from skgp_sparse.dask._lazy_predictions import lazy, of_arrays
-from skgp_sparse.dask._partitions import resolve_client
-from skgp_sparse.dask._reader import read_partitions
+from skgp_sparse.dask import _distributed_rows
+from skgp_sparse.dask._distributed_rows import (
+    DaskDataset,
+    View,
+    aligned,
+    blocks_of_inputs,
+    known_sizes,
+    once,
+    resolve_client,
+)
 from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.regression import SparseGPRegressor
-from skgp_sparse.rows.checks import is_lazy, within_limits
+from skgp_sparse.rows.checks import check_classes, is_lazy, within_limits
+from skgp_sparse.rows.door import encoded
+
+_CLIENT = """client : distributed.Client, default=None
+    The client of the cluster that works on dask collections. None means the client that is current
+    when `fit` is called. Clones share it. Copies and pickles do not contain it."""
+
+
+def init_with_client(plain):
+    """``__init__`` with the parameters of a plain estimator and `client`."""
+
+    def __init__(self, kernel=None, *, client=None, **parameters):
+        plain.__init__(self, kernel, **parameters)
+        self.client = client
+
+    signature = inspect.signature(plain.__init__)
+    own = inspect.Parameter("client", inspect.Parameter.KEYWORD_ONLY, default=None)
+    __init__.__signature__ = signature.replace(parameters=[*signature.parameters.values(), own])
+    return __init__
+
+
+def described(plain):
+    """Decorator: the docstring of a class goes on with the sections of the plain estimator.
+
+    Its own siblings and examples are in the place of theirs.
+    """
+
+    def describe(cls):
+        sections = _sections(plain) | _sections(cls)
+        sections.pop("Notes", None)
+        sections["Parameters"] += f"\n{_CLIENT}"
+        sections["Attributes"] += "\nclient_ : distributed.Client\n    The client that `fit` uses."
+        texts = (f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items() if name)
+        cls.__doc__ = "\n\n".join([sections[""], *texts]) + "\n"
+        return cls
+
+    return describe
+
+
+def _sections(cls):
+    """The docstring of a class by its headings, "" for what is before the first one."""
+    summary, *others = re.split(r"\n\n([A-Z][\w ]*)\n-+\n", inspect.getdoc(cls))
+    return {"": summary, **dict(zip(others[::2], others[1::2]))}
+
+
+_BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
+_OF_PAIRS = "A covariance is that of all pairs of rows. Pass some, such as X[:100].compute()."
+
+
+def lazy(method, probed_by=None):
+    """A method of the plain estimator that answers dask collections with dask arrays.
+
+    Parameters
+    ----------
+    method : function
+        ``(self, X, ...)``.
+    probed_by : function or None
+        A method of the same results that needs nothing but X, to know their shapes; None: itself.
+    """
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def predict(self, *args, **kwargs):
+        given = signature.bind(self, *args, **kwargs).arguments
+        del given["self"]
+        if not any(map(is_lazy, given.values())):
+            return method(self, **given)
+        if given.get("return_cov"):
+            raise _refusal(self, method, "X", given["X"], _OF_PAIRS)
+        return _predict_lazily(self.to_local(), method, probed_by or method, **given)
+
+    return predict
+
+
+def of_arrays(method, remedy):
+    """A method of the plain estimator that is refused to dask collections; `remedy` says why."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def refuse(self, *args, **kwargs):
+        for argument, value in signature.bind(self, *args, **kwargs).arguments.items():
+            if is_lazy(value):
+                raise _refusal(self, method, argument, value, remedy)
+        return method(self, *args, **kwargs)
+
+    return refuse
+
+
+def _refusal(estimator, method, argument, value, remedy):
+    return TypeError(
+        f"{type(estimator).__name__}.{method.__name__} takes arrays. Got a dask collection "
+        f"({type(value).__name__}) as {argument}. {remedy}"
+    )
+
+
+def _predict_lazily(local, method, probed_by, X, **given):
+    name = f"Dask{type(local).__name__}.{method.__name__}"
+    blocks, sizes = blocks_of_inputs(X, name), known_sizes(X)
+    _check_columns(local, X)
+    columns = {what: given.pop(what) for what in _BY_ROW if np.ndim(given.get(what))}
+    for what, column in columns.items():
+        columns[what] = aligned(column, what, X, blocks, sizes)
+    like = _probe(local, probed_by, X.shape[1], given)
+    estimator, call = once(local), delayed(_predicted, pure=False)
+    answers = [
+        call(estimator, method.__name__, like, block, **given, **dict(zip(columns, values)))
+        for block, *values in zip(blocks, *columns.values())
+    ]
+    sizes = sizes or [np.nan] * len(blocks)
+    if not isinstance(like, tuple):
+        return _array(answers, sizes, like)
+    return tuple(
+        _array([answer[index] for answer in answers], sizes, one) for index, one in enumerate(like)
+    )
+
+
+def _predicted(estimator, method, like, X, **given):
+    """Predictions of a plain estimator for a block of rows; `like` for an empty one."""
+    with single_threaded_blas():
+        return getattr(estimator, method)(X, **given) if len(X) else like
+
+
+def _probe(local, method, n_features, given):
+    """The answer to no row, whose shape and type all answers have."""
+    row = np.vstack(getattr(local, "inducing_points_", np.zeros((1, n_features))))[:1]
+    if hasattr(local, "feature_names_in_"):
+        import pandas
+
+        row = pandas.DataFrame(row, columns=local.feature_names_in_)
+    answer = method(local, row, **given)
+    return tuple(one[:0] for one in answer) if isinstance(answer, tuple) else answer[:0]
+
+
+def _check_columns(local, X):
+    expected = getattr(local, "n_features_in_", X.shape[1])
+    if X.shape[1] != expected:
+        raise ValueError(
+            f"X must have {expected} columns, as in fit. Got a collection of shape {X.shape}."
+        )
+
+
+def _array(answers, sizes, like):
+    blocks = [
+        da.from_delayed(answer, (size, *like.shape[1:]), meta=like)
+        for answer, size in zip(answers, sizes)
+    ]
+    return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+def read_partitions(client, rules, held, X, **columns):
+    """All rows of dask collections as a `Dataset`; those of small tables come to the client.
+
+    Parameters
+    ----------
+    client : Client
+    rules : Rules
+    held : ExitStack
+        Which lets the cluster forget the parts, when it is closed.
+    X : dask array or dataframe
+    **columns : dask collection, ndarray, number or None
+        ``y``, ``sample_weight``, ``offset`` and ``alpha``.
+    """
+    parts, n, outline = _distributed_rows.load(client, rules, held, X, **columns)
+    if is_small(n * outline.n_features):
+        rows = joined(parts.each(ArrayDataset.subset, slice(None)))
+        check_any_weight(rows.weight is None or rows.weight.any())
+        return encoded(rows, rules)
+    view = View(rules.units(outline.columns_of_y))
+    has = outline.has_weight, outline.has_offset
+    rows = DaskDataset.of(parts, outline.n_features, view, *has)
+    check_any_weight(any(summary.inputs for summary in rows.summaries))
+    if not rules.labels:
+        return rows
+    labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
+    classes = check_classes(labels, weights if rows.weighted else None, rules.name)[0]
+    return replace(rows, reading=view._replace(classes=classes))
 
 
 class OnCluster:

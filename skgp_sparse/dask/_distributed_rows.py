@@ -4,21 +4,421 @@ A visit is one task for each part, which runs its blocks in order, and a fixed t
 result depends on the parts, not on the workers. Nothing of the size of an array (rows, m) waits for
 a second visit, so that features are computed again; numbers of every row (sites) wait in the client
 and travel with the tasks.
+
+Conversion of the user's dask arrays and dataframes to `Partitions` on the workers.
+
+Partitions stay where they are. Empty ones are left out, and one that is far larger than the rest is
+cut into several parts, which dask may move to idle workers.
+
+Futures of the parts of the rows, and the one way to ask workers for something.
+
+Only these futures live as long as a fit. Those of an answer are released when it has come, or has
+not. What is lost with a worker is computed again by dask: nothing is scattered.
+
+Tasks of workers on a part of the rows: functions of arrays, without any state.
+
+A task may run twice, on any worker, and gives the same answer: a worker may die.
 """
 
+import asyncio
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import chain, pairwise
+from operator import add
+from threading import Lock
+from typing import NamedTuple
 
+import cloudpickle
+import dask
 import numpy as np
+from dask import delayed
+from distributed import Client, get_client
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
 
-from skgp_sparse._engine.data.array_dataset import joined
+from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
 from skgp_sparse._engine.data.dataset import Dataset, Layout, block_budget, row_blocks
-from skgp_sparse._engine.data.moments import merge, or_one, spread_or_zero
+from skgp_sparse._engine.data.moments import (
+    Moments,
+    TargetScaler,
+    merge,
+    moments_of,
+    or_one,
+    spread_or_zero,
+)
 from skgp_sparse._ground.distinct import unique_rows
-from skgp_sparse.dask import _tasks
-from skgp_sparse.dask._partitions import Partitions
-from skgp_sparse.dask._tasks import View
+from skgp_sparse._ground.parallel import single_threaded_blas, slices
+from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse.explain.views import Task
+from skgp_sparse.rows.checks import is_lazy
+from skgp_sparse.rows.door import Outline, about_rows
+
+SAME_ROWS = (
+    "Partitions of X and of what belongs to its rows must hold the same rows. Make them from one "
+    "collection, or repartition them alike."
+)
+
+
+class View(NamedTuple):
+    """How a part is read: the units of its targets, and the problem whose labels they are."""
+
+    units: TargetScaler
+    least_noise: float = 0.0
+    task: Task | None = None  # of a classifier
+    classes: np.ndarray | None = None
+
+    def rows(self, part):
+        """The `ArrayDataset` of a part."""
+        if self.classes is not None:
+            part = replace(part, y=np.searchsorted(self.classes, part.y))
+        rows = part if self.task is None else part.of_problem(self.task)
+        return replace(rows.in_units(self.units), least_noise=self.least_noise)
+
+
+class Summary(NamedTuple):
+    """Summary of a part for the client, of the rows that have weight, if there are any."""
+
+    rows: int
+    inputs: Moments | None = None
+    low: np.ndarray | float = np.inf  # range of the inputs
+    high: np.ndarray | float = -np.inf
+    targets: object = None  # `Moments`, or labels and their weights
+    largest_noise: float = 0.0
+
+
+def checked(number, rules, X, **columns):
+    """The `ArrayDataset` of what the user's partition holds, None if that has no rows.
+
+    Raises what a local fit would.
+    """
+    with about_rows(f"Partition {number}"):
+        if 0 == len(X) == len(columns["y"]):
+            return None
+        if np.ndim(columns["y"]) and len(columns["y"]) != len(X):
+            raise ValueError(f"y has {len(columns['y'])} rows and X has {len(X)}. {SAME_ROWS}")
+        return rules.check(X, **columns)
+
+
+def outline_of(part):
+    """Number of rows and `Outline`; None where there are no rows."""
+    return None if part is None else (len(part), Outline.of(part))
+
+
+def take(part, view, rows):
+    """The table of the rows that an index array or a slice selects."""
+    return view.rows(part).subset(rows)
+
+
+def column(part, view, name, rows):
+    """`weight`, `offset` or `y` of a slice of the rows of a table."""
+    return getattr(view.rows(part), name)[rows]
+
+
+def distinct(part, view, most):
+    """Distinct inputs of positive weight, None where there are more than `most`."""
+    return view.rows(part).distinct(most)
+
+
+def target_moments(part, view):
+    """`Moments` of the standardised targets; None where no row has weight."""
+    rows = view.rows(part)
+    return moments_of(rows.targets(), rows.weight)
+
+
+def summarise(part, view):
+    """The `Summary` of the rows of a table."""
+    rows = view.rows(part)
+    with np.errstate(all="ignore"):  # an overflow ends as NaN, for the client
+        targets = rows.label_weights() if rows.y.ndim == 1 else rows.target_moments()
+        counting = rows.counting()
+        if not len(counting):
+            return Summary(len(rows), targets=targets)
+        X = counting.X.astype(np.float64)
+        inputs, noise = moments_of(X, counting.weight), float(np.max(rows.noise))
+    return Summary(len(rows), inputs, X.min(axis=0), X.max(axis=0), targets, noise)
+
+
+def visit(asked, part, own):
+    """Visit the blocks of a part in order, as `Dataset.visit` does.
+
+    Parameters
+    ----------
+    asked : tuple
+        The function, the `View`, and how rows are cut into blocks: the same for all parts.
+    part : ArrayDataset
+    own : bytes
+        A pickle of what earlier visits left for each block, and of which of them are to leave
+        something (None: all).
+    """
+    function, view, cut = asked
+    kept, keep = cloudpickle.loads(own)
+    rows = view.rows(part)
+    layout = Layout(row_blocks(len(rows), *cut), 1, [], [])
+    with single_threaded_blas(), np.errstate(all="ignore"):
+        return rows.visit(function, layout, *kept, keep=keep)
+
+
+def sums_of_visit(asked, part, own):
+    """The sums of a visit that leaves nothing."""
+    return visit(asked, part, own)[0]
+
+
+def total(*sums):
+    """Sums of visits, in order."""
+    return tuple(reduce(add, values) for values in zip(*sums))
+
+
+_LOST = (asyncio.CancelledError, CancelledError, CommClosedError)
+_FAN_IN = 8  # sums that are added at once: a tree that depends on nothing but their number
+_CONFIG = Lock()  # what dask.config sets for a while, it sets for all threads
+_QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}  # it is meant to be large
+
+
+def resolve_client(client, name):
+    """The user's client, or the one that is current."""
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            raise RuntimeError(
+                f"{name} works on a cluster of dask, and there is no client. Create one before, "
+                "for example distributed.Client(), or pass it as client."
+            ) from None
+    if not isinstance(client, Client) or client.asynchronous:
+        raise TypeError(
+            f"The 'client' parameter of {name} must be None or a distributed.Client that is not "
+            f"asynchronous. Got {as_text(client)} instead."
+        )
+    _check_running(client)
+    return client
+
+
+def ask(client, wanted):
+    """Results that workers compute of a list of delayed objects; none stays on the cluster."""
+    futures = send(client, wanted)
+    try:
+        with in_words(client):
+            return client.gather(futures)
+    finally:
+        release(futures)
+
+
+def send(client, wanted):
+    """Futures of delayed objects."""
+    with in_words(client), _CONFIG, dask.config.set(_QUIET):
+        return client.compute(wanted, optimize_graph=False)
+
+
+def release(futures):
+    """Let the cluster forget, whether it is still there or not."""
+    for future in futures:
+        with suppress(Exception):
+            future.release()
+
+
+@contextmanager
+def in_words(client):
+    """Context in which an error that comes from the cluster says what to do."""
+    _check_running(client)
+    try:
+        yield
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"{error.allowed_failures + 1} workers of the cluster died in the same task of the "
+            "fit. In most cases they lack memory. Use smaller partitions, fewer threads per "
+            "worker, or more memory per worker. The logs of the workers say more."
+        ) from error
+    except _LOST as error:
+        _check_running(client)
+        raise RuntimeError(
+            "The cluster lost rows of the table and cannot compute them again, or cancelled the "
+            f"fit: {error}. Persist or load the table again, and call fit again."
+        ) from error
+    except Exception:
+        _check_running(client)
+        raise
+
+
+def _check_running(client):
+    if client.status not in ("running", "connecting"):
+        raise RuntimeError(
+            f"The client of the cluster is not connected (its status is {client.status!r}). Pass "
+            "a client that is open until fit is over, and call fit again."
+        )
+
+
+def once(thing):
+    """Anything as one delayed object, which the workers hand to each other and unpickle once."""
+    return delayed(cloudpickle.loads, pure=False)(cloudpickle.dumps(thing))
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Parts of the rows on the workers, none of which is empty.
+
+    Parameters
+    ----------
+    client : Client
+    futures : list of Future of ArrayDataset
+    """
+
+    client: Client
+    futures: list
+
+    def each(self, function, *args, rows=None):
+        """``function(part, *args)`` of all parts, in order.
+
+        With `rows`, a dict, it is ``function(part, *args, rows[k])`` of the parts whose numbers k
+        are its keys.
+        """
+        call, shared = delayed(function, pure=False), [once(arg) for arg in args]
+        if rows is None:
+            return ask(self.client, [call(part, *shared) for part in self.futures])
+        wanted = [call(self.futures[k], *shared, selected) for k, selected in rows.items()]
+        return ask(self.client, wanted)
+
+    def sums(self, asked, own, leave):
+        """Sums of a visit, and what it left of each part.
+
+        Parameters
+        ----------
+        asked : tuple
+            What `visit` wants for all parts.
+        own : list of tuple
+            What `visit` wants for each part.
+        leave : bool
+            Whether anything is left.
+        """
+        call = delayed(visit if leave else sums_of_visit, pure=False, nout=2)
+        shared, left = once(asked), []
+        sums = [call(shared, part, cloudpickle.dumps(one)) for part, one in zip(self.futures, own)]
+        if leave:
+            sums, left = zip(*sums)
+        add = delayed(total, pure=False)
+        while len(sums) > 1:
+            sums = [add(*sums[some]) for some in slices(len(sums), _FAN_IN)]
+        whole, *left = ask(self.client, [*sums, *left])
+        return whole, left
+
+
+_FEWEST_PARTS = 32  # a part is at most this share of the table ...
+_FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
+_MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
+
+
+def load(client, rules, held, X, **columns):
+    """The `Partitions` of the user's collections, the number of their rows, and their `Outline`.
+
+    Parameters
+    ----------
+    client : Client
+    rules : Rules
+    held : ExitStack
+        Which lets the cluster forget them, when it is closed.
+    X : dask array or dataframe
+    **columns : dask collection, ndarray, number or None
+        ``y``, ``sample_weight``, ``offset`` and ``alpha``: one value or row for each row of X.
+    """
+    with ExitStack() as until_loaded:
+        blocks, sizes = blocks_of_inputs(X, rules.name), None
+        if any(np.ndim(column) and not is_lazy(column) for column in columns.values()):
+            blocks = _hold(client, blocks, until_loaded)
+            sizes = ask(client, [delayed(len, pure=False)(block) for block in blocks])
+        for what, column in columns.items():
+            given = column, f"{rules.name}: {what}", X, blocks, sizes
+            columns[what] = aligned(*given) if np.ndim(column) else [column] * len(blocks)
+        shared, call = once(rules), delayed(checked, pure=False)
+        wanted = [
+            call(number, shared, block, **dict(zip(columns, values)))
+            for number, (block, *values) in enumerate(zip(blocks, *columns.values()))
+        ]
+        parts = _hold(client, wanted, held)
+        outlines = ask(client, [delayed(outline_of, pure=False)(part) for part in parts])
+    return _in_good_parts(client, parts, outlines, held, rules.name)
+
+
+def blocks_of_inputs(X, name):
+    """The partitions of X; raises unless it is a dask array or dataframe."""
+    if is_lazy(X) and hasattr(X, "to_delayed") and getattr(X, "ndim", None) == 2:
+        return blocks_of(X)
+    raise TypeError(
+        f"{name}: if one argument is a dask collection, X must be a dask array of shape "
+        f"(n_samples, n_features) or a dask dataframe. Got {type(X).__name__}"
+        f"{f' with {X.ndim} dimensions' if hasattr(X, 'ndim') else ''}."
+    )
+
+
+def blocks_of(collection):
+    """The partitions of a dask array or dataframe, as delayed objects."""
+    if hasattr(collection, "chunks"):
+        if collection.ndim == 2 and collection.numblocks[1] > 1:
+            collection = collection.rechunk({1: -1})
+        return list(collection.to_delayed().ravel())
+    return list(collection.to_delayed())
+
+
+def known_sizes(collection):
+    """Rows of each partition of a dask array, None where they are not known."""
+    chunks = getattr(collection, "chunks", None)
+    return None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
+
+
+def aligned(column, what, X, blocks, sizes):
+    """Parts of a column for each block of X: partitions of a collection, or slices of an array.
+
+    `sizes` are the numbers of rows of the blocks, None if they are not known.
+    """
+    if not is_lazy(column) and sizes is None:
+        raise TypeError(
+            f"{what} must be a dask collection or a number, because the sizes of the partitions of "
+            f"X are not known. Got {type(column).__name__}."
+        )
+    if not is_lazy(column):
+        if len(column) != sum(sizes):
+            raise ValueError(
+                f"{what} has {len(column)} rows and X has {sum(sizes)}. Pass one for each row of X."
+            )
+        return [once(part) for part in np.split(np.asarray(column), np.cumsum(sizes)[:-1])]
+    if known_sizes(X) and known_sizes(column) and len(column) == len(X):
+        column = column.rechunk({0: X.chunks[0]})
+    partitions = blocks_of(column)
+    if len(partitions) != len(blocks):
+        raise ValueError(
+            f"{what} has {len(partitions)} partitions and X has {len(blocks)}. {SAME_ROWS}"
+        )
+    return partitions
+
+
+def _hold(client, wanted, held):
+    futures = send(client, wanted)
+    held.callback(release, futures)
+    return futures
+
+
+def _in_good_parts(client, parts, outlines, held, name):
+    """The parts that have rows, the large ones cut; the number of rows; their `Outline`."""
+    full = [(number, *outline) for number, outline in enumerate(outlines) if outline is not None]
+    if not full:
+        raise ValueError(
+            f"{name}: all partitions of X are empty, but a fit needs rows. Pass a collection with "
+            "rows."
+        )
+    outline = full[0][2]
+    for number, _, other in full:
+        with about_rows(f"Partition {number}"):
+            outline.check(other)
+    n, wanted = sum(rows for _, rows, _ in full), []
+    n_columns = outline.n_features + int(np.prod(outline.columns_of_y))
+    most = min(max(-(-n // _FEWEST_PARTS), _FEWEST_ROWS), max(_MOST_NUMBERS // n_columns, 1))
+    cut = delayed(ArrayDataset.subset, pure=False)
+    for number, rows, _ in full:
+        edges = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
+        pieces = [cut(parts[number], slice(*pair)) for pair in pairwise(edges)]
+        wanted += pieces if len(pieces) > 1 else [parts[number]]
+    return Partitions(client, _hold(client, wanted, held)), n, outline
+
 
 _MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the client has at a time
 
@@ -60,7 +460,7 @@ class DaskDataset(Dataset):
     @classmethod
     def of(cls, parts, n_features, reading, weighted, shifted):
         """The table of parts, of which those without rows are left out."""
-        summaries = parts.each(_tasks.summarise, reading)
+        summaries = parts.each(summarise, reading)
         full = [pair for pair in zip(parts.futures, summaries) if pair[1].rows]
         futures, summaries = map(list, zip(*full))
         parts = replace(parts, futures=futures)
@@ -115,7 +515,7 @@ class DaskDataset(Dataset):
         part = np.searchsorted(self._edges, rows, side="right") - 1
         chosen = {k: rows[part == k] - self._edges[k] for k in np.unique(part).tolist()}
         back = np.argsort(np.argsort(part, kind="stable"))
-        return joined(self.parts.each(_tasks.take, self.view, rows=chosen)).subset(back)
+        return joined(self.parts.each(take, self.view, rows=chosen)).subset(back)
 
     def inputs(self):
         """Inputs of all rows, or of every k-th one where they are too many for the client."""
@@ -161,7 +561,7 @@ class DaskDataset(Dataset):
 
     def distinct(self, most=np.inf):
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
-        inputs = self.parts.each(_tasks.distinct, self.view, most)
+        inputs = self.parts.each(distinct, self.view, most)
         if any(one is None for one in inputs):
             return None
         inputs = unique_rows(np.vstack(inputs))
@@ -172,7 +572,7 @@ class DaskDataset(Dataset):
 
     @cached_property
     def _moments(self):
-        return merge(self.parts.each(_tasks.target_moments, self.view))
+        return merge(self.parts.each(target_moments, self.view))
 
     @cached_property
     def _edges(self):
@@ -190,7 +590,7 @@ class DaskDataset(Dataset):
             for part, (edge, size) in enumerate(zip(self._edges.tolist(), self.sizes))
             if start < edge + size and edge < stop
         }
-        return np.concatenate(self.parts.each(_tasks.column, self.view, name, rows=chosen))
+        return np.concatenate(self.parts.each(column, self.view, name, rows=chosen))
 
 
 class CutLayout(Layout):

@@ -4,11 +4,10 @@ Every display has ``from_estimator`` and, where predictions are enough, ``from_p
 draw at once. ``plot`` draws the same again, on other axes. matplotlib is imported when something is
 drawn, and not before.
 
-- `_display`: the axes, and what all displays share
+- `_display`: the axes, and what is drawn of columns of all types
 - `_prediction_band`: predictions of one or two inputs
 - `_coverage`: how many targets are within intervals
 - `_effect`: what one column does
-- `_drawn_columns`: what displays draw of columns of all types
 """
 
 from ._coverage import CoverageDisplay

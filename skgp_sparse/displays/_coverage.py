@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import Array
 
-from ._display import Array, Display
+from ._display import Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

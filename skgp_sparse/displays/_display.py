@@ -1,15 +1,31 @@
-"""The axes, and what all displays share."""
+"""The axes, and what all displays share.
 
-from typing import TYPE_CHECKING, Any
+Values to draw of a column of any type that `fit` takes, and tables in which it has a value.
+
+A column is read as estimators read it: by `rows.columns`, in numbers. What is drawn are values of
+its own type: times on an axis of dates, levels as points.
+"""
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from skgp_sparse._ground.typing import AnyArray, Array
+from skgp_sparse._ground.validation import BOOLS
+from skgp_sparse.rows.columns import (
+    CATEGORY,
+    DURATION,
+    TIME,
+    TIME_OF_DAY,
+    as_table,
+    columns_of,
+    is_named,
+)
+from skgp_sparse.rows.missing import is_frame, missing_among
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Array = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]
 
 
 class Display:
@@ -45,3 +61,221 @@ def shorten_dates(*axes: Any) -> None:
         locator = axis.get_major_locator()
         if isinstance(locator, AutoDateLocator):
             axis.set_major_formatter(ConciseDateFormatter(locator, tz=locator.tz))
+
+
+_MOST_VALUES = 20  # values of a column, above which they are points of a grid
+_EDGE = 0.01  # share of the rows on both sides of a grid
+_DAY = 86400e6  # microseconds
+_UNITS = {
+    "days": np.timedelta64(1, "D"),
+    "hours": np.timedelta64(1, "h"),
+    "minutes": np.timedelta64(1, "m"),
+    "seconds": np.timedelta64(1, "s"),
+    "microseconds": np.timedelta64(1, "us"),
+}  # of durations, the largest first
+
+
+class DrawnColumn(NamedTuple):
+    """Values of a column that are drawn, and the rows or cells of a table that have them."""
+
+    values: AnyArray  # (k,) of its own type
+    cells: AnyArray  # (k,) rows in which they stand or, of a grid, what a table has instead
+    is_grid: bool = False
+    is_curve: bool = True  # whether values may be connected
+
+
+def table_and_names(X: Any) -> tuple[Any, list[Any]]:
+    """A data frame as it is, all else as an array (n, d), and the names of its columns."""
+    if is_frame(X):
+        return X, [*X.columns]
+    values = np.asarray(as_table(X))
+    values = values[:, None] if values.ndim == 1 else values
+    return values, [*range(values.shape[1])]
+
+
+def drawn_column(X: Any, names: list[Any], place: int, known: Any, n_points: int) -> DrawnColumn:
+    """The `DrawnColumn` of a table: a curve or points.
+
+    Parameters
+    ----------
+    X : data frame or ndarray of shape (n, d)
+    names : list
+        Of the columns.
+    place : int
+        Number of the column.
+    known : container
+        Names or numbers of columns that are categories whatever their type.
+    n_points : int
+        Of a grid, and the most levels, of which the most frequent are chosen.
+    """
+    is_level = (names[place] if is_named(names) else place) in known
+    kinds: list[Any] = [None] * len(names)
+    kinds[place] = CATEGORY if is_level else None
+    column = columns_of(X, kinds)[place]
+    if column.kind == CATEGORY:
+        return _points(X, place, _rows_of_levels(column.read(), _ordered(X, place), n_points))
+    numbers = column.read()
+    distinct, rows = np.unique(numbers, return_index=True)
+    if np.isnan(distinct[0]) or isinstance(_cell(X, rows[0], place), BOOLS):
+        return _points(X, place, rows)
+    rows, distinct = rows[~np.isnan(distinct)], distinct[~np.isnan(distinct)]
+    example = _cell(X, rows[0], place)
+    if len(distinct) <= _MOST_VALUES:
+        return DrawnColumn(_shown(distinct, column.kind, example), rows)
+    grid = _grid(numbers[~np.isnan(numbers)], distinct, n_points, hasattr(example, "to_timestamp"))
+    cells = _as_cells(grid, column.kind)
+    return DrawnColumn(_shown(grid, column.kind, example), cells, is_grid=True)
+
+
+class Range(NamedTuple):
+    """A grid over the range of a column of numbers or times, and beyond."""
+
+    kind: str
+    example: Any  # an entry of the column
+    numbers: Array  # (n,) entries of all rows, as estimators see them
+    grid: Array  # (k,) in the same units
+
+    def shown(self, numbers: Array) -> AnyArray:
+        """Values that are drawn of numbers."""
+        return _shown(numbers, self.kind, self.example)
+
+    def cells(self, numbers: Array) -> AnyArray:
+        """Values of the column in a table, in place of these numbers."""
+        return _as_cells(numbers, self.kind)
+
+
+def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range | None:
+    """The `Range` of a column; None of levels, booleans among them, and where all is missing."""
+    column = columns_of(X)[place]
+    if column.kind == CATEGORY:
+        return None
+    numbers = column.read()
+    known = np.flatnonzero(~np.isnan(numbers))
+    if not len(known) or isinstance(example := _cell(X, known[0], place), BOOLS):
+        return None
+    low, high = numbers[known].min(), numbers[known].max()
+    ends = low - margin * (high - low), high + margin * (high - low)
+    return Range(column.kind, example, numbers, np.linspace(*ends, n_points))
+
+
+def with_column(X: Any, rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
+    """Rows of a table in which a column has the value number k."""
+    if drawn.is_grid:
+        return _replaced(X, rows, place, np.repeat(drawn.cells[k], len(rows)))
+    return _replaced(X, rows, place, _cells(X, np.repeat(drawn.cells[k], len(rows)), place))
+
+
+class Axis(NamedTuple):
+    """Axis of matplotlib: durations are numbers in a unit, all other values are as they are."""
+
+    label: str | None
+    unit: Any = None  # of durations
+
+    def of(self, values: AnyArray) -> AnyArray:
+        """The values on this axis."""
+        return values if self.unit is None else values.astype("timedelta64[us]") / self.unit
+
+
+def axis_of(values: AnyArray, name: str | None) -> Axis:
+    """The `Axis` of some values; that of durations says its unit."""
+    if values.dtype.kind != "m":
+        return Axis(name)
+    longest = np.abs(values).max()
+    short = [unit for unit, size in _UNITS.items() if size <= longest]
+    unit = (short or [*_UNITS])[0]
+    return Axis(f"{name} ({unit})", _UNITS[unit])
+
+
+def _points(X: Any, place: int, rows: AnyArray) -> DrawnColumn:
+    values = np.empty(len(rows), dtype=object)
+    values[:] = [_cell(X, row, place) for row in rows]
+    return DrawnColumn(values, rows, is_curve=False)
+
+
+def _rows_of_levels(values: AnyArray, order: Any, most: int) -> AnyArray:
+    """Rows in which the most frequent levels stand, in their order; the missing one is last."""
+    missing = missing_among(values)
+    known = np.flatnonzero(~missing)
+    levels, first, counts = np.unique(values[known], return_index=True, return_counts=True)
+    chosen = np.sort(np.argsort(-counts, kind="stable")[:most])
+    if order is not None:
+        chosen = np.array(sorted(chosen, key=lambda one: order.index(levels[one])), dtype=int)
+    return np.concatenate([known[first[chosen]], np.flatnonzero(missing)[:1]])
+
+
+def _ordered(X: Any, place: int) -> list[Any] | None:
+    """Levels in the order of the type of a column of a frame, None where it has none."""
+    if not is_frame(X):
+        return None
+    levels: Any = getattr(_column(X, place).dtype, "categories", None)
+    return [*levels] if hasattr(levels, "__len__") else None
+
+
+def _grid(known: Array, distinct: Array, n_points: int, is_period: bool) -> Array:
+    """Numbers between the edges of a column: whole ones of whole numbers, and true periods."""
+    low, high = np.quantile(known, [_EDGE, 1.0 - _EDGE])
+    grid = np.linspace(low, high, n_points)
+    if is_period:
+        return np.unique(distinct[np.minimum(np.searchsorted(distinct, grid), len(distinct) - 1)])
+    return np.unique(np.rint(grid)) if np.array_equal(distinct, np.rint(distinct)) else grid
+
+
+def _as_cells(numbers: Array, kind: str) -> AnyArray:
+    """Values of a table in place of numbers: times, which are in UTC, and durations."""
+    if kind == TIME_OF_DAY:
+        return np.array([_time_of_day(hours) for hours in numbers.tolist()], dtype=object)
+    if kind not in (TIME, DURATION):
+        return numbers
+    whole = np.rint(_DAY * numbers).astype(np.int64)
+    return whole.view("datetime64[us]" if kind == TIME else "timedelta64[us]")
+
+
+def _time_of_day(hours: float) -> Any:
+    """The time of the day so many hours after midnight, at most its last one."""
+    since = min(timedelta(hours=hours), timedelta(days=1, microseconds=-1))
+    return (datetime.min + max(since, timedelta(0))).time()
+
+
+def _shown(numbers: Array, kind: str, example: Any) -> AnyArray:
+    """Numbers as values of the type of a column, whose times may be in a zone; hours of a day."""
+    if kind == TIME_OF_DAY:
+        return numbers
+    cells, zone = _as_cells(numbers, kind), getattr(example, "tzinfo", None)
+    if kind != TIME or zone is None:
+        return cells
+    return np.array(
+        [time.replace(tzinfo=timezone.utc).astimezone(zone) for time in cells.tolist()],
+        dtype=object,
+    )
+
+
+def _column(X: Any, place: int) -> Any:
+    return X.to_series(place) if hasattr(X, "get_columns") else X.iloc[:, place]
+
+
+def _cell(X: Any, row: int, place: int) -> Any:
+    """The entry of a table, of its own type."""
+    if is_frame(X):
+        return _column(X, place).iloc[row] if hasattr(X, "iloc") else X[int(row), place]
+    return X[row, place]
+
+
+def _cells(X: Any, rows: AnyArray, place: int) -> Any:
+    """Entries of a column, of its own type."""
+    if hasattr(X, "get_columns"):
+        return _column(X, place)[rows.tolist()]
+    return _column(X, place).iloc[rows].array if is_frame(X) else X[rows, place]
+
+
+def _replaced(X: Any, rows: AnyArray, place: int, cells: Any) -> Any:
+    """Rows of a table with other entries of a column."""
+    if hasattr(X, "get_columns"):
+        series = type(_column(X, place))(X.columns[place], cells)
+        return X[rows.tolist()].with_columns(series)
+    if is_frame(X):
+        table = X.iloc[rows].copy()
+        table.isetitem(place, cells)
+        return table
+    table = X[rows].astype(X.dtype if X.dtype.kind in "OmM" else np.result_type(X, cells))
+    table[:, place] = cells
+    return table

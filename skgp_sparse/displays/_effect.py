@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import AnyArray, Array
 from skgp_sparse.rows.missing import is_frame
 
-from ._display import AnyArray, Array, Display, shorten_dates
-from ._drawn_columns import axis_of, drawn_column, table_and_names, with_column
+from ._display import Display, axis_of, drawn_column, shorten_dates, table_and_names, with_column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import AnyArray, Array
 from skgp_sparse.rows.missing import is_frame
 
-from ._display import AnyArray, Array, Display, shorten_dates
-from ._drawn_columns import Range, axis_of, range_of_column, table_and_names
+from ._display import Display, Range, axis_of, range_of_column, shorten_dates, table_and_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -205,15 +205,8 @@ class PredictionBandDisplay(Display):
             ax.plot(axis.of(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
         if self.inducing_points is not None:
             at = np.full(len(self.inducing_points), 0.02)
-            marks: dict[str, Any] = {
-                "marker": "|",
-                "ms": 12,
-                "color": "k",
-                "ls": "",
-                "label": "inducing points",
-            }
-            places = axis.of(self.inducing_points[:, 0])
-            ax.plot(places, at, transform=ax.get_xaxis_transform(), **marks)
+            places, transform = axis.of(self.inducing_points[:, 0]), ax.get_xaxis_transform()
+            ax.plot(places, at, "k|", ms=12, transform=transform, label="inducing points")
         ax.set(xlabel=axis.label, ylabel="y")
         shorten_dates(ax.xaxis)
         ax.legend()

@@ -1,15 +1,8 @@
 """Answers about a fitted model, in the units of y, which are the same for every posterior.
 
-- `views`: between a process and the user's y
-- `label_view`: the same for labels
+- `views`: between a process and the user's y, labels of several problems, and before any fit
 - `weighted_means`: processes beside another prediction, and calibrated probabilities
-- `priors`: the view before anything is fitted
-- `multiclass`: classes become problems, and their answers become one
-- `leave_one_out`: predictions of training rows, each given all others
-- `intervals`: conformal intervals, from rows that were left out
-- `gradients`: gradients of predictions with respect to the query
-- `uncertain_queries`: predictions at inputs that are known up to their errors
-- `evidence_bounds`: bounds of the exact evidence
-- `kernel_bounds`: hyperparameters that end close to a bound
-- `constant_fits`: fits that explain no more than a constant
+- `leave_one_out`: predictions of training rows, each given all others; conformal intervals
+- `questions`: gradients of predictions with respect to the query; bounds of the exact evidence
+- `fit_warnings`: fits that explain no more than a constant; hyperparameters close to a bound
 """

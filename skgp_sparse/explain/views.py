@@ -1,21 +1,253 @@
 """Between a process and the user's y: units and shapes, links and classes.
 
 A view has the methods of a fitted estimator. Every posterior predicts alike to it.
+
+Labels of classes in the units of the user: probabilities, decisions, latent moments.
+
+Several classes as problems to fit, and their answers as one: arrays of labels and numbers.
+
+Predictions of an estimator before it is fitted: those of the prior.
+
+Predictions at inputs that are known up to their errors.
 """
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.data.moments import log_densities_of_targets
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler, log_densities_of_targets
 from skgp_sparse._engine.predictions import sampled_functions
-from skgp_sparse._engine.predictions.posterior import FUNCTIONS, noise_in_blocks, require
+from skgp_sparse._engine.predictions.posterior import (
+    FUNCTIONS,
+    NORMALS,
+    Prior,
+    noise_in_blocks,
+    require,
+)
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.warnings import warn
-from skgp_sparse.rows.checks import check_truth
+from skgp_sparse.parameters.choices import is_gaussian, resolve_likelihood
+from skgp_sparse.parameters.parameter_checks import check_kernel
+from skgp_sparse.rows.checks import check_one_column, check_std, check_truth
+
+_ENTRIES_PER_BLOCK = 1 << 20  # entries of the systems that are solved together
+_SMALLEST_PROBABILITY = 1e-12  # pairwise probability
+
+
+class Task(NamedTuple):
+    """A problem: one class against another, or against all others; or all of them at once."""
+
+    positive: int | None = None
+    negative: int | None = None
+
+    def labels(self, index):
+        """Rows that take part (None: all of them) and their labels, from class indices.
+
+        Labels are ±1 in a binary problem, and the indices themselves otherwise.
+        """
+        if self.positive is None:
+            return None, index.astype(float)
+        if self.negative is None:
+            return None, np.where(index == self.positive, 1.0, -1.0)
+        rows = np.flatnonzero((index == self.positive) | (index == self.negative))
+        return rows, np.where(index[rows] == self.positive, 1.0, -1.0)
+
+    def label_of(self, k, n_tasks):
+        """The label of a class that no other class has; None if there is none.
+
+        The negative rows of a problem are those of one class if it is named, or if there is no
+        other problem.
+        """
+        if self.positive is None:
+            return k
+        if self.positive == k:
+            return 1.0
+        return -1.0 if self.negative == k or n_tasks == 1 else None
+
+    def name(self, classes):
+        """The problem in words."""
+        if self.negative is None:
+            return f"{classes[self.positive]} against the rest"
+        return f"{classes[self.positive]} against {classes[self.negative]}"
+
+
+class InOrder(NamedTuple):
+    """All classes at once, with one process for their order; a label is the rank of the class."""
+
+    ranks: tuple[int, ...]  # place of each class in the order
+
+    negative = None
+
+    def labels(self, index):
+        """None, as all rows take part, and their labels."""
+        return None, np.asarray(self.ranks, float)[index]
+
+    def label_of(self, k, n_tasks):
+        """The label of a class."""
+        return float(self.ranks[k])
+
+
+class SomeClasses(NamedTuple):
+    """Some classes at once, each against all others; a label is the place of the class, if any."""
+
+    chosen: tuple[int, ...]  # sorted
+
+    negative = None
+
+    def labels(self, index):
+        """None, as all rows take part, and their labels; one more for all other classes."""
+        place = np.searchsorted(self.chosen, index)
+        is_chosen = np.append(self.chosen, -1)[place] == index
+        return None, np.where(is_chosen, place, len(self.chosen)).astype(float)
+
+
+def tasks(n_classes, multi_class):
+    """The problems of a number of classes; one where there are two."""
+    if multi_class == "softmax":
+        return [Task()]
+    if n_classes == 2:
+        return [Task(1)]
+    if multi_class == "one_vs_one":
+        return [Task(j, i) for i, j in combinations(range(n_classes), 2)]
+    return [Task(k) for k in range(n_classes)]
+
+
+def problems_of_a_row(n_classes, multi_class):
+    """In how many problems a row takes part."""
+    if multi_class == "softmax" or n_classes == 2:
+        return 1
+    return n_classes - 1 if multi_class == "one_vs_one" else n_classes
+
+
+def normalised(positive):
+    """Probabilities (n, K) from those of each class against the rest."""
+    total = positive.sum(axis=1, keepdims=True)
+    uniform = np.full_like(positive, 1.0 / positive.shape[1])
+    return np.where(total > 0, positive / np.where(total > 0, total, 1.0), uniform)
+
+
+def votes(pairwise, n_classes):
+    """Winner (n,) of all duels; equal numbers of votes are told apart by summed probabilities.
+
+    Parameters
+    ----------
+    pairwise : ndarray of shape (n, K (K - 1) / 2)
+        Probability of the later class of each pair, in the order of `tasks`.
+    n_classes : int
+    """
+    R = _square(pairwise, n_classes)
+    won = (R > 0.5).sum(axis=2)
+    return np.argmax(won + R.sum(axis=2) / n_classes, axis=1)  # the sum is below n_classes
+
+
+def coupled(pairwise, n_classes):
+    """Probabilities (n, K) closest to those of all pairs.
+
+    Wu, Lin and Weng (2004), "Probability estimates for multi-class classification by pairwise
+    coupling", eq. 21: the p that minimises ``Σ_ij (r_ji p_i - r_ij p_j)²`` and sums to 1.
+    """
+    size = max(1, _ENTRIES_PER_BLOCK // (n_classes + 1) ** 2)
+    parts = [
+        _couple(_square(pairwise[start : start + size], n_classes))
+        for start in range(0, len(pairwise), size)
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, n_classes))
+
+
+def _square(pairwise, n_classes):
+    """``R[:, i, j]``: probability of i where it is i or j; 0 on the diagonal."""
+    R = np.zeros((len(pairwise), n_classes, n_classes))
+    clipped = np.clip(pairwise, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)
+    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        R[:, j, i] = clipped[:, column]
+        R[:, i, j] = 1.0 - clipped[:, column]
+    return R
+
+
+def _couple(R):
+    n, K, _ = R.shape
+    system = np.ones((n, K + 1, K + 1))
+    system[:, K, K] = 0.0
+    system[:, :K, :K] = -R * R.transpose(0, 2, 1)
+    diagonal = np.arange(K)
+    system[:, diagonal, diagonal] = (R**2).sum(axis=1)
+    right = np.zeros((n, K + 1, 1))
+    right[:, K] = 1.0
+    p = np.maximum(np.linalg.solve(system, right)[:, :K, 0], 0.0)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+class LabelView(NamedTuple):
+    """The processes of a classifier: one for each problem, or those of a softmax together."""
+
+    latent: list  # of `TargetView`, in their own units
+    likelihoods: list
+    n_classes: int
+    multi_class: str
+    calibration: object = None  # of the probabilities, by a `Calibration`
+    ranks: object = None  # place of each class (n_classes,) where one process has their order
+
+    def on_threads(self, n_jobs):
+        """A copy of the view that processes blocks of rows on so many threads."""
+        return self._replace(latent=[view.on_threads(n_jobs) for view in self.latent])
+
+    def with_process(self, change):
+        """A copy of the view, whose processes are replaced by a function of each."""
+        return self._replace(latent=[view.with_process(change) for view in self.latent])
+
+    def decide(self, X):
+        """Index of the class (n,) of every row."""
+        if self.calibration is not None or self.ranks is not None:
+            return np.argmax(self.probabilities(X), axis=1)
+        if self.n_classes == 2:
+            return (self.latent[0].mean(X) > 0).astype(int)
+        probabilities = self._by_problem(X)
+        if self.multi_class == "one_vs_one":
+            return votes(probabilities, self.n_classes)
+        return np.argmax(probabilities, axis=1)
+
+    def probabilities(self, X):
+        """Probabilities of all classes (n, n_classes)."""
+        probabilities = self.of_classes(self._by_problem(X))
+        if self.calibration is None:
+            return probabilities
+        return self.calibration.at(probabilities, np.asarray(X, np.float64))
+
+    def of_classes(self, probabilities):
+        """Class probabilities (n, n_classes) from those of the problems; see `_by_problem`."""
+        if self.ranks is not None:
+            return probabilities[:, list(self.ranks)]
+        if self.n_classes == 2:
+            return np.hstack([1.0 - probabilities, probabilities])
+        if self.multi_class == "one_vs_one":
+            return coupled(probabilities, self.n_classes)
+        return probabilities if self.multi_class == "softmax" else normalised(probabilities)
+
+    def latent_moments(self, X):
+        """Mean and variance of the latent process (n,), or of those of a softmax (n, n_classes)."""
+        if self.multi_class == "softmax":
+            return self.latent[0].moments(X)
+        mean, std = self.latent[0].mean_and_std(X, latent=False)
+        return mean, std**2
+
+    def _by_problem(self, X):
+        """Probabilities of classes (n, n_classes) by softmax, or of positive ones (n, problems).
+
+        The latter has one column for each binary problem. Those of classes in an order have it.
+        """
+        if self.multi_class == "softmax":
+            mean, variance = self.latent[0].moments(X)
+            return self.likelihoods[0].probability(mean.T, variance.T).T
+        columns = []
+        for view, likelihood in zip(self.latent, self.likelihoods):
+            mean, std = view.mean_and_std(X, latent=False)
+            columns.append(likelihood.probability(mean, std**2).T)
+        return np.column_stack(columns)
 
 
 class TargetView(NamedTuple):
@@ -301,3 +533,41 @@ def _warn_of_infinity(mean, variance):
             "distribution with df <= 2 has no variance. Use predict_quantiles, or lower the upper "
             "bound of the kernel's variance."
         )
+
+
+def prior_view(parameters, name):
+    """The prior process of a regressor, in units of y."""
+    check_kernel(parameters.kernel, name)
+    p = parameters.n_targets or 1
+    kernel = ConstantKernel() * RBF() if parameters.kernel is None else parameters.kernel
+    units = TargetScaler.none(p)
+    if is_gaussian(parameters.likelihood):
+        return TargetView(Prior(kernel, p), units)
+    likelihood = resolve_likelihood(parameters.likelihood, name)
+    check_one_column(np.empty((1, p)), f"likelihood={as_text(likelihood)}", name)
+    return ResponseView(TargetView(Prior(kernel, 1)), likelihood, units)
+
+
+def at_uncertain_inputs(view, X, X_std, latent, return_cov, name):
+    """Means and standard deviations (n,) or (n, p), where they are known.
+
+    Parameters
+    ----------
+    view : TargetView or ResponseView
+    X : ndarray of shape (n, d)
+    X_std : array-like of shape (n, d)
+        Standard deviations of the errors of X.
+    latent : bool
+        Whether standard deviations leave out the noise of the kernel.
+    return_cov : bool
+        Whether a covariance was asked for.
+    name : str
+        Of the method, for errors.
+    """
+    X_std = check_std(X_std, X, "X_std", name)
+    if return_cov:
+        raise ValueError(f"{name}: X_std and return_cov cannot be combined. Use return_std.")
+    if not view.takes_normals:
+        raise ValueError(f"{name}: X_std needs likelihood='gaussian'. Leave X_std out.")
+    require(view.process, NORMALS, f"{name}: X_std")
+    return view.expected_mean_and_std(X, X_std, latent)

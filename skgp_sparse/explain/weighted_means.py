@@ -14,9 +14,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.predictions.posterior import LeftOut, Posterior
-from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights, PosteriorWithMean
+from skgp_sparse._engine.predictions.posteriors_around import MeanWeights, PosteriorWithMean
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.typing import Array
 from skgp_sparse.explain.leave_one_out import LeftOutRows

@@ -1,29 +1,23 @@
 """From rows, kernel and bound to a fitted posterior.
 
 contracts
-    What training may ask of an objective, a model, a method and a solver.
-settings
-    What training may ask of a solver, and how hyperparameters are looked for.
-reservoir
-    A bounded sample of all rows that came.
+    What training may ask of an objective, a model, a method and a solver, and how hyperparameters
+    are looked for.
 stochastic
     Training on parts of the rows: samples that grow, and cycles of minibatches.
-samples
-    Random rows: those held out, samples of the rest, batches.
 minibatches
-    Gradients from some rows, and a running posterior.
+    Random rows, a bounded sample of all that came, and gradients from some of them.
 objectives
-    The exact and the collapsed objective of regression, and their model.
-neighbors_objective
-    The leave-one-out density of predictions from neighbours.
+    The exact and the collapsed objective of regression, and their model; the bound of rows whose
+    inputs are latent, or known up to their noise.
 local_site_objective
-    The same for rows with a likelihood, whose sites are found by sweeps.
+    The leave-one-out density of predictions from neighbours, and rows with a likelihood, whose
+    sites are found by sweeps.
 site_objective
     Rows with a likelihood: their objective, and their model.
 site_loop
-    The inner loop, which looks for the sites of all rows.
-alternating_updates
-    The same where variances are large: means and precisions in turn.
+    The inner loop, which looks for the sites of all rows; means and precisions in turn where
+    variances are large.
 methods
     How sites are updated: variational inference, expectation propagation; their surrogates.
 fixed_point
@@ -32,9 +26,7 @@ parameter_vectors
     Named blocks of parameters as one vector, an objective as a function of it.
 optimizers
     L-BFGS with a measured diagonal, which survives failed evaluations.
-latent_objective
-    Rows whose inputs are latent, or known up to their noise: their bound.
-latent_starts, latent_queries
+latent_queries
     Where the fit of a GP-LVM begins; where new rows are in its latent space.
 periods
     Periods of kernels: what restarts draw, periodograms, aliases on even rows.

@@ -9,22 +9,109 @@ slope ``α`` and the negative curvature ``β`` of ``log Z_i = log ∫ N(f; m_i, 
 A likelihood that is not log-concave may have ``β <= 0``: such a site has next to no precision, and
 only moves the mean. The objective is the leave-one-out log density ``J = Σ_i w_i log Z_i``. Its
 gradient is that at held sites: ``∂J/∂m = α`` and ``∂J/∂v = (α² - β)/2``.
+
+The objective of predictions from neighbours: their leave-one-out density, and its model.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.features.problem import Evaluation
+from skgp_sparse._engine.features.inducing_basis import Evaluation
 from skgp_sparse._engine.neighbors import left_out
-from skgp_sparse._engine.neighbors.local_sites import SiteRows
+from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
+from skgp_sparse._engine.neighbors.neighbors_posterior import SiteRows
 from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
+from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse.inference.contracts import Conclusion, Objective
-from skgp_sparse.inference.neighbors_objective import MetricPrior
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block
+
+
+class MetricPrior(NamedTuple):
+    """Prior of a metric that is learned: its start, its units, and a penalty of moves."""
+
+    start: np.ndarray  # (r, d) the metric to begin with
+    units: np.ndarray  # (r, d) of its entries
+    nats: np.ndarray  # (r, d) per row and target, of an entry's squared distance from the start
+
+    def price(self, metric, size):
+        """The penalty of a metric where so many targets are known, and its gradient."""
+        moved, price = (metric - self.start) / self.units, self.nats * size
+        return np.sum(price * moved**2), 2.0 * price * moved / self.units
+
+
+class _LeftOutObjective(Objective):
+    """Base of objectives of rows that are left out, in a metric that may be learned."""
+
+    def blocks(self, kernel, move_basis=False):
+        """The kernel, and the metric where it is learned."""
+        blocks = [kernel_block(kernel)]
+        if self.prior is not None:
+            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
+        return blocks
+
+    @property
+    def _share(self):
+        """Rows, in units of those that are left out."""
+        return self.total / self.left.count.sum()
+
+    def _price(self):
+        """Price of the metric by its prior, and its gradient."""
+        return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborsObjective(_LeftOutObjective):
+    """Leave-one-out log density of some rows, each given those near to it, for all rows.
+
+    Neighbours stay as they are, whatever the kernel and the metric are.
+    """
+
+    left: LeaveOneOut
+    rows: Dataset | None  # all of them, for users
+    total: float  # how many they are, counted by weight
+    metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
+    prior: MetricPrior | None = None  # of the metric, where it is learned
+    posterior: Posterior | None = None
+    n_jobs: int = 1
+
+    inducing_points = likelihood = None
+
+    def size(self):
+        """Number of rows, each counted as often as its weight says, times targets."""
+        return self.total * self.left.y.shape[1]
+
+    def at(self, metric=None):
+        """A copy of the objective in another metric."""
+        return self if metric is None else replace(self, metric=metric)
+
+    def value(self, kernel, inner_state=None):
+        """The log density."""
+        J = left_out.value(kernel, self.left, self.metric, self.n_jobs)
+        return self._share * J - self._price()[0]
+
+    def value_of(self, mean, variance):
+        """The log density of rows whose moments are known, without a penalty."""
+        densities = log_normal_density(self.left.y, mean, np.sqrt(variance)[:, None])
+        return self._share * np.sum(self.left.count[:, None] * densities)
+
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+        """`Evaluation` with the gradient wrt theta and, where it is learned, wrt the metric."""
+        J, *gradients = left_out.value_and_gradient(kernel, self.left, self.metric, self.n_jobs)
+        price, of_metric = self._price()
+        theta_bar, metric_bar = (self._share * gradient for gradient in gradients)
+        gradient = {"kernel": theta_bar, "metric": metric_bar - of_metric}
+        return Evaluation(self._share * J - price, gradient, 0.0)
+
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel, whose value has no penalty."""
+        held = replace(self, prior=None)
+        return Conclusion(held.value(kernel), self.posterior, 0.0, held)
+
 
 _ROWS_PER_SWEEP_BLOCK = 1 << 14  # rows of a sweep that are predicted together
 _LEAST_GAIN = 1e-6  # precision of a site, in units of 1/v
@@ -35,7 +122,7 @@ _KEPT = 1 << 25  # entries of kernel matrices that wait for the next sweep
 
 
 @dataclass(frozen=True, eq=False)
-class LocalSiteObjective(Objective):
+class LocalSiteObjective(_LeftOutObjective):
     """Leave-one-out log density of some rows, each given the sites near to it, for all rows.
 
     Parameters
@@ -80,9 +167,7 @@ class LocalSiteObjective(Objective):
 
     def blocks(self, kernel, move_basis=False):
         """The kernel, the metric if it is learned, and the likelihood if it has parameters."""
-        blocks, likelihood = [kernel_block(kernel)], self.likelihood
-        if self.prior is not None:
-            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
+        blocks, likelihood = super().blocks(kernel), self.likelihood
         if len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         return blocks
@@ -151,15 +236,6 @@ class LocalSiteObjective(Objective):
 
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "left"}
-
-    @property
-    def _share(self):
-        """Ratio of the number of all rows to that of the rows left out, by weight."""
-        return self.total / self.left.count.sum()
-
-    def _price(self):
-        """The penalty of the metric, and its gradient."""
-        return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
 
     def _followed(self, kernel):
         """Objective with the sites at a kernel, if they move."""

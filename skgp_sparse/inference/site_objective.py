@@ -13,14 +13,12 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skgp_sparse._engine.data.array_dataset import DistinctInputs
 from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
 from skgp_sparse._engine.exact import exact_sites
 from skgp_sparse._engine.features.basis import Basis
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Evaluation, Options, Problem
-from skgp_sparse._engine.predictions.independent_posteriors import IndependentPosteriors
-from skgp_sparse._engine.predictions.posterior import RowTerms
+from skgp_sparse._engine.features.inducing_basis import Evaluation, InducingBasis, Options, Problem
+from skgp_sparse._engine.predictions.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse._engine.sparse import collapsed_sites
 from skgp_sparse._engine.sparse.passes import Sums
 from skgp_sparse._ground.warnings import warn

@@ -17,29 +17,25 @@ cannot subclass it: it is found by the exact type of the kernel, and `register` 
 without a rule can be used, too, but it is slower, and its inducing points are not optimised.
 Pullbacks of the kernels in this package can be pickled.
 
-The base class of kernels is in `_differentiable`, the interface of rules in `_rules`, and the
-registry in `_registry`. `_nodes` is the tree of an expression, `_functions` has the public
-functions that go through it, and `_theta` reads and sets hyperparameters. `_fallback` is for
-kernels without a rule. `_sklearn_kernels` has the rules of scikit-learn's kernels: `formulas`, with
-`distances`, and `composites` for sums, products and powers.
+The base class of kernels is in `_differentiable`, with the registry of rules and the leaf of
+kernels without a rule. `_nodes` is the tree of an expression, with the interface of rules and with
+hyperparameters that are read and set, and `_functions` has the public functions that go through
+it. `_sklearn_kernels` has the rules of scikit-learn's kernels: `formulas`, and `composites` for
+sums, products and powers.
 
-A kernel is one file. `_mapped` is the base class of kernels of transformed inputs: `Columns` is in
-`_columns`, `Sphere` in `_sphere`, `LogScale`, for skewed columns, in `_log_scale`, and `Missing`,
-for inputs with missing values, in `_missing`. `_categorical` has the kernel of levels,
-`_tanimoto` that of bits, and `_heteroscedastic_noise` has noise whose variance varies with the
-inputs. `_levels` says how much rows of levels agree.
+`_mapped` has kernels of transformed inputs: `Columns`, `Sphere`, and `LogScale` for skewed columns.
+`Missing`, for inputs with missing values, is in `_missing`. `_categorical` has the kernel of
+levels, says how much rows of levels agree, and has the kernel of bits. `_heteroscedastic_noise` has
+noise whose variance varies with the inputs.
 
-`_near` makes inputs in which rows are near that a kernel finds near, `_one_column` replaces one
-column of rows, and `_single` makes tiles in single precision. `_spectra` draws the frequencies of
-stationary kernels. `_expectations` is about a kernel whose first argument has a normal
-distribution: `normal_terms` and `normal_pairs` have closed forms, and `normal_nodes` integrates
-every other kernel.
+`_one_column` replaces one column of rows and makes tiles in single precision. `_spectra` draws the
+frequencies of stationary kernels. `_expectations` is about a kernel whose first argument has a
+normal distribution: `normal_terms` has closed forms, and integrates every other kernel.
 """
 
 from . import _sklearn_kernels
-from ._categorical import Categorical, as_numbers, categories
-from ._columns import Columns, named
-from ._differentiable import DifferentiableKernel
+from ._categorical import Categorical, Tanimoto, as_numbers, categories, in_units
+from ._differentiable import DifferentiableKernel, register
 from ._expectations import expectation_width, expectations
 from ._functions import (
     diagonal,
@@ -60,17 +56,11 @@ from ._functions import (
     touched,
 )
 from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction, without_noise
-from ._log_scale import LogScale
+from ._mapped import Columns, LogScale, Sphere, named, theta_of_spread
 from ._missing import Missing, bare, with_missing
-from ._near import in_units
-from ._one_column import replacing
-from ._registry import register
-from ._rules import KernelRule
-from ._single import single
+from ._nodes import KernelRule, moved
+from ._one_column import replacing, single
 from ._spectra import spectrum
-from ._sphere import Sphere, theta_of_spread
-from ._tanimoto import Tanimoto
-from ._theta import moved
 
 __all__ = [
     "Categorical",

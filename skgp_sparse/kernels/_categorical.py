@@ -2,22 +2,206 @@
 
 With the correlation ρ, two different levels have the covariance ρ, and equal ones 1. The kernel of
 several columns is the product of those of each.
+
+Rows of levels in several columns: how much they agree, by the patterns in which they differ.
+
+A bit for each column says whether two rows differ there, and eight columns make a byte. So few
+columns have only 256 products of correlations, which are read from a table:
+
+    Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = Π_j ρ_j^[a_j ≠ b_j] = Π_g T_g[byte_g].
+
+The gradient with respect to ρ_j is a sum over the pairs that differ in column j, from the sums over
+the pairs of each byte. Neither depends on the number of levels.
+
+Inputs in which rows are near that a kernel finds near, for searches of near rows.
+
+A kernel of bits, such as the fingerprints of molecules, and of counts.
 """
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse._ground.parallel import empty, slices
 from skgp_sparse._ground.plain_text import as_text
 
-from ._differentiable import DifferentiableKernel
-from ._levels import CORRELATION, agreement, as_codes
-from ._registry import node
-from ._rules import Array, Bools, Ints, Pull, Scalars, constant_diag
+from ._differentiable import DifferentiableKernel, Transform, node
+from ._functions import evaluate
+from ._nodes import Array, Bools, Ints, Pull, Scalars, constant_diag
+
+
+class Tanimoto(DifferentiableKernel):
+    r"""The Tanimoto kernel of bits or counts, as of molecular fingerprints.
+
+    .. math:: k(x, z) = \frac{x \cdot z}{|x|^2 + |z|^2 - x \cdot z}.
+
+    For bits, it is the share that two rows have in common of the bits that are set in either of
+    them (the Jaccard index). It has no hyperparameters: multiply it by a `ConstantKernel`. It is
+    positive definite for bits [1]_ and for all other numbers [2]_, so that inducing points move
+    between rows. A row of zeros has the correlation 1 with itself, and 0 with all others.
+
+    References
+    ----------
+    .. [1] Ralaivola, Swamidass, Saigo and Baldi (2005). Graph kernels for chemical informatics.
+       Neural Networks 18, 1093-1110.
+    .. [2] Tripp, Bacallado, Singh and Hernández-Lobato (2023). Tanimoto random features for
+       scalable molecular machine learning. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.kernels import Tanimoto
+    >>> bits = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    >>> Tanimoto()(bits).round(3)
+    array([[1.   , 0.667, 0.   ],
+           [0.667, 1.   , 0.   ],
+           [0.   , 0.   , 1.   ]])
+    """
+
+    footprint = 1
+
+    def __init__(self) -> None:
+        pass  # scikit-learn reads the signature
+
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        """Return the value of ``k(X, Z)`` and its pullback, of points (..., n, d)."""
+        X, Z = (np.asarray(one, np.result_type(one, np.float32)) for one in (X, Z))
+        K, either = X @ np.swapaxes(Z, -1, -2), _squares(X, Z)
+        either -= K
+        np.divide(K, either, out=K, where=either > 0.0)
+        K[either == 0.0] = 1.0  # of two rows of zeros
+        return K, partial(_pull_tanimoto, X, Z, K)
+
+    def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
+        """Return the values of ``k(P_i, P_i)`` for many small point sets, and their pullback."""
+        K, pull = self.linearize(P, P)
+        return K, partial(_pull_both, pull)
+
+    def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
+        """Return ``k(x, x)``, which is 1, and its pullback."""
+        return constant_diag(1.0)
+
+
+def _squares(X: Array, Z: Array) -> Array:
+    """Return ``|x|² + |z|²`` of all pairs of points (..., n, d) and (..., m, d)."""
+    return np.sum(X**2, axis=-1)[..., :, None] + np.sum(Z**2, axis=-1)[..., None, :]
+
+
+def _pull_tanimoto(X: Array, Z: Array, K: Array, G: Array, inputs: bool) -> tuple[Any, Any]:
+    """Gradients by ``dk/d(x.z) = (1 + k)² / s`` and ``dk/ds = -k (1 + k) / s`` of s = |x|²+|z|²."""
+    if not inputs:
+        return {}, 0.0
+    total = _squares(X, Z)
+    np.multiply(G, 1.0 + K, out=G)
+    slope = np.divide(G, total, out=np.zeros_like(total), where=total > 0.0)
+    own = np.einsum("...ij,...ij->...j", slope, K)
+    slope *= 1.0 + K
+    return {}, np.swapaxes(slope, -1, -2) @ X - 2.0 * own[..., None] * Z
+
+
+def _pull_both(pull: Pull, G: Array, inputs: bool) -> tuple[Any, Any]:
+    """Gradients of symmetric cotangents with respect to points that are both arguments."""
+    gradients, bar = pull(G, inputs)
+    return gradients, 2.0 * bar
+
+
+_FARTHEST = 1e15  # code, beyond which there are no whole numbers
+_WEIGHTS = 1e-14, 700.0  # whose correlations are neither 0 nor 1
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+_BITS = _BITS.astype(float)  # (256, 8) of all bytes
+_PAIRS_AT_ONCE = 1 << 18
+_COLUMNS_ONE_BY_ONE = 2  # columns that are summed one by one
+
+
+def agreement(a: Ints, b: Ints, w: Array) -> tuple[Array, Callable[..., Array]]:
+    """Return ``Π_j ρ_j^[a_j ≠ b_j]`` of codes and its pullback.
+
+    Parameters
+    ----------
+    a : ndarray of shape (..., n, q) of int or bool
+    b : ndarray of shape (..., m, q) of int or bool
+        Two dimensions are two point sets, and three are many small ones.
+    w : ndarray of shape (q,)
+        Minus the logarithms of the correlations ρ.
+
+    Returns
+    -------
+    K : ndarray of shape (..., n, m)
+    pull : callable
+        ``pull(H) -> (q,)``: the gradient with respect to log ρ, from ``H = G * K``.
+    """
+    differences = _differences(a, b)
+    exponents = np.zeros((len(differences), 8))
+    exponents.reshape(-1)[: len(w)] = -w
+    first, *others = np.exp(exponents @ _BITS.T)
+    K = empty(differences.shape[1:])
+    differences = differences.reshape(len(differences), -1)
+    for part in slices(K.size, _PAIRS_AT_ONCE):
+        product = K.reshape(-1)[part]
+        np.take(first, differences[0, part], out=product, mode="clip")  # it checks no index
+        for table, which in zip(others, differences[1:, part]):
+            product *= np.take(table, which, mode="clip")
+    return K, partial(_pull, differences, len(w))
+
+
+def log_weights(correlation: npt.ArrayLike) -> Array:
+    """Return ``log(-log ρ)``, in which correlations are learned."""
+    return np.log(-np.log(np.asarray(correlation, dtype=float)))
+
+
+def correlations(theta: Array) -> Array:
+    """Return the correlations of values of `log_weights`, which are between 0 and 1 in any case."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.exp(-np.clip(np.exp(theta), *_WEIGHTS))
+
+
+CORRELATION = Transform(log_weights, correlations)
+
+
+def as_codes(X: Array) -> Ints:
+    """Return codes as whole numbers; those beyond all whole numbers are one level."""
+    codes = np.clip(np.rint(X), -_FARTHEST, _FARTHEST)
+    codes[np.isnan(codes)] = -_FARTHEST
+    return codes.astype(np.intp)
+
+
+def _differences(a: Ints, b: Ints) -> Any:
+    """Bytes (g, ..., n, m) whose bits say in which columns, eight each, pairs of rows differ."""
+    codes = (a,) if a is b else (a, b)
+    low, high = min(int(c.min(initial=0)) for c in codes), max(int(c.max(initial=0)) for c in codes)
+    narrow = np.min_scalar_type(high - low)  # which tells codes apart, though it may wrap them
+    columns = [c.T.astype(narrow, order="C") for c in codes]  # (q, n) or (q, k, s)
+    first, second = columns[0], columns[-1]
+    (q, n), shape = first.shape[:2], second.shape[1:]
+    found = np.zeros((-(-q // 8), n, *shape), dtype=np.uint8)
+    for rows in slices(n, max(_PAIRS_AT_ONCE // max(prod(shape), 1), 1)):
+        differ = np.empty(found[0, rows].shape, dtype=bool)
+        for j in reversed(range(q)):
+            byte = found[j // 8, rows]
+            np.add(byte, byte, out=byte)
+            np.not_equal(first[j, rows, None], second[j], out=differ)
+            byte |= differ.view(np.uint8)
+    return found if a.ndim == 2 else np.ascontiguousarray(np.moveaxis(found, -1, 1))
+
+
+def _pull(differences: Any, q: int, H: Array) -> Array:
+    H, slopes = H.reshape(-1), np.zeros(q)
+    for part in slices(len(H), _PAIRS_AT_ONCE):
+        for of_byte, which in zip(np.split(slopes, range(8, q, 8)), differences[:, part]):
+            of_byte += _sums_by_bit(which, H[part], len(of_byte))
+    return slopes
+
+
+def _sums_by_bit(which: Any, H: Array, q: int) -> Any:
+    """Sums of H (q,) over the pairs whose bytes have a bit."""
+    if q <= _COLUMNS_ONE_BY_ONE:
+        return [(which >> j & 1) @ H for j in range(q)]
+    return np.bincount(which, H, 256) @ _BITS[:, :q]
 
 
 class Categorical(DifferentiableKernel):
@@ -154,3 +338,62 @@ def as_numbers(kernel: Kernel, d: int) -> Bools:
     others = [(part, own) for part, own in pairs if not isinstance(part.kernel, Categorical)]
     read = [part.inputs(own) for part, own in others if own is not None]
     return np.isin(np.arange(d), np.concatenate([np.arange(0), *read]))
+
+
+_DIMENSIONS = 64  # one for each of so many levels; more of them are about as far from each other
+_SEVERAL = 50  # levels that tell how near levels are
+_SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
+
+
+def in_units(kernel: Kernel, X: Array, scale: Array) -> Array:
+    """Return inputs in which rows are near that a kernel finds near.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+    X : ndarray of shape (n, d)
+    scale : ndarray of shape (d,)
+        As `length_scales` returns it.
+
+    Returns
+    -------
+    ndarray of shape (n, r)
+        Inputs in units of `scale`, if all parts of the kernel see all columns alike. Otherwise what
+        every part sees, in units of its length scales. Levels of a category are as far from each
+        other as numbers of their mean correlation in an RBF kernel.
+    """
+    tree, found = node(kernel), categories(kernel, X.shape[1])
+    if not found and not any(part.is_map for part, _ in tree.walk(None)):
+        return X / scale
+    parts = tree.places(X)
+    for column in dict.fromkeys(column for _, column in found):
+        distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column)))
+        parts.append(distance * _places(as_codes(X[:, column])))
+    return np.hstack(parts) if parts else X / scale
+
+
+def _correlation(kernel: Kernel, d: int, column: int) -> Any:
+    """Mean correlation of rows that are in different levels, and the same otherwise."""
+    rows = np.zeros((_SEVERAL, d))
+    rows[:, column] = np.arange(_SEVERAL)
+    K = evaluate(kernel, rows, rows)
+    mean = np.mean(K[~np.eye(_SEVERAL, dtype=bool)]) / np.mean(K.diagonal())
+    return np.clip(mean, _SMALLEST, _LARGEST)
+
+
+def _places(codes: Ints) -> Array:
+    """Vectors of length 1 (n, 64) of codes, 0 of negative ones.
+
+    The first 64 codes are orthogonal. Others are drawn at random, and nearly so.
+    """
+    levels, index = np.unique(codes, return_inverse=True)
+    vectors = np.array([_vector(level) for level in levels]).reshape(-1, _DIMENSIONS)
+    return vectors[index.reshape(len(codes))]
+
+
+def _vector(code: int) -> Any:
+    if code < _DIMENSIONS:
+        return (np.arange(_DIMENSIONS) == code).astype(float)
+    draw = np.random.RandomState(code % 2**32).normal(size=_DIMENSIONS)
+    return draw / np.linalg.norm(draw)

@@ -3,11 +3,26 @@
 The hyperparameters of such a kernel are those of the kernels inside, and then its own. A parameter
 ``x`` is a hyperparameter if there is a parameter ``x_bounds``, too. It is learned on the scale of
 its transform, which is the logarithm unless a class has another one in `_transforms`.
+
+Kernels without a rule, through scikit-learn's public interface alone.
+
+``kernel(A, eval_gradient=True)`` differentiates one point set with itself. With ``A = [X_c; Z]``
+its off-diagonal block is ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
+
+The node of every kernel, and the registry of rules by the exact type of a kernel.
+
+A `DifferentiableKernel` knows its node. Scikit-learn's kernels, and those that a user registers,
+have a rule by their *exact* type: ``Matern`` is a subclass of ``RBF`` in scikit-learn, and a
+subclass of a user may override ``__call__``, so that a subclass cannot use the rule of its base
+class. A kernel without a rule becomes a leaf of its own kind.
+
+Pickles of kernels contain the rules that a user registered, for processes that lack them.
 """
 
+import copyreg
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from inspect import signature
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -15,9 +30,98 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from ._nodes import Leaf, Node
-from ._rules import Array, KernelRule, Pull, Scalars, full, linearize_each
-from ._theta import count, free, free_by_class, moved, size_of
+from skgp_sparse._ground.plain_text import as_text
+
+from ._nodes import (
+    Array,
+    KernelRule,
+    Leaf,
+    Node,
+    Pull,
+    Scalars,
+    count,
+    free,
+    free_by_class,
+    full,
+    linearize_each,
+    moved,
+    size_of,
+)
+
+_ROWS = 64
+# kernel.diag and the diagonal of kernel(X, X) may be rounded differently
+_ASYMMETRY_TOLERANCE = 1e-10
+
+
+class Opaque(Node):
+    """A kernel without a rule, which has no gradient with respect to the inputs."""
+
+    differentiable = False
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel, arrays=1)
+
+    def linearize(self, X: Array, Z: Array) -> Any:
+        K = np.ascontiguousarray(self.kernel(X, Z), dtype=np.float64)
+        return K, partial(self._pull_cross, X, Z)
+
+    def evaluate(self, X: Array, Z: Array) -> Any:
+        return np.array(self.kernel(X, Z), dtype=np.float64)  # the kernel may keep its own
+
+    def linearize_stack(self, P: Array) -> Any:
+        values = np.array([self.kernel(points, points) for points in P], dtype=np.float64)
+        return values, partial(self._pull_stack, P)
+
+    def diagonal(self, X: Array) -> Any:
+        # two separate arguments: white noise inside an unknown kernel then stays out
+        parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in _chunks(len(X))]
+        signal = np.concatenate([np.zeros(0), *parts])
+        noise = self.kernel.diag(X) - signal
+        noise[np.abs(noise) <= _ASYMMETRY_TOLERANCE * np.abs(signal)] = 0.0
+        return signal, noise if noise.any() else 0.0, partial(self._pull_diag, X)
+
+    def inputs(self, columns: Any) -> Any:
+        return columns
+
+    def _pull_cross(self, X: Array, Z: Array, G: Array, inputs: bool) -> Any:
+        def of_rows(rows: slice) -> Any:
+            n = len(X[rows])
+            return np.einsum("ij,ijp->p", G[rows], self._gradient(X[rows], Z)[:n, n:])
+
+        return self._sum(of_rows, _chunks(len(X), max(len(Z), _ROWS)), inputs)
+
+    def _pull_stack(self, P: Array, G: Array, inputs: bool) -> Any:
+        def of_set(index: int) -> Any:
+            n = P.shape[1]
+            return np.einsum("ij,ijp->p", G[index], self._gradient(P[index], P[index])[:n, n:])
+
+        return self._sum(of_set, range(len(P)), inputs)
+
+    def _pull_diag(self, X: Array, g_signal: Any, g_noise: Any, inputs: bool) -> Any:
+        def of_rows(rows: slice) -> Any:
+            gradient, at = self._gradient(X[rows], X[rows]), np.arange(len(X[rows]))
+            signal, both = gradient[at, at + len(at)], gradient[at, at]
+            return g_signal[rows] @ signal + g_noise[rows] @ (both - signal)
+
+        return self._sum(of_rows, _chunks(len(X)), inputs)
+
+    def _gradient(self, A: Array, B: Array) -> Any:
+        return self.kernel(np.vstack([A, B]), eval_gradient=True)[1]
+
+    def _sum(self, of_rows: Callable[..., Any], chunks: Any, inputs: bool) -> Any:
+        """Gradients with respect to theta, summed over chunks, and to the inputs."""
+        if inputs:
+            raise TypeError(
+                f"{type(self.kernel).__name__} has no derivative rule. Use "
+                "optimize_inducing=False, or add a rule with skgp_sparse.kernels.register."
+            )
+        total = np.zeros(len(self.kernel.theta))
+        return sum(map(of_rows, chunks), total) if total.size else total, 0.0
+
+
+def _chunks(n: int, size: int = _ROWS) -> Any:
+    return [slice(start, start + size) for start in range(0, n, size)]
+
 
 _STEP_OF_THETA = 1e-3  # of theta, in differences of fourth order
 
@@ -386,3 +490,100 @@ def _listed(value: object) -> object:
     if isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value):
         return [_listed(one) for one in value]
     return value
+
+
+_BUILDERS: dict[type, Callable[[Any], Node]] = {}
+
+
+def node(kernel: Kernel) -> Node:
+    """Return the node of `kernel`, or that of kernels without a rule."""
+    build = _BUILDERS.get(type(kernel))
+    if build is not None:
+        return build(kernel)
+    return kernel.as_node() if isinstance(kernel, DifferentiableKernel) else Opaque(kernel)
+
+
+def add_builder(kernel_class: type, build: Callable[[Any], Node]) -> None:
+    """Let ``build(kernel)`` make the nodes of `kernel_class`."""
+    _BUILDERS[kernel_class] = build
+
+
+def add_family(kernel_class: type, choose: Callable[[Any], KernelRule | None]) -> None:
+    """Let ``choose(kernel)`` pick the rule of a kernel with several formulas, or None."""
+
+    def build(kernel: Kernel) -> Node:
+        rule = choose(kernel)
+        return Opaque(kernel) if rule is None else Leaf(kernel, rule)
+
+    add_builder(kernel_class, build)
+
+
+def register(kernel_class: type, rule: KernelRule) -> None:
+    """Give a kernel class a derivative rule.
+
+    This is for classes that cannot subclass `DifferentiableKernel`, which carries its rule.
+
+    Parameters
+    ----------
+    kernel_class : type
+        Subclass of :class:`sklearn.gaussian_process.kernels.Kernel`. The rule applies to this
+        class only, not to its subclasses. If the class already has a rule, it is replaced.
+    rule : KernelRule
+        Derivative rule, which computes values and vector-Jacobian products of the kernel. Pickles
+        of such kernels contain it, so that the processes of joblib and of dask know it, too.
+
+    Raises
+    ------
+    TypeError
+        If `kernel_class` is not a class, or `rule` is not a `KernelRule` instance.
+
+    Examples
+    --------
+    The following example defines a linear kernel through the origin, ``k(x, z) = x . z``:
+
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import Kernel
+    >>> from skgp_sparse import kernels
+    >>> class Linear(Kernel):
+    ...    def __call__(self, X, Y=None, eval_gradient=False):
+    ...        K = X @ (X if Y is None else Y).T
+    ...        return (K, np.empty((*K.shape, 0))) if eval_gradient else K
+    ...    def diag(self, X):
+    ...        return np.sum(X**2, axis=1)
+    ...    def is_stationary(self):
+    ...        return False
+    >>> class LinearRule(kernels.KernelRule):
+    ...    footprint = 1
+    ...    def linearize(self, kernel, X, Z):
+    ...        return X @ Z.T, lambda G, inputs: ({}, G.T @ X)
+    ...    def linearize_diag(self, kernel, X):
+    ...        return np.sum(X**2, axis=1), lambda g, inputs: ({}, 2 * g[:, None] * X)
+    >>> kernels.differentiable(Linear())
+    False
+    >>> kernels.register(Linear, LinearRule())
+    >>> kernels.differentiable(Linear())
+    True
+    """
+    if not isinstance(kernel_class, type):
+        raise TypeError(f"kernel_class must be a class. Got {as_text(kernel_class)} instead.")
+    if not isinstance(rule, KernelRule):
+        raise TypeError(f"rule must be an instance of a KernelRule. Got {as_text(rule)} instead.")
+    add_family(kernel_class, lambda kernel: rule)
+    known = "skgp_sparse.", "sklearn."  # rules of these are registered wherever kernels are loaded
+    if not all(one.__module__.startswith(known) for one in (kernel_class, type(rule))):
+        copyreg.pickle(kernel_class, partial(_with_rule, rule))
+
+
+def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:
+    """Return the contents of a pickle: the function that makes a kernel, and its arguments."""
+    make, arguments, *state = kernel.__reduce_ex__(4)
+    return _registered, (type(kernel), rule, make, arguments), *state
+
+
+def _registered(
+    kernel_class: type, rule: KernelRule, make: Callable[..., Kernel], arguments: tuple[Any, ...]
+) -> Kernel:
+    """Return a kernel whose class has its rule from now on."""
+    if kernel_class not in _BUILDERS:  # it is there where a kernel is copied
+        register(kernel_class, rule)
+    return make(*arguments)

@@ -9,10 +9,8 @@ from typing import TypeVar
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ._nodes import columns_read
-from ._registry import node
-from ._rules import Array, Bools, Ints, Pull, Scalars, full
-from ._theta import free
+from ._differentiable import node
+from ._nodes import Array, Bools, Ints, Pull, Scalars, columns_read, free, full
 
 _Part = TypeVar("_Part", bound=Kernel)
 

@@ -10,9 +10,7 @@ from skgp_sparse._ground.plain_text import as_text
 
 from ._differentiable import DifferentiableKernel
 from ._functions import evaluate, linearize
-from ._nodes import Node, White
-from ._rules import Array, Pull, Scalars, constant_diag, no_gradient
-from ._theta import assemble
+from ._nodes import Array, Node, Pull, Scalars, White, assemble, constant_diag, no_gradient
 
 
 class HeteroscedasticNoise(DifferentiableKernel):

@@ -22,13 +22,11 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._ground.parallel import applied
 from skgp_sparse._ground.plain_text import as_text
 
-from ._differentiable import DifferentiableKernel
+from ._categorical import CORRELATION, agreement
+from ._differentiable import DifferentiableKernel, node
 from ._functions import parts_by_columns
-from ._levels import CORRELATION, agreement
 from ._mapped import MappedKernel, MappedNode
-from ._nodes import columns_read
-from ._registry import node
-from ._rules import Array, Bools, Pull, Scalars
+from ._nodes import Array, Bools, Pull, Scalars, columns_read
 
 PullFactor = Callable[[Array], Array]  # from H = G * K to slopes of all columns
 _OTHERS = 0.5  # correlation of missing values in columns where training had none

@@ -24,10 +24,9 @@ from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
 
-from ._columns import Columns
 from ._heteroscedastic_noise import HeteroscedasticNoise
-from ._rules import Array, Ints
-from ._theta import assemble
+from ._mapped import Columns
+from ._nodes import Array, Ints, assemble
 
 _STEP_OF_LOG_ALPHA = 1e-3  # of log alpha
 

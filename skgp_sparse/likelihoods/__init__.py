@@ -12,29 +12,24 @@ predictions from these. The site of a row is a Gaussian function of ``f`` that r
 
 `Likelihood` is the contract, and its `Domain` says which observations it takes (``_base.py``). A
 likelihood of your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which
-integrates numerically (``_log_concave.py``); `expect` helps with its other methods.
+integrates numerically; `expect` helps with its other methods.
 
-``_binary.py``, ``_softmax.py``, ``_each_class.py``, ``_ordinal.py``
+``_binary.py``, ``_classes.py``
     Labels of two classes, of several, and of several in an order.
-``_counts.py``, ``_gamma.py``, ``_beta.py``, ``_student_t.py``, ``_censored.py``
+``_counts.py``, ``_beta.py``, ``_location_scale.py``
     Counts, positive numbers, numbers between 0 and 1, those with outliers, and censored numbers.
-``_parametric.py``, ``_location_scale.py``
-    Parameters: their check, those that are learned, the level and the scale.
-``_special.py``, ``_quantiles.py``, ``_normal_intervals.py``
+``_special.py``, ``_quantiles.py``
     Functions and quantiles that several likelihoods share, and probabilities of intervals.
 """
 
-from skgp_sparse.likelihoods._base import Domain, Likelihood
+from skgp_sparse.likelihoods._base import Domain, Likelihood, LogConcave, expect
+from skgp_sparse.likelihoods._base import check_parameters as check_parameters
+from skgp_sparse.likelihoods._base import warn_outside_bounds as warn_outside_bounds
 from skgp_sparse.likelihoods._beta import Beta
 from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
-from skgp_sparse.likelihoods._censored import Censored
-from skgp_sparse.likelihoods._counts import NegativeBinomial, Poisson
-from skgp_sparse.likelihoods._gamma import Gamma
-from skgp_sparse.likelihoods._log_concave import LogConcave, expect
-from skgp_sparse.likelihoods._ordinal import Ordinal
-from skgp_sparse.likelihoods._parametric import check_parameters as check_parameters
-from skgp_sparse.likelihoods._parametric import warn_outside_bounds as warn_outside_bounds
-from skgp_sparse.likelihoods._student_t import StudentT
+from skgp_sparse.likelihoods._classes import Ordinal
+from skgp_sparse.likelihoods._counts import Gamma, NegativeBinomial, Poisson
+from skgp_sparse.likelihoods._location_scale import Censored, StudentT
 
 __all__ = [
     "Beta",

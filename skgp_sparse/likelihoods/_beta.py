@@ -5,13 +5,10 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, digamma, expit, gammaln, log_expit, logit, ndtri, zeta
 
-from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import log_moments_of_one_top
+from skgp_sparse._ground.quadrature import expectation, log_moments_of_one_top
 from skgp_sparse._ground.typing import Array, Index, Limits, Scalars, Triple
 from skgp_sparse.likelihoods import _special as special
-from skgp_sparse.likelihoods._base import Domain, Likelihood
-from skgp_sparse.likelihoods._log_concave import expect
-from skgp_sparse.likelihoods._parametric import LevelLikelihood, best_constant
+from skgp_sparse.likelihoods._base import Domain, LevelLikelihood, Likelihood, best_constant, expect
 from skgp_sparse.likelihoods._quantiles import solve_quantile
 
 _STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow like the counts

@@ -5,12 +5,9 @@ from abc import abstractmethod
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 
-from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.quadrature import expectation, log_moments
 from skgp_sparse._ground.typing import Array, Scalars, Triple
-from skgp_sparse.likelihoods._base import Domain, Likelihood
-from skgp_sparse.likelihoods._log_concave import expect
-from skgp_sparse.likelihoods._parametric import best_constant
+from skgp_sparse.likelihoods._base import Domain, Likelihood, best_constant, expect
 
 ENCODES_LABELS = "Use SparseGPClassifier, which encodes any labels."
 _LOG_2PI = np.log(2.0 * np.pi)

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
 
-from skgp_sparse._ground.quadrature import expectation
-from skgp_sparse._ground.tilted import alike, means
+from skgp_sparse._ground.quadrature import alike, expectation, means
 from skgp_sparse._ground.typing import Array, Index, Ints, Scalars
 
 _Given = Callable[[Array, Array, Array], Array]  # (noise, shape, size)

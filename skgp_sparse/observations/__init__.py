@@ -2,11 +2,9 @@
 
 - `observation_model`: the contract, and fits of all problems
 - `gaussian_observations`: numbers with Gaussian noise, and sums over rows that keep coming
-- `likelihood_observations`: numbers with a likelihood
-- `class_labels`: labels of classes
-- `site_observations`: what the latter two share, when rows arrive later
+- `likelihood_observations`: numbers with a likelihood, and what labels share when rows arrive later
+- `class_labels`: labels of classes, several of which begin together
 - `streams`: rows that arrive later: what is kept, and when hyperparameters move
-- `shared_classes`: several classes that begin together
 - `heteroscedastic_noise`: noise whose variance varies with the inputs, by a second process
 - `mean_choice`: the mean of a fit, and whether it pays
 - `latent_fits`: columns that share latent inputs

@@ -4,27 +4,38 @@ The one for all has a process for every class, or one process where classes have
 
 A class of a stream may be announced before its first row comes. Until a problem has rows of two
 kinds, nothing is learned from it: its kernel is the initial one.
+
+Several classes that begin together, with hyperparameters and inducing points in common.
+
+1. A small exact fit has a latent value for each class. Its objective is the sum of those of the
+   problems, one class against all others, at common hyperparameters.
+2. Each problem goes on from there for a few iterations of its own, inducing points included.
 """
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse.explain import multiclass
-from skgp_sparse.explain.label_view import LabelView
-from skgp_sparse.explain.multiclass import InOrder
-from skgp_sparse.explain.views import TargetView
+from skgp_sparse._ground.typing import Array
+from skgp_sparse.explain import views
+from skgp_sparse.explain.views import InOrder, LabelView, SomeClasses, TargetView
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
+from skgp_sparse.inference.methods import Variational
+from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
-from skgp_sparse.likelihoods._softmax import Softmax
-from skgp_sparse.observations import shared_classes
-from skgp_sparse.observations.site_observations import SiteObservations, observations_of
+from skgp_sparse.likelihoods._classes import EachClass, Softmax
+from skgp_sparse.observations.likelihood_observations import SiteObservations, observations_of
 from skgp_sparse.observations.streams import new_stream
 from skgp_sparse.parameters.choices import (
     resolve_latent_kernel,
@@ -34,10 +45,105 @@ from skgp_sparse.parameters.choices import (
 )
 from skgp_sparse.parameters.parameter_checks import check_sites_of_solver
 from skgp_sparse.parameters.requests import check_posterior_method, tolerance
-from skgp_sparse.posteriors._moves import warm_start_of
+from skgp_sparse.posteriors._inducing_points import InducingPoints
+from skgp_sparse.posteriors._job import Job, start_on_subset, warm_start_of
+from skgp_sparse.posteriors._model_selection import PosteriorSelection
 from skgp_sparse.posteriors._names import resolve_posterior
+from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.label_order import ranks_of
+from skgp_sparse.rows.columns import ranks_of
+from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
+
+_CLASSES = 8  # that have a latent value in the small fit
+_ROWS = 250  # of the small fit
+_ITERATIONS = 5  # of each problem
+_TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
+
+
+class KnownPoints(NamedTuple):
+    """Inducing points to begin with."""
+
+    Z: Array
+
+    def __call__(self, rows: Dataset, kernel: Kernel, random_state: np.random.RandomState) -> Array:
+        """These."""
+        return self.Z
+
+
+class FewIterations(LBFGS):
+    """L-BFGS that began near an optimum, and ends early; until then, sites need not be exact.
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations that the user allows: a search that has used them has not converged.
+    """
+
+    def __init__(self, max_iter: int) -> None:
+        self.max_iter = max_iter
+
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: Settings,
+        random_state: np.random.RandomState,
+        model: ObjectiveFactory | None = None,
+    ) -> Fit:
+        """Hyperparameters and inducing points, and then exact sites."""
+        rough = replace(objective, inner=_roughly(objective.inner))
+        function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
+        maximum = climb(function, settings)
+        if maximum.n_iter >= self.max_iter:
+            warn_unless_converged(maximum, settings)
+        rough, kernel = function.at(maximum.x)
+        found = replace(rough, inner=objective.inner)
+        return fit_at(found, kernel, maximum.n_iter, function.inner_state)
+
+
+def start_together(family: Any, jobs: list[Job]) -> bool:
+    """Whether the problems of a family begin together."""
+    job, is_free = jobs[0], family.parameters.kernel is None
+    are_several = family.multi_class == "one_vs_rest" and len(jobs) > 2
+    has_start = type(job.posterior_method) in (PosteriorSelection, InducingPoints, Neighbors)
+    has_start = has_start and type(job.settings.solver) is LBFGS
+    has_sum = isinstance(family.method, Variational) and not len(family.sigmoid.theta)
+    return is_free and are_several and has_start and has_sum
+
+
+def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
+    """The `Job` of all classes, of some where they are many, from that of one problem."""
+    some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
+    method = job.model.method
+    method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
+    model = replace(job.model, method=method, inner=_roughly(job.model.inner))
+    rows = rows.of_problem(SomeClasses(tuple(some.tolist()))).in_one_form()
+    job = job._replace(name="", rows=rows, model=model)
+    return job.with_settings(tol=n_classes * job.settings.tol)
+
+
+def begun(jobs: list[Job], job_of_all: Job, random_state: np.random.RandomState) -> list[Job]:
+    """The jobs of all problems, with what the small fit has found."""
+    start = start_on_subset(job_of_all.with_settings(start_rows=_ROWS), random_state)
+    Z = start.points.initialise(start.rows, start.kernel, random_state)
+    most = jobs[0].settings.max_iter
+    settings: Any = {"n_restarts": 0, "find_periods": False, "max_iter": min(_ITERATIONS, most)}
+    return [
+        _begun(job, start, Z).with_settings(solver=FewIterations(most), **settings) for job in jobs
+    ]
+
+
+def _begun(job: Job, start: Job, Z: Array) -> Job:
+    """The job of a problem with the hyperparameters and the inducing points of a start."""
+    points = job.points._replace(initialise=KnownPoints(Z))
+    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
+    return job.with_priors(job.priors)
+
+
+def _roughly(inner: Inner) -> Inner:
+    """An inner loop that ends where an outer one does not see what is left."""
+    return inner._replace(tol=max(inner.tol, _TOL))
+
 
 _LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
 _NOTHING = 1e-12  # weight of a row that only shows where rows are
@@ -80,8 +186,8 @@ class ClassLabels(SiteObservations):
         """The problems of these classes."""
         self.classes = classes
         self.multi_class = resolve_multi_class(self.parameters.multi_class, len(classes), self.name)
-        self.tasks = multiclass.tasks(len(classes), self.multi_class)
-        self.several = multiclass.problems_of_a_row(len(classes), self.multi_class)
+        self.tasks = views.tasks(len(classes), self.multi_class)
+        self.several = views.problems_of_a_row(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         if self.is_ordinal:
@@ -103,8 +209,8 @@ class ClassLabels(SiteObservations):
         self._know(rows.classes)
         pairs = zip(self.tasks, self._usable(earlier))
         jobs = [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
-        if shared_classes.start_together(self, jobs):
-            self.job_of_all = shared_classes.job_of_all(jobs[0], rows, len(jobs))
+        if start_together(self, jobs):
+            self.job_of_all = job_of_all(jobs[0], rows, len(jobs))
         return jobs
 
     def with_starts(self, jobs, random_states):
@@ -113,7 +219,7 @@ class ClassLabels(SiteObservations):
             return super().with_starts(jobs, random_states)
         (job_of_all,) = super().with_starts([self.job_of_all], random_states)
         with single_threaded_blas():
-            return shared_classes.begun(jobs, job_of_all, deepcopy(random_states[0]))
+            return begun(jobs, job_of_all, deepcopy(random_states[0]))
 
     def jobs_of_part(self, part, one_form=False):
         """Jobs of all problems for rows in memory; some problems may have no rows."""

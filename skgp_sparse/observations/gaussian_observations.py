@@ -8,11 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.moments import Moments, moments_of
-from skgp_sparse._engine.data.target_scaler import FEW_ROWS, TargetScaler, scale_of
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Problem
-from skgp_sparse._engine.sparse.running_sums import RunningSums
+from skgp_sparse._engine.data.moments import FEW_ROWS, Moments, TargetScaler, moments_of, scale_of
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Problem
+from skgp_sparse._engine.sparse.collapsed import RunningSums
 from skgp_sparse._ground.normal import log_normal_density
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.explain.views import TargetView
@@ -30,7 +28,7 @@ from skgp_sparse.parameters.choices import (
     with_noise_floor,
 )
 from skgp_sparse.parameters.requests import check_posterior_method, compares_approximations
-from skgp_sparse.posteriors._moves import Action, next_action, warm_start_of
+from skgp_sparse.posteriors._job import Action, next_action, warm_start_of
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.rows.checks import Rules
 from skgp_sparse.solvers import Fit, KeepParameters
@@ -82,10 +80,6 @@ class GaussianObservations(ObservationModel):
         variance = std**2 + np.reshape(part.noise, (-1, 1)) + np.finfo(float).tiny
         density = log_normal_density(part.y, mean, np.sqrt(variance))
         return density[:, view.units.scale > 0].mean(axis=1)
-
-    def accept(self, part, stream):
-        """The part, whose targets are as many as before."""
-        return part if stream is None else stream.accepted(part, self.name)
 
     def new_stream(self, part, random_state):
         """A stream to which no row has come, but whose targets have a unit."""

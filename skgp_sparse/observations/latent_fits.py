@@ -15,14 +15,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import inducing, kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
-from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
+from skgp_sparse._engine.predictions.feature_posterior import Normals
 from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.inference.latent_objective import LatentObjective
-from skgp_sparse.inference.latent_starts import latent_starts
+from skgp_sparse.inference.latent_queries import latent_starts
+from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.inference.optimizers import STOPPED, Maximum, climb
 from skgp_sparse.inference.parameter_vectors import VectorFunction
 

@@ -1,7 +1,7 @@
 """The mean of a fit: a mean of residuals, or one with weights from rows that are left out.
 
 Where the user passes a kernel, the process explains what the mean does not, and a mean "linear" is
-a part of the kernel (`parameters.linear_mean`). The default kernel sees all columns, as the mean
+a part of the kernel (`parameters.choices`). The default kernel sees all columns, as the mean
 does: both predict the same, and their weighted mean is better than either
 (`explain.weighted_means`). Probabilities of labels are calibrated by the same rows.
 """
@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
-from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights
+from skgp_sparse._engine.data.moments import TargetScaler
+from skgp_sparse._engine.predictions.posteriors_around import MeanWeights
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
@@ -35,7 +35,7 @@ from skgp_sparse.explain.weighted_means import (
 )
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.observations.observation_model import ObservationModel
-from skgp_sparse.parameters.linear_mean import check_numbers
+from skgp_sparse.parameters.choices import check_numbers
 from skgp_sparse.parameters.mean_functions import cross_fitted
 from skgp_sparse.parameters.requests import compares_approximations
 from skgp_sparse.posteriors._job import Job

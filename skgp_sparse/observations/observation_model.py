@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -13,40 +13,30 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.typing import Array, Bools
 from skgp_sparse._ground.validation import is_name
 from skgp_sparse._ground.warnings import about, collected, warn
 from skgp_sparse.bounds import Bound
-from skgp_sparse.explain.label_view import LabelView
-from skgp_sparse.explain.views import ResponseView, TargetView
+from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.observations.streams import StreamState
-from skgp_sparse.parameters.choices import resolve_inducing
-from skgp_sparse.parameters.default_kernels import resolve_priors
+from skgp_sparse.parameters.choices import resolve_inducing, resolve_priors
 from skgp_sparse.parameters.parameter_checks import check_coded, check_mixes
 from skgp_sparse.parameters.requests import job_of
 from skgp_sparse.posteriors._contract import PosteriorMethod, Selection, errors_named
 from skgp_sparse.posteriors._job import Job
 from skgp_sparse.posteriors._model_selection import agree
-from skgp_sparse.posteriors._scales import at_likely_scale
-from skgp_sparse.posteriors._skewed_columns import with_logarithms
+from skgp_sparse.posteriors._scales import at_likely_scale, with_logarithms
 from skgp_sparse.rows.checks import Rules
-from skgp_sparse.rows.column_table import ColumnTable
+from skgp_sparse.rows.columns import ColumnTable
 from skgp_sparse.solvers import Fit
 
 View = TargetView | ResponseView | LabelView
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
-
-
-class TimeLimit(Protocol):
-    """Parameters of an estimator that say how long a call may take."""
-
-    time_limit: float | None
-    verbose: int | bool
 
 
 class ObservationModel(ABC):
@@ -183,7 +173,6 @@ class ObservationModel(ABC):
             Densities in nats; of labels, logarithms of probabilities.
         """
 
-    @abstractmethod
     def accept(self, part: ArrayDataset, stream: StreamState | None) -> ArrayDataset:
         """Check that a part goes with a stream.
 
@@ -204,6 +193,7 @@ class ObservationModel(ABC):
         ValueError
             If it has other targets, weights or labels than the stream can take.
         """
+        return part if stream is None else stream.accepted(part, self.name)
 
     @abstractmethod
     def new_stream(self, part: ArrayDataset, random_state: np.random.RandomState) -> StreamState:
@@ -319,7 +309,7 @@ class ObservationModel(ABC):
         return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
 
 
-def deadline_of(parameters: TimeLimit, name: str) -> Deadline:
+def deadline_of(parameters: Any, name: str) -> Deadline:
     """The `Deadline` of a call that begins now."""
     limit = parameters.time_limit
     if limit is None:

@@ -18,11 +18,10 @@ import numpy as np
 from sklearn import get_config
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import Moments, moments_of
-from skgp_sparse._engine.data.target_scaler import TargetScaler
-from skgp_sparse._engine.sparse.running_sums import RunningSums
+from skgp_sparse._engine.data.moments import Moments, TargetScaler, moments_of
+from skgp_sparse._engine.sparse.collapsed import RunningSums
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.inference.reservoir import Reservoir
+from skgp_sparse.inference.minibatches import Reservoir
 from skgp_sparse.rows.checks import check_columns
 
 _MOST_ROWS = 100_000  # that the reservoir holds ...

@@ -4,9 +4,8 @@ A model of ONNX predicts without Python and without this library. What stands he
 of the fitted process as nodes of a graph, in double precision, and the kernel matrices that they
 need as constants.
 
-- `_kernel_formulas`: stationary kernels, their sums, products and powers
-- `_process_formulas`: mean and variance of the latent process, and the normal distribution
-- `_converters`: what is registered
+- `_converters`: what is registered; stationary kernels, their sums, products and powers; mean and
+  variance of the latent process, and the normal distribution
 """
 
 try:

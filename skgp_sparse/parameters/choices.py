@@ -1,24 +1,262 @@
-"""Names become objects: bounds, likelihoods, kernels in the units of the data, initialisers."""
+"""Names become objects: bounds, likelihoods, kernels in the units of the data, initialisers.
+
+The default kernel, in the units of the data and by the types of its columns; its priors.
+
+    numbers                 v k_c,    k_c a Matérn kernel with a length scale for each column
+    categories              v k_k,    k_k = Π_j (ρ_j + (1 - ρ_j) [a_j = b_j])
+    numbers and categories  v (a + k_c) (b + k_k) = v (a b + b k_c + a k_k + k_c k_k)
+
+Where values of numbers are missing, k_c is that of `Missing`.
+
+The mean "linear" beside a kernel of the user: a part of the kernel, with a wide prior.
+
+    f(x) = g(x) + β_0 + β' h(x),        β ~ N(0, B I),
+
+with the numbers h of x, standardised, has the predictions of universal kriging, which are those of
+B to infinity: generalised least squares, whose uncertainty is part of the variance (Rasmussen and
+Williams 2006, section 2.7).
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Kernel,
+    Matern,
+    WhiteKernel,
+)
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
-from skgp_sparse._engine.data.moments import or_one
+from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.data.moments import NO_EFFECT, or_one
 from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.validation import is_auto, require
+from skgp_sparse.hyperpriors import (
+    CorrelationPrior,
+    LogNormalLengthScales,
+    MissingNoisePrior,
+    MissingValuePrior,
+)
+from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
-from skgp_sparse.inference.settings import ThoroughSearch
-from skgp_sparse.parameters.default_kernels import default_signal, without_unclear_noise
-from skgp_sparse.parameters.linear_mean import with_linear_mean
-from skgp_sparse.rows.column_table import NUMBERS
+from skgp_sparse.kernels import Categorical, Columns, Missing
+from skgp_sparse.rows.columns import NUMBERS, ColumnTable
 from skgp_sparse.rows.missing import check_missing
+
+_LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
+_ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
+_OF_MISSING = 0.02  # noise of a missing value, in units of the variance
+_LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows
+_FEWEST_KNOWN = 30  # values of a column that tell its noise from that of all rows
+_ONE_LEVEL_EACH, _FEWEST_IDS = 0.95, 50  # levels per row of a category that names rows, and rows
+_CORRELATIONS = 1e-3, 0.9999
+_LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
+
+
+def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NUMBERS):
+    """The default kernel without noise.
+
+    Parameters
+    ----------
+    rows : Dataset
+    y_variance : float
+    limits : tuple of float
+        Of the variance, in units of that of y.
+    is_smooth : bool
+        Whether k_c is an RBF kernel.
+    columns : ColumnTable
+    """
+    scale, codes = rows.scale(NO_EFFECT), columns.codes()
+    numbers = np.setdiff1d(np.arange(len(scale)), codes)
+    lack_values, numbers = columns.misses(numbers), _with_values(rows, numbers, codes)
+    codes = _without_names_of_rows(rows, codes, len(numbers))
+    parts = []
+    if len(numbers):
+        part = of_numbers(scale[numbers], is_smooth)
+        parts.append((numbers, Missing(part, noise=_OF_MISSING) if lack_values else part))
+    if codes:
+        q = len(codes)  # rows that differ in all of them correlate by exp(-1)
+        of_codes = Categorical(np.full(q, np.exp(-1.0 / q)), correlation_bounds=_CORRELATIONS)
+        parts.append((codes, of_codes))
+        limits = limits[0], _LARGER * limits[1]
+    if len(parts) == 1:
+        chosen, part = parts[0]
+        part = part if len(chosen) == len(scale) else _of_columns(part, chosen, columns)
+        return kernels.named(_constant(y_variance, limits) * part, columns.names)
+    variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)
+    first, second = (
+        _of_columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, chosen, columns)
+        for chosen, part in parts
+    )
+    return kernels.named(variance * first * second, columns.names)
+
+
+def _of_columns(part, chosen, columns):
+    return Columns(part, [columns.label(j) for j in chosen])
+
+
+def _with_values(rows, numbers, codes):
+    """The columns of numbers in which any value is known, unless nothing is left."""
+    known = rows.total_weight() > rows.input_moments()[2]
+    left = numbers[known[numbers]]
+    return left if len(left) or codes else numbers
+
+
+def _without_names_of_rows(rows, codes, n_numbers):
+    """The categories but for those with a level for nearly every row, unless nothing is left.
+
+    What such a category explains is noise of the rows, and no other row has its levels.
+    """
+    if not (codes and rows.in_memory and rows.total_weight() >= _FEWEST_IDS):
+        return codes
+    X, most = rows.stored_inputs(), _ONE_LEVEL_EACH * rows.total_weight()
+    left = [j for j in codes if len(np.unique(X[:, j])) < most]
+    return left if left or n_numbers else codes
+
+
+def without_unclear_noise(kernel, known):
+    """The default kernel, without noise of missing values in columns where few values are known.
+
+    Nearly every row would have this noise, which could not be told from that of the targets.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression, of which the caller has the only copy.
+    known : ndarray of shape (d,)
+        Weights of the rows in which the value of a column is known.
+    """
+    for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
+        few = known[columns][part.columns] < _FEWEST_KNOWN
+        if few.any():
+            limits = np.reshape(part.noise_bounds, (1, 2))
+            part.noise_bounds = np.where(few[:, None], _LEAST_OF_MISSING, limits)
+            part.noise = np.where(few, _LEAST_OF_MISSING, part.noise)
+    return kernel
+
+
+def of_numbers(scale, is_smooth=False):
+    """The kernel of numbers, with a length scale for each column, from their spread."""
+    typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
+    lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
+    if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
+        raise ValueError(
+            "The standard deviation of a column of X is too small or too large for float64. "
+            "Rescale X, or pass a kernel."
+        )
+    return RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5)
+
+
+def _constant(variance, limits):
+    return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
+
+
+def resolve_priors(given, rows, few):
+    """The priors of hyperparameters that parameters ask for, a list.
+
+    "auto" has them for the default kernel only: of length scales where there are at most `few` rows
+    per column, and of categories and missing values in any case.
+    """
+    prior = given.prior
+    of_levels = [CorrelationPrior(), MissingValuePrior(), MissingNoisePrior()]
+    with_scales = [*of_levels, LogNormalLengthScales()]
+    if is_auto(prior):
+        are_few = rows.total_weight() <= few * rows.n_features
+        chosen = with_scales if are_few else of_levels
+        return chosen if given.kernel is None else []
+    if isinstance(prior, str):
+        return with_scales
+    given = prior if isinstance(prior, (list, tuple)) else [prior]
+    return [] if prior is None else [clone(one) for one in given]
+
+
+_WIDE = 1000.0  # B, in units of the variance of the targets
+
+
+class StandardisedColumns(kernels.Columns):
+    """A kernel on chosen columns that have mean 0 and variance 1; missing values are the mean.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    columns : list of int or str
+    numbers : dict of str to int, default=None
+        As those of `Columns`.
+    centre, spread : ndarray of shape (n_columns,) or float
+        Means and standard deviations.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        columns: list[int | str],
+        numbers: dict[str, int] | None = None,
+        centre: Array | float = 0.0,
+        spread: Array | float = 1.0,
+    ) -> None:
+        super().__init__(kernel, columns, numbers)
+        self.centre, self.spread = centre, spread
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Columns", "StandardisedColumns", 1)
+
+    def transform(self, X: Array) -> Array:
+        """Return the chosen columns of points (..., d), standardised."""
+        return np.nan_to_num((super().transform(X) - self.centre) / self.spread)
+
+    def pull(self, X: Array, bar: Array) -> Array:
+        """Return the gradient with respect to all columns, 0 of missing values."""
+        return np.where(np.isnan(X), 0.0, super().pull(X, bar / self.spread))
+
+    def scales(self, scale: Array, d: int) -> Array:
+        """Return length scales (d,), inf for columns that are not chosen."""
+        return super().scales(scale * self.spread, d)
+
+    def as_node(self) -> Any:
+        """Return the node of this kernel, which takes missing values."""
+        node = super().as_node()
+        node.takes_missing = True
+        return node
+
+
+def check_numbers(columns: ColumnTable, rows: Dataset, name: str) -> None:
+    """Raise where no column of rows is one of numbers."""
+    if len(columns.codes()) == rows.n_features:
+        raise ValueError(
+            f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
+            "categories. Set mean to None."
+        )
+
+
+def with_linear_mean(
+    kernel: Kernel, variance: float, rows: Dataset, columns: ColumnTable
+) -> Kernel:
+    """The kernel of a user, with a linear function of the numbers where that is its mean.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    variance : float
+        Of the targets.
+    rows : Dataset
+    columns : ColumnTable
+    """
+    if not columns.has_linear_mean:
+        return kernel
+    chosen = np.setdiff1d(np.arange(rows.n_features), columns.codes())
+    mean, spread, _ = rows.input_moments()
+    linear = ConstantKernel(_WIDE * variance, "fixed") * DotProduct(1.0, "fixed")
+    units = mean[chosen], or_one(spread[chosen])
+    part = StandardisedColumns(linear, [columns.label(j) for j in chosen], None, *units)
+    return kernel + kernels.named(part, columns.names)
 
 
 class Offer(NamedTuple):

@@ -16,7 +16,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
-from skgp_sparse._engine.predictions.missing_values import averaged, missing_entries, spread_values
+from skgp_sparse._engine.predictions.posteriors_around import (
+    averaged,
+    missing_entries,
+    spread_values,
+)
 from skgp_sparse._ground.distinct import Distinct
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array
@@ -81,10 +85,6 @@ class MeanFunction(NamedTuple):
     def is_flat(self) -> bool:
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
         return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
-
-    def as_attribute(self):
-        """The fitted estimator, or a list of one for each of several targets."""
-        return self.estimators[0] if len(self.estimators) == 1 else [*self.estimators]
 
     def _logits(self, classifier, X):
         known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)

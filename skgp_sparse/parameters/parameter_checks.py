@@ -36,7 +36,11 @@ def check_kernel(kernel, name):
     with np.errstate(all="ignore"):
         try:
             theta = kernel.theta
-            parts = [one for path, one in kernel.get_params().items() if _is_of_a_part(path)]
+            parts = [
+                one
+                for path, one in kernel.get_params().items()
+                if path.split("__")[-1] in ("k1", "k2", "kernel")
+            ]
         except AttributeError:  # of a string, say, that should be a kernel
             parts = [None]
     if not all(isinstance(part, Kernel) for part in parts):
@@ -51,22 +55,14 @@ def check_kernel(kernel, name):
         )
 
 
-def _is_of_a_part(path):
-    """Whether the parameter of a kernel at a path is a kernel itself."""
-    return path.split("__")[-1] in ("k1", "k2", "kernel")
-
-
 def check_parameters(estimator, name):
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
     check_search(estimator, name)
     check_metric(estimator, name)
     check_prior(estimator.prior, name)
     check_solver(estimator.solver, name)
-    given, m, optimizer = (
-        estimator.get_params(deep=False),
-        estimator.n_inducing,
-        estimator.optimizer,
-    )
+    given, m = estimator.get_params(deep=False), estimator.n_inducing
+    optimizer = estimator.optimizer
     for parameter in _SWITCHES & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
@@ -213,15 +209,11 @@ def check_coded(given, kernel, columns, d, name):
 
 
 def check_prior(prior, name):
-    """Raise unless a prior of hyperparameters is one, and its own parameters can be used."""
-    if isinstance(prior, (list, tuple)):
-        for one in prior:
-            must = "a list of objects of skgp_sparse.hyperpriors"
-            require(isinstance(one, HyperPrior), "prior", prior, name, must)
+    """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
+    several = prior if isinstance(prior, (list, tuple)) else [prior]
+    if all(isinstance(one, HyperPrior) for one in several):
+        for one in several:
             one.check_parameters(name)
-        return
-    if isinstance(prior, HyperPrior):
-        prior.check_parameters(name)
         return
     is_name = prior is None or (isinstance(prior, str) and prior in _PRIORS)
     must = f"one of {_PRIORS}, None, an object of skgp_sparse.hyperpriors, or a list of these"

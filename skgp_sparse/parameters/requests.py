@@ -10,20 +10,18 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import NO_EFFECT
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import Options
 from skgp_sparse._ground.deadline import Deadline
 from skgp_sparse._ground.parallel import resolve_n_jobs
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.bounds import Bound
-from skgp_sparse.inference.contracts import ObjectiveFactory
-from skgp_sparse.inference.settings import Settings
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.plan import UNMIXED, facts_of, plan
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._job import Job, Points
-from skgp_sparse.posteriors._names import Auto
-from skgp_sparse.posteriors._uncertain_inputs import UncertainInputs
+from skgp_sparse.posteriors._names import Auto, UncertainInputs
 from skgp_sparse.solvers import resolve_solver
 
 _TOL = 1e-3  # the tolerance of "auto", in nats per row

@@ -2,30 +2,26 @@
 
 Pass the name of a posterior method or an object as the parameter `posterior` of an estimator. An
 object may have parameters, such as ``posterior=InducingPoints(n_mean=2000)``, which a search sets
-as ``posterior__n_mean``. Each method is one file. It fits a job and returns a `Fit`, whose
-`Posterior` predicts:
+as ``posterior__n_mean``. A method fits a job and returns a `Fit`, whose `Posterior`
+predicts:
 
 - `_contract`: what every posterior method does, and what is logged of those that are tried
-- `_job`: what is fitted, and how every fit begins
-- `_scales`: where the length scales of the default kernel begin
-- `_skewed_columns`: columns on a scale of logarithms
+- `_job`: what is fitted, how every fit begins, exact fits to more and more rows, and rows that
+  arrive later
+- `_scales`: where the length scales of the default kernel begin; columns on a scale of logarithms
 - `_exact`: all rows, exactly
 - `_inducing_points`: inducing points
 - `_fourier_features`: random features
-- `_larger_mean`: inducing points, and more of them for the mean
-- `_tight_variance`: inducing points, and the smaller variances of the bound that was maximised
 - `_iterative_exact`: all rows, by a solve
 - `_neighbors`: the rows that are nearest to a query
 - `_neighbor_search`: the search for its hyperparameters, metric and smoothness
 - `_metric_starts`: where the search for a metric begins
-- `_validation_set`, `_calibration`: held-out rows, which compare models; a factor of variances
+- `_validation_set`: held-out rows, which compare models; a factor of variances
 - `_learned_metric`: a metric that neighbours learn, for another posterior
-- `_subsets`: hyperparameters of exact fits to more and more rows
 - `_model_selection`: which posterior predicts these rows best
 - `_neighbors_with_sites`: the same where rows have a likelihood
-- `_uncertain_inputs`: inducing points where inputs are known up to their standard deviations
-- `_names`: names become posterior methods
-- `_moves`: rows that arrive later
+- `_names`: names become posterior methods, and options of inducing points become variants of them:
+  a larger mean, smaller variances, inputs that are known up to their standard deviations
 """
 
 from skgp_sparse._engine.predictions.posterior import NotAvailable, Posterior

@@ -13,8 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.bounds import Bound
-from skgp_sparse.posteriors._job import Job
-from skgp_sparse.posteriors._moves import Action, WarmStart
+from skgp_sparse.posteriors._job import Action, Job, WarmStart
 from skgp_sparse.solvers import Fit, starts_on_subset
 
 
@@ -127,11 +126,6 @@ class Request(NamedTuple):
         """Whether any parameter was chosen that is one of inducing points."""
         given = self.bound, self.inducing_init, self.solver
         return self.n_inducing is not None or not all(is_auto(one) for one in given)
-
-    @property
-    def has_default_kernel(self) -> bool:
-        """Whether the kernel is the default one."""
-        return self.kernel is None
 
     @property
     def starts_on_subset(self) -> bool:
@@ -283,7 +277,7 @@ class PosteriorMethod(BaseEstimator, ABC):
         warm_start : WarmStart or None
             What the last call has learned.
         action : Action
-            What the rows ask for; see `skgp_sparse.posteriors._moves`.
+            What the rows ask for; see `skgp_sparse.posteriors._job`.
         random_state : RandomState
             Of all that is drawn.
 

@@ -6,8 +6,13 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
-from skgp_sparse.posteriors._job import Job, best_start, start_on_subset
-from skgp_sparse.posteriors._subsets import goes_on, started_on_subsets
+from skgp_sparse.posteriors._job import (
+    Job,
+    best_start,
+    goes_on,
+    start_on_subset,
+    started_on_subsets,
+)
 from skgp_sparse.solvers import Fit, KeepParameters, warn_unless_converged
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one

@@ -11,11 +11,17 @@ from skgp_sparse._ground.typing import Array
 from skgp_sparse._ground.warnings import collected
 from skgp_sparse.inference.contracts import SparseFit
 from skgp_sparse.inference.parameter_vectors import raise_noise
-from skgp_sparse.posteriors import _moves
+from skgp_sparse.posteriors import _job
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._job import Job, best_start, start_on_subset
-from skgp_sparse.posteriors._moves import Action, WarmStart, of_few_rows
+from skgp_sparse.posteriors._job import (
+    Action,
+    Job,
+    WarmStart,
+    best_start,
+    of_few_rows,
+    start_on_subset,
+)
 from skgp_sparse.solvers import Fit
 
 _ROWS_OF_NOISE = 2000  # rows that tell the noise
@@ -113,7 +119,7 @@ class InducingPoints(PosteriorMethod):
         random_state: np.random.RandomState,
     ) -> tuple[Fit, WarmStart]:
         """The `Fit` that an action leads to, and the `WarmStart`."""
-        return _moves.take(action, job, warm_start, random_state, self.fit)
+        return _job.take(action, job, warm_start, random_state, self.fit)
 
 
 class ExactIfQuiet(InducingPoints):

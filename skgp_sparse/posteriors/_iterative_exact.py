@@ -22,20 +22,26 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Batch, Dataset
-from skgp_sparse._engine.exact.conjugate_gradients import LinearSolution, solve
-from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
-from skgp_sparse._engine.exact.kernel_product import KernelProduct
-from skgp_sparse._engine.exact.preconditioner import Preconditioner, precision, preconditioner
+from skgp_sparse._engine.exact.iterative_posterior import (
+    IterativePosterior,
+    KernelProduct,
+    LinearSolution,
+    Preconditioner,
+    leading_rows,
+    precision,
+    preconditioner,
+    solve,
+)
 from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.typing import Array, Bools, Ints
 from skgp_sparse._ground.warnings import warn
+from skgp_sparse.inference.contracts import Settings
 from skgp_sparse.inference.parameter_vectors import arithmetic
-from skgp_sparse.inference.settings import Settings
-from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._job import Job, start_on_subset
-from skgp_sparse.solvers import Fit, takes_random_rows
+from skgp_sparse.posteriors._validation_set import variance_factor
+from skgp_sparse.solvers import Fit, Stochastic
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
 _ROWS_OF_OPAQUE = (500,)  # ... for kernels whose gradient is an array of n x n x p
@@ -128,7 +134,7 @@ class IterativeExact(PosteriorMethod):
             return f"{only}. Got likelihood={as_text(request.likelihood)}"
         if not isinstance(request.inducing_init, str):
             return "takes no array as inducing_init"
-        if takes_random_rows(request.solver):
+        if isinstance(request.solver, Stochastic) or request.solver == "stochastic":
             given = as_text(request.solver)
             return f"takes no solver that learns from random rows. Got solver={given}"
         return None

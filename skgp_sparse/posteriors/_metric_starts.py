@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skgp_sparse import kernels
 from skgp_sparse._engine.neighbors.left_out import gradient_outer_product
 from skgp_sparse.hyperpriors import NO_PRIOR
-from skgp_sparse.inference.neighbors_objective import MetricPrior
+from skgp_sparse.inference.local_site_objective import MetricPrior
 
 _MOST_ENTRIES = 2000  # of a full metric, unless it is asked for: more would fit noise
 _LONGEST = 0.5  # length scale of a start, in units of the initial one

@@ -1,22 +1,171 @@
-"""Names of posteriors become objects, whose parameters are checked."""
+r"""Names of posteriors become objects, whose parameters are checked.
+
+Inducing points, and more of them for the mean.
+
+Inducing points whose rows have smaller variances given these than before any data.
+
+Inducing points for rows whose inputs are known up to their standard deviations.
+
+The true input of a row is ``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is learned for each
+row under this prior, together with hyperparameters and inducing points. To hold ``q`` at the prior
+would be worse than to ignore `X_std`: what the targets say about inputs would count as noise.
+"""
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from skgp_sparse import kernels
+from skgp_sparse._engine.exact.exact import tightened
+from skgp_sparse._engine.features.inducing_basis import InducingBasis
+from skgp_sparse._engine.predictions.feature_posterior import Normals, SparsePosterior
+from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
+from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse._ground.plain_text import as_text
 from skgp_sparse._ground.validation import BOOLS, check_number, require
+from skgp_sparse.inference.objectives import DecoupledObjective, LatentObjective
+from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.posteriors._contract import PosteriorMethod
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures
 from skgp_sparse.posteriors._inducing_points import InducingPoints
 from skgp_sparse.posteriors._iterative_exact import IterativeExact
-from skgp_sparse.posteriors._job import Job
-from skgp_sparse.posteriors._larger_mean import LargerMean
-from skgp_sparse.posteriors._moves import Action, WarmStart
+from skgp_sparse.posteriors._job import Job, WarmStart, start_on_subset
 from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._tight_variance import TightVariance
-from skgp_sparse.solvers import Fit
+from skgp_sparse.solvers import LBFGS, Fit
+
+
+class TightVariance(PosteriorMethod):
+    """Method of `InducingPoints` with `tight_variance`: the posterior of a tighter bound."""
+
+    name = "inducing"
+    uses_bound = True
+    remedy = "It needs one basis: set tight_variance to False."
+    is_exact_for_few = True
+
+    def fit(self, job, random_state):
+        """The `Fit` at inducing points with smaller variances."""
+        if not job.rows.in_memory:
+            raise ValueError(
+                "tight_variance=True needs all rows in memory. Pass arrays, not a source or rows "
+                "on a cluster, or set posterior to 'inducing'."
+            )
+        fit = InducingPoints().fit(job, random_state)
+        with arithmetic():
+            rows, bound = fit.objective.rows.everything(), fit.objective.bound
+            return fit._replace(posterior=tightened(fit.posterior, rows, bound))
+
+    def refuses(self, request):
+        """Likelihoods, and objectives that are no variational bound."""
+        if request.has_sites:
+            return (
+                "needs likelihood='gaussian' for tight_variance. Got "
+                f"likelihood={as_text(request.likelihood)}"
+            )
+        bound = request.resolved_bound
+        if not bound.is_lower_bound or np.any(bound.noise_share):
+            names = "'titsias', 'titsias_new' or 'artemev'"
+            return f"needs the bound {names} for tight_variance. Got bound={as_text(request.bound)}"
+        return None
+
+    def refuses_later_rows(self):
+        """Variances that need all rows."""
+        return "tight_variance=True takes all rows at once"
+
+
+_JITTER = Jitter(1e-6)
+
+
+class UncertainInputs(PosteriorMethod):
+    """Method of "inducing" and "auto" where `X_std` is given."""
+
+    name = "inducing"
+    uses_bound = True
+
+    def fit(self, job, random_state):
+        """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
+        job = start_on_subset(job, random_state)
+        rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
+        Z = job.points.initialise(rows, job.kernel, random_state)
+        known = job.model.sparse(rows, Z, options)
+        X = rows.everything().X
+        objective = LatentObjective(
+            rows=rows,
+            bound=known.bound,
+            basis=known.basis,
+            prior=Normals(X, rows.X_std**2),
+            shift=np.zeros_like(X),
+            log_ratio=np.zeros_like(X),
+            missing=MissingTargets.everything(rows.n_targets),
+            options=options,
+        )
+        fit = LBFGS().solve(objective, job.kernel, job.settings, random_state, job.model)
+        given = fit.posterior
+        posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
+        return fit._replace(posterior=posterior)
+
+    def refuses(self, request):
+        """Everything that needs inputs which are known, or moves no parameters of rows."""
+        if request.has_sites:
+            return f"likelihood='gaussian'. Got likelihood={as_text(request.likelihood)}"
+        if np.any(request.resolved_bound.noise_share):
+            bound = as_text(request.bound)
+            return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={bound}"
+        if request.metric not in ("auto", "ard"):
+            return f"metric='ard'. Got metric={as_text(request.metric)}"
+        if request.optimizer != "fmin_l_bfgs_b":
+            return f"optimizer='fmin_l_bfgs_b'. Got optimizer={as_text(request.optimizer)}"
+        if request.kernel is not None and not kernels.differentiable(request.kernel):
+            return f"a kernel with a derivative rule. Got kernel={request.kernel}"
+        return None
+
+
+class LargerMean(PosteriorMethod):
+    """Method of `InducingPoints` with `n_mean`: the mean has random rows as inducing points, too.
+
+    Parameters
+    ----------
+    n_mean : int
+    """
+
+    name = "inducing"
+    uses_bound = True
+    remedy = "It needs one basis: set n_mean to None."
+    is_exact_for_few = True
+
+    def __init__(self, n_mean):
+        self.n_mean = n_mean
+
+    def fit(self, job, random_state):
+        """The `Fit` at inducing points with another mean, if that has more of them."""
+        fit = InducingPoints().fit(job, random_state)
+        Z, rows = fit.objective.inducing_points, job.rows
+        if self.n_mean <= len(Z):
+            return fit
+        more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
+        objective = DecoupledObjective(fit.objective, InducingBasis(np.vstack([Z, more])))
+        with arithmetic():
+            return fit._replace(**objective.conclude(fit.kernel)._asdict())
+
+    def with_points(self, n_inducing):
+        """`InducingPoints` where the mean would have no more points than the covariance."""
+        return InducingPoints() if self.n_mean <= n_inducing else self
+
+    def refuses(self, request):
+        """Likelihoods, and bounds that count a residual as noise."""
+        if request.has_sites:
+            likelihood = as_text(request.likelihood)
+            return f"needs likelihood='gaussian' for n_mean. Got likelihood={likelihood}"
+        if np.any(request.resolved_bound.noise_share):
+            names = "'titsias', 'titsias_new', 'artemev' or 'dtc'"
+            return f"needs the bound {names} for n_mean. Got bound={as_text(request.bound)}"
+        return None
+
+    def refuses_later_rows(self):
+        """A second basis, whose sums are not kept."""
+        return f"n_mean={self.n_mean} has a second one, which takes all rows at once"
 
 
 class Auto(PosteriorMethod):
@@ -34,15 +183,9 @@ class Auto(PosteriorMethod):
         """None: rows that arrive later are learned with inducing points."""
         return None
 
-    def resume(
-        self,
-        job: Job,
-        warm_start: WarmStart | None,
-        action: Action,
-        random_state: np.random.RandomState,
-    ) -> tuple[Fit, WarmStart]:
+    def resume(self, *given: Any, **known: Any) -> tuple[Fit, WarmStart]:
         """Fit and warm start that `InducingPoints.resume` returns."""
-        return InducingPoints().resume(job, warm_start, action, random_state)
+        return InducingPoints().resume(*given, **known)
 
 
 BY_NAME = {

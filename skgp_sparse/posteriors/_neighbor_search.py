@@ -29,7 +29,7 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.nearest import known_rows
 from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
-from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
+from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameter_vectors import (
     VectorFunction,
@@ -37,7 +37,6 @@ from skgp_sparse.inference.parameter_vectors import (
     if_possible,
     value_or_minus_inf,
 )
-from skgp_sparse.posteriors._calibration import variance_factor
 from skgp_sparse.posteriors._metric_starts import (
     full,
     low_rank,
@@ -47,7 +46,7 @@ from skgp_sparse.posteriors._metric_starts import (
     shortened,
     wants_full,
 )
-from skgp_sparse.posteriors._validation_set import ValidationScore
+from skgp_sparse.posteriors._validation_set import ValidationScore, variance_factor
 from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default

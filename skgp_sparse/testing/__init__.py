@@ -6,13 +6,12 @@ returns None or, of a posterior method, what it refuses. Otherwise it raises an 
 message names the object, the result that was found, and the result that was expected.
 
 The module ``_functions.py`` contains the checks of functions that have derivatives: kernel rules,
-bounds and likelihoods. ``_posteriors.py`` and ``_sources.py`` contain one check each.
+bounds and likelihoods. ``_posteriors.py`` has those of posterior methods and sources.
 ``_require.py`` contains the comparisons that all of them use.
 """
 
 from skgp_sparse.testing._functions import check_bound, check_kernel_rule, check_likelihood
-from skgp_sparse.testing._posteriors import check_posterior
-from skgp_sparse.testing._sources import check_source
+from skgp_sparse.testing._posteriors import check_posterior, check_source
 
 __all__ = ["check_bound", "check_kernel_rule", "check_likelihood", "check_posterior"]
 __all__ += ["check_source"]

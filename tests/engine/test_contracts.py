@@ -21,14 +21,13 @@ from skgp_sparse._engine.data import dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.dataset import Batch, Dataset
 from skgp_sparse._engine.features.basis import Basis, Features
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.sparse import collapsed, passes
 from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Settings, Solver
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives
 from skgp_sparse.inference.parameter_vectors import VectorFunction
-from skgp_sparse.inference.settings import Settings, Solver
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import Probit

@@ -8,8 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Problem
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Problem
 from skgp_sparse._engine.sparse import collapsed, decoupled
 from skgp_sparse.posteriors import InducingPoints
 

@@ -16,11 +16,10 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine.data import distinct_inputs
+from skgp_sparse._engine.data import array_dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.exact import evidence, exact
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.exact import exact, iterative_posterior
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays
@@ -44,18 +43,20 @@ def table(n=700, p=1, seed=0, weight=None, noise=0.0):
 
 
 def exact_evidence(kernel, rows):
-    return exact.value(kernel, distinct_inputs.DistinctInputs.of(rows))
+    return exact.value(kernel, array_dataset.DistinctInputs.of(rows))
 
 
 @pytest.fixture(autouse=True)
 def few_leading_rows(monkeypatch):
-    monkeypatch.setattr(evidence, "_LEADING", 100)
+    monkeypatch.setattr(iterative_posterior, "_LEADING", 100)
 
 
 def found(kernel, rows, Z, tol=1e-6):
     """The upper bound, and the residual."""
     features = InducingBasis(Z).at(kernel, Options())
-    return evidence.upper_bound(kernel, features, rows.everything(), 2, tol=tol, max_iter=500)
+    return iterative_posterior.upper_bound(
+        kernel, features, rows.everything(), 2, tol=tol, max_iter=500
+    )
 
 
 def own(kernel, rows, Z, bound):

@@ -14,17 +14,15 @@ from conftest import agree, infer, stored
 from kernel_cases import parsed
 
 from skgp_sparse import bounds
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.per_row import PerRow, by_row
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.data.array_dataset import ArrayDataset, PerRow, by_row
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse._engine.sparse import collapsed_sites
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 
 TIGHT = Inner(max_iter=1000, tol=1e-21)
 MAKE = {

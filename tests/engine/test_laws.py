@@ -19,14 +19,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data import dataset, distinct_inputs
+from skgp_sparse._engine.data import array_dataset, dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.predictions import posterior
-from skgp_sparse._engine.predictions.prior import Prior
+from skgp_sparse._engine.predictions.posterior import Prior
 from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
@@ -505,7 +504,7 @@ def test_the_exact_value_alone_is_that_with_its_gradient(n, noise):
     X, weight = np.repeat(rng.normal(size=(n, 2)), 2, axis=0), rng.integers(1, 3, 2 * n) * 1.0
     y = np.column_stack([np.sin(X[:, 0]), X[:, 1]]) + noise * rng.normal(size=(2 * n, 2))
     table = ArrayDataset(X, y, 1e-14 + noise * rng.uniform(size=2 * n), weight)
-    groups = distinct_inputs.DistinctInputs.of(table)
+    groups = array_dataset.DistinctInputs.of(table)
     for kernel in (ConstantKernel(2.0) * RBF(3.0), Matern([0.7, 2.0], nu=2.5)):
         both = exact.value_and_gradient(kernel, groups)
         # without noise, the matrix is nearly singular, and values have three or four digits

@@ -8,9 +8,8 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
-from skgp_sparse._engine.sparse import collapsed, minibatch
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
+from skgp_sparse._engine.sparse import collapsed, collapsed_sites
 from skgp_sparse._engine.sparse.collapsed_sites import Cores
 from skgp_sparse._engine.sparse.passes import Sums
 from skgp_sparse._ground.linalg import Jitter
@@ -24,7 +23,7 @@ from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 
 STEP = 1e-6
 
@@ -33,7 +32,7 @@ def some_core(m, p, seed=0):
     """A posterior that no rows have led to."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(m, m))
-    return minibatch.posterior_of(Sums(A @ A.T / m, rng.normal(size=(m, p)), 1.0), 1.0, 1)
+    return collapsed_sites.posterior_of(Sums(A @ A.T / m, rng.normal(size=(m, p)), 1.0), 1.0, 1)
 
 
 def features_of(case, kernel, Z):
@@ -71,8 +70,8 @@ def central(function, x):
 
 def gradient_of(case, bound, core, slope):
     problem = case.problem(bound)
-    batch = minibatch.look(problem, minibatch.with_noise(problem))
-    return minibatch.gradient(problem, batch, Cores([core]), [bound], slope, True)
+    batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
+    return collapsed_sites.gradient(problem, batch, Cores([core]), [bound], slope, True)
 
 
 def agree_with_differences(case, bound, slope=1.0):
@@ -110,10 +109,10 @@ def test_at_the_optimum_of_all_rows_it_is_the_collapsed_gradient(bound, noise):
     case = make_case("sum", noise, targets=2, weighted=True)
     problem, bound = case.problem(BOUNDS[bound]), BOUNDS[bound]
     whole = collapsed.value_and_gradient(problem)
-    batch = minibatch.look(problem, minibatch.with_noise(problem))
-    core = minibatch.posterior_of(batch.sums[0], 1.0, 1)
+    batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
+    core = collapsed_sites.posterior_of(batch.sums[0], 1.0, 1)
     slope = bound.reduce(float(batch.totals), batch.n)[1]
-    found = minibatch.gradient(problem, batch, Cores([core]), [bound], slope, True)
+    found = collapsed_sites.gradient(problem, batch, Cores([core]), [bound], slope, True)
     agree(found["kernel"], whole.theta_bar, 1e-11)
     agree(found["basis"], whole.Z_bar, 1e-11)
 

@@ -15,14 +15,13 @@ from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
-from skgp_sparse._engine.predictions import normal_predictions
-from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
+from skgp_sparse._engine.predictions import feature_posterior
+from skgp_sparse._engine.predictions.feature_posterior import Normals
 from skgp_sparse._engine.sparse import collapsed, normal_inputs
 from skgp_sparse._engine.sparse.normal_inputs import LatentProblem, MissingTargets
 from skgp_sparse._ground.linalg import Jitter
-from skgp_sparse.inference.latent_objective import LatentObjective
+from skgp_sparse.inference.objectives import LatentObjective
 
 ORACLE = stored("gplvm")
 CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE))
@@ -99,7 +98,7 @@ def test_predictions_agree_with_ball_arithmetic(name):
     case, (tolerance, _) = golden(name), tolerances(name)
     posterior = case.at("vfe").conclude(case.kernel).posterior
     inputs = Normals(case.ref["mu_test"], case.ref["S_test"])
-    mean, variance = normal_predictions.mean_and_variance(case.kernel, posterior, inputs)
+    mean, variance = feature_posterior.mean_and_variance(case.kernel, posterior, inputs)
     agree(mean, case.ref["pred_mean"], tolerance)
     agree(variance, case.ref["pred_var"], tolerance)
 

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine.predictions.posterior import GRADIENTS
-from skgp_sparse._engine.predictions.posterior_with_mean import (
+from skgp_sparse._engine.predictions.posteriors_around import (
     MeanWeights,
     PosteriorWithMean,
     normal_mixture,

@@ -11,20 +11,25 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.exact import exact
+from skgp_sparse._engine.exact.exact import tightened
 from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
-from skgp_sparse._engine.exact.tight_posterior import tightened
 from skgp_sparse._engine.features.fourier_basis import FourierBasis
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.neighbors.nearest import distinct_rows
 from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
 from skgp_sparse._engine.predictions import posterior as contract
 from skgp_sparse._engine.predictions.feature_posterior import FeaturePosterior
-from skgp_sparse._engine.predictions.independent_posteriors import IndependentPosteriors
-from skgp_sparse._engine.predictions.missing_values import PosteriorWithMissingValues
-from skgp_sparse._engine.predictions.posterior import Posterior
-from skgp_sparse._engine.predictions.posterior_in_metric import PosteriorInMetric
-from skgp_sparse._engine.predictions.posterior_with_mean import PosteriorWithMean
-from skgp_sparse._engine.predictions.prior import Prior
+from skgp_sparse._engine.predictions.posterior import (
+    IndependentPosteriors,
+    Posterior,
+    PosteriorAround,
+    Prior,
+)
+from skgp_sparse._engine.predictions.posteriors_around import (
+    PosteriorInMetric,
+    PosteriorWithMean,
+    PosteriorWithMissingValues,
+)
 from skgp_sparse._engine.sparse import collapsed, decoupled
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.testing._posteriors import check_predictions
@@ -129,8 +134,9 @@ def test_all_processes_are_checked():
         subclasses = left.pop().__subclasses__()
         left += subclasses
         kinds |= {kind for kind in subclasses if kind.__module__.startswith("skgp_sparse")}
-    # others check the first three, and the last one has no instance
-    kinds -= {PosteriorWithMissingValues, PosteriorWithMean, FeaturePosterior}
+    # others check the first two, and the last ones have no instance
+    kinds -= {PosteriorWithMissingValues, PosteriorWithMean}
+    kinds -= {FeaturePosterior, PosteriorAround}
     assert kinds == {type(make()) for make, _ in PROCESSES.values()}
 
 

@@ -13,11 +13,9 @@ from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import bounds, kernels
-from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
-from skgp_sparse._engine.data.per_row import PerRow
+from skgp_sparse._engine.data.array_dataset import DistinctInputs, PerRow
 from skgp_sparse._engine.exact import exact as exact_regression
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse._engine.sparse import collapsed, collapsed_sites
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas

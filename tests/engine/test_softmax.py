@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from skgp_sparse._ground import softmax
 from skgp_sparse.likelihoods import Logit
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 
 GOLDEN = stored("multiclass")
 GOLDEN_CASES = sorted({key.split("/")[0] for key in GOLDEN})

@@ -25,11 +25,11 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds, plan
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse.explain import multiclass
+from skgp_sparse.explain import views
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Binary, Logit, Probit
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 from skgp_sparse.observations import observation_model as family
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
@@ -474,17 +474,17 @@ def test_coupling_recovers_probabilities_that_the_pairs_came_from():
     p = rng.dirichlet(np.ones(5), size=40)
     pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
     pairwise = np.column_stack([p[:, j] / (p[:, i] + p[:, j]) for i, j in pairs])
-    np.testing.assert_allclose(multiclass.coupled(pairwise, 5), p, atol=1e-9)
-    np.testing.assert_array_equal(multiclass.votes(pairwise, 5), np.argmax(p, axis=1))
+    np.testing.assert_allclose(views.coupled(pairwise, 5), p, atol=1e-9)
+    np.testing.assert_array_equal(views.votes(pairwise, 5), np.argmax(p, axis=1))
 
 
 def test_coupling_of_certain_and_of_circular_pairs():
-    certain = multiclass.coupled(np.array([[0.0, 0.0, 0.5]]), 3)
+    certain = views.coupled(np.array([[0.0, 0.0, 0.5]]), 3)
     proper(certain, 3)
     assert certain[0, 0] > 0.99
     circular = np.array([[0.1, 0.9, 0.1]])  # 0 beats 1, 2 beats 0, 1 beats 2
-    np.testing.assert_allclose(multiclass.coupled(circular, 3), 1 / 3, atol=1e-9)
-    np.testing.assert_allclose(multiclass.normalised(np.zeros((1, 3))), 1 / 3)
+    np.testing.assert_allclose(views.coupled(circular, 3), 1 / 3, atol=1e-9)
+    np.testing.assert_allclose(views.normalised(np.zeros((1, 3))), 1 / 3)
 
 
 def test_parameters_set_after_a_fit_change_no_prediction():

@@ -17,10 +17,10 @@ from test_sklearn_contract import _Recorder
 from skgp_sparse import BayesianGPLVM
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.predictions.normal_predictions import Normals
+from skgp_sparse._engine.predictions.feature_posterior import Normals
 from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
 from skgp_sparse.bounds import TitsiasNew
-from skgp_sparse.inference.latent_objective import LatentObjective
+from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.observations.latent_fits import LatentFit, in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

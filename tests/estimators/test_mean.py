@@ -30,7 +30,7 @@ from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse.kernels import Columns, Missing, Sphere
 from skgp_sparse.observations import mean_choice
 from skgp_sparse.parameters import mean_functions
-from skgp_sparse.parameters.linear_mean import StandardisedColumns
+from skgp_sparse.parameters.choices import StandardisedColumns
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 

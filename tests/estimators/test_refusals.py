@@ -27,29 +27,23 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
-from skgp_sparse._engine.predictions import sobol
+from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground import distinct
 from skgp_sparse._ground.linalg import cholesky
-from skgp_sparse.dask import (
-    DaskSparseGPRegressor,
-    _collections,
-    _lazy_predictions,
-    _partitions,
-    _tasks,
-)
+from skgp_sparse.dask import DaskSparseGPRegressor, _cluster_estimators, _distributed_rows
 from skgp_sparse.displays import CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
-    alternating_updates,
     fixed_point,
     latent_queries,
     methods,
     minibatches,
     optimizers,
     parameter_vectors,
+    site_loop,
     site_objective,
     stochastic,
 )
@@ -61,8 +55,8 @@ from skgp_sparse.kernels import (
     Sphere,
 )
 from skgp_sparse.likelihoods import Gamma, Probit
-from skgp_sparse.likelihoods._softmax import Softmax
-from skgp_sparse.parameters import default_kernels
+from skgp_sparse.likelihoods._classes import Softmax
+from skgp_sparse.parameters import choices
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
@@ -155,7 +149,7 @@ PARAMETERS = [  # of a regressor
     ("'n_inducing' parameter of SparseGPRegressor must be", {"n_inducing": 0}),
     ("'n_targets' parameter of SparseGPRegressor must be an int", {"n_targets": 0}),
     ("'noise' parameter of SparseGPRegressor must be one of", {"noise": "white"}),
-    ("list of objects of skgp_sparse.hyperpriors. Got [1]", {"prior": [1]}),
+    ("skgp_sparse.hyperpriors, or a list of these. Got [1]", {"prior": [1]}),
     ("None, an object of skgp_sparse.hyperpriors, or a list", {"prior": 1}),
     ("must be 'scaled' or a float. Got", {"prior": LogNormalLengthScales("big")}),
     ("'prior__location' parameter", {"prior": LogNormalLengthScales(None)}),
@@ -207,7 +201,7 @@ OF_SCORES = [
     ("y_true, y_mean and y_std must have", lambda: metrics.crps([0.0, 1.0], [0.0], [1.0])),
     ("y_true, lower and upper must", lambda: metrics.interval_coverage([0.0, 1.0], [0.0], [1.0])),
     ("needs 1 axes. Got 2. Pass", lambda: CoverageDisplay(np.array([0.5])).plot(ax=[None, None])),
-    ("is not finite", lambda: sobol._indices(*np.full((3, 1, 1), np.inf))),
+    ("is not finite", lambda: sampled_functions._indices(*np.full((3, 1, 1), np.inf))),
 ]
 OF_FITS = [
     ("skgp_sparse.likelihoods.Binary. Got", lambda: labelled(likelihood="probits")),
@@ -218,7 +212,7 @@ OF_FITS = [
     ("no minibatches", lambda: labelled(bound="gfitc-ep", solver=Minibatches(), n_inducing=5)),
     ("takes one target, but y has 2 columns", lambda: robust(y=np.column_stack([Y, Y]))),
     ("'noise_variance' parameter", lambda: latent(noise_variance=0.0)),
-    ("is too small or too large for", lambda: default_kernels.of_numbers(np.array([1e-308]))),
+    ("is too small or too large for", lambda: choices.of_numbers(np.array([1e-308]))),
     ("Found array with 0 sample(s)", lambda: fit(FRAME.head(0), Y[:0])),
     ("are no levels", lambda: fit(LEVELS.assign(a=[(1,), (2,)] * 15), kernel=None)),
     ("complex numbers are no", lambda: fit(LEVELS, kernel=None).predict(LEVELS.assign(a=COMPLEX))),
@@ -271,9 +265,15 @@ OF_ROWS_ELSEWHERE = [
     ("has no rows, but at least one", lambda: fit(Listed(), None)),
     ("some chunks have an offset,", lambda: robust(X=Listed((X, Y), (X, Y, None, Y)), y=None)),
     ("is a LazyFrame of polars. Pass X.collect()", lambda: fit(LazyFrame())),
-    ("y has 3 rows and X has 4.", lambda: _collections.aligned(np.zeros(3), "y", None, [], (2, 2))),
-    ("X must have 2", lambda: _lazy_predictions._check_columns(fit(), collection(X[:, :1]))),
-    ("y has 3 rows and X has 30. Partitions", lambda: _tasks.load(0, None, X, y=Y[:3])),
+    (
+        "y has 3 rows and X has 4.",
+        lambda: _distributed_rows.aligned(np.zeros(3), "y", None, [], (2, 2)),
+    ),
+    ("X must have 2", lambda: _cluster_estimators._check_columns(fit(), collection(X[:, :1]))),
+    (
+        "y has 3 rows and X has 30. Partitions",
+        lambda: _distributed_rows.checked(0, None, X, y=Y[:3]),
+    ),
     (
         "X_std is available for rows in memory",
         lambda: DaskSparseGPRegressor()._read(
@@ -292,7 +292,7 @@ OF_NUMBERS = [
     ("is too large or too small to compute with", overflows),
     (
         "variance is negative or no number",
-        lambda: alternating_updates.check_moments(*-np.ones((3, 2))),
+        lambda: site_loop.check_moments(*-np.ones((3, 2))),
     ),
     ("objective is not finite at the start", lambda: start_of_search(np.nan, np.zeros(1))),
     ("gradient of the objective is not fin", lambda: start_of_search(0.0, np.full(1, np.nan))),
@@ -317,8 +317,8 @@ def test_calls_that_are_refused(text, call):
 
 def test_a_cluster_that_lost_rows_says_so():
     with pytest.raises(RuntimeError, match="The cluster lost rows of the table and cannot compute"):
-        with _partitions.in_words(SimpleNamespace(status="running")):
-            raise _partitions._LOST[0]("rows")
+        with _distributed_rows.in_words(SimpleNamespace(status="running")):
+            raise _distributed_rows._LOST[0]("rows")
 
 
 @pytest.mark.parametrize("room, package", [("dask", "distributed"), ("onnx", "skl2onnx")])

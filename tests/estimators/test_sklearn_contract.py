@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _safeguards
 from skgp_sparse._ground.sklearn_compat import IterationReporter
 from skgp_sparse.bounds import PEP
-from skgp_sparse.explain.kernel_bounds import warn_at_bounds
+from skgp_sparse.explain.fit_warnings import warn_at_bounds
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
 from skgp_sparse.parameters.choices import BOUNDS

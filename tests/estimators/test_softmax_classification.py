@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
 from skgp_sparse.bounds import PEP
-from skgp_sparse.likelihoods._softmax import Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 
 pytestmark = pytest.mark.filterwarnings("ignore:The optimizer stopped")
 

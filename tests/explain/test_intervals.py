@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse._ground import distinct
-from skgp_sparse.explain.intervals import Scores, widths
+from skgp_sparse.explain.leave_one_out import Scores, widths
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 

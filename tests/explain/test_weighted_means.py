@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.predictions.posterior import LeftOut
-from skgp_sparse._engine.predictions.posterior_with_mean import MeanWeights
+from skgp_sparse._engine.predictions.posteriors_around import MeanWeights
 from skgp_sparse.explain import weighted_means
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 

@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels import _differentiable
 from skgp_sparse.kernels._sklearn_kernels import formulas
 
 pytest.importorskip("dask")
@@ -35,17 +35,11 @@ from dask import delayed
 from distributed import Client, Event, LocalCluster, get_worker
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._ground import distinct
-from skgp_sparse.dask import (
-    DaskSparseGPClassifier,
-    DaskSparseGPRegressor,
-    _collections,
-    _partitions,
-    _tasks,
-)
+from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset
-from skgp_sparse.inference import samples, stochastic
+from skgp_sparse.inference import minibatches, stochastic
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
 from skgp_sparse.solvers import Minibatches
 
@@ -192,7 +186,7 @@ def test_proportions(client, on_workers, table):
 
 def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
     kernels.register(Renamed, RuleOfRenamed())
     arrived = pickle.loads(cloudpickle.dumps(Renamed()))
     assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
@@ -415,7 +409,7 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
 
 def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
     kernels.register(Another, RuleOfRenamed())
     model = DaskSparseGPRegressor(Another() + WhiteKernel(), **QUICK).fit(X, y)
     assert not any(client.run(knows_another).values())
@@ -424,7 +418,7 @@ def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
 
 
 def knows_another():
-    return Another in _registry._BUILDERS
+    return Another in _differentiable._BUILDERS
 
 
 def test_an_empty_partition_has_no_predictions(client, table):
@@ -554,16 +548,16 @@ def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch
     parts = [
         ArrayDataset(np.zeros((len(own), 3)), own) for own in np.split(y, np.cumsum(sizes)[:-1])
     ]
-    view = _tasks.View(TargetScaler(np.ones(1), np.full(1, 2.0)))
-    partitions = _partitions.Partitions(client, client.scatter(parts))
-    rows = DaskDataset(partitions, 3, [_tasks.Summary(size) for size in sizes], view)
+    view = _distributed_rows.View(TargetScaler(np.ones(1), np.full(1, 2.0)))
+    partitions = _distributed_rows.Partitions(client, client.scatter(parts))
+    rows = DaskDataset(partitions, 3, [_distributed_rows.Summary(size) for size in sizes], view)
     for start, stop in ((0, 10), (0, 4), (3, 5), (4, 5), (5, 10), (2, 9)):
         assert np.array_equal(rows.targets(slice(start, stop)), (y[start:stop] - 1.0) / 2.0)
     assert np.array_equal(rows.targets(), (y - 1.0) / 2.0)
 
 
 def test_samples_of_very_many_rows_are_drawn_in_little_memory(monkeypatch):
-    rows = DaskDataset(None, 1, [_tasks.Summary(2**31)] * 2, None)
+    rows = DaskDataset(None, 1, [_distributed_rows.Summary(2**31)] * 2, None)
     found = rows.sample(1000, np.random.RandomState(0))
     assert len(np.unique(found)) == 1000 and found.max() > 2**31 and list(found) == sorted(found)
 
@@ -612,7 +606,7 @@ def test_empty_partitions_and_unknown_sizes(client, on_workers, table):
 
 def test_a_partition_far_larger_than_the_rest_is_cut(client, on_workers, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_collections, "_FEWEST_ROWS", 60)
+    monkeypatch.setattr(_distributed_rows, "_FEWEST_ROWS", 60)
     seen, layout = [], DaskDataset.layout
 
     def look(self, *args):
@@ -849,7 +843,7 @@ def test_backends_of_joblib_still_work(backend, client, table):
 def few_stages(monkeypatch):
     stages = stochastic.Stage(10, 3, False), stochastic.Stage(40, 3, True)
     monkeypatch.setattr(stochastic, "STAGES", stages)
-    monkeypatch.setattr(samples, "MOST", N)  # of weighted rows, as many as a local fit draws
+    monkeypatch.setattr(minibatches, "MOST", N)  # of weighted rows, as many as a local fit draws
 
 
 PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}

@@ -26,7 +26,7 @@ from skgp_sparse.posteriors import FourierFeatures, InducingPoints, IterativeExa
 
 skl2onnx = pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-_process_formulas = pytest.importorskip("skgp_sparse.onnx._process_formulas")
+_process_formulas = pytest.importorskip("skgp_sparse.onnx._converters")
 
 RNG = np.random.RandomState(0)
 X, QUERIES = RNG.uniform(-3, 3, (90, 2)), RNG.uniform(-4, 4, (40, 2))

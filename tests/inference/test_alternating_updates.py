@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.inference import alternating_updates, site_loop
+from skgp_sparse.inference import site_loop
 
 KERNEL = ConstantKernel(1.0, (1e-5, 1e5)) * RBF(1.0, (1e-5, 1e5))
 CORNERS = [[5.0, 0.0], [8.0, 1.0], [11.0, 0.0], [11.0, -2.0], [11.0, 2.0]]
@@ -163,7 +163,7 @@ def test_means_climb_to_the_maximum_at_fixed_variances():
     fitted = model("poisson")
     objective = fitted._fits[0].objective
     loop = objective.infer(fitted.kernel_)[0]
-    turns = alternating_updates.AlternatingUpdates(loop)
+    turns = site_loop.AlternatingUpdates(loop)
     precision = np.full((1, 60), 2.0)
     _, mean, variance, _ = turns._posterior(np.full((1, 60), 3.0), precision)
     start = turns._means(mean, 3.0 - precision * mean, variance)

@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.data.moments import spread_of_the_shortest_quarter
-from skgp_sparse._engine.exact.scale_evidence import (
+from skgp_sparse._engine.exact.exact import (
     SomeRows,
     correlation_length,
     lag_correlation,

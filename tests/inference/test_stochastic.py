@@ -14,8 +14,7 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.data import dataset as engine_table
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.minibatches import GaussianMinibatchView
-from skgp_sparse.inference.samples import Samples
+from skgp_sparse.inference.minibatches import GaussianMinibatchView, Samples
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
 

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
 from skgp_sparse._ground import distinct
-from skgp_sparse.kernels import Categorical, Columns, Sphere, _levels
+from skgp_sparse.kernels import Categorical, Columns, Sphere, _categorical
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
 
@@ -79,7 +79,7 @@ def linearized(kernel, A, B):
 @pytest.mark.parametrize("q, n_at_once", [(1, 1 << 18), (8, 1 << 18), (9, 20), (21, 20)])
 @pytest.mark.parametrize("values", CODES.values(), ids=CODES)
 def test_columns_agree_as_they_do_one_by_one(monkeypatch, values, q, n_at_once):
-    monkeypatch.setattr(_levels, "_PAIRS_AT_ONCE", n_at_once)
+    monkeypatch.setattr(_categorical, "_PAIRS_AT_ONCE", n_at_once)
     rng = np.random.RandomState(0)
     kernel = Categorical(correlation=rng.uniform(0.1, 0.999, q))
     log_rho = np.log(kernel.correlation)

@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import kernels
-from skgp_sparse.kernels import _differentiable, _functions, _registry, _theta
+from skgp_sparse.kernels import _differentiable, _functions, _nodes
 
 ORACLE = stored("kernels")
 CASES = sorted({key.split("/")[0] for key in ORACLE})
@@ -382,7 +382,7 @@ def test_registered_kernels_are_differentiable(monkeypatch):
         def linearize_diag(self, kernel, X):
             raise NotImplementedError
 
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
     X, Z, G = points()
     assert not kernels.differentiable(Doubled())
     kernels.register(Doubled, DoubledRule())
@@ -402,7 +402,7 @@ def test_register_refuses_what_is_not_a_class_or_a_rule():
 
 def test_misspelt_gradient_names_are_refused():
     with pytest.raises(ValueError, match="lenght_scale"):
-        _theta.assemble(RBF(), {"lenght_scale": 1.0})
+        _nodes.assemble(RBF(), {"lenght_scale": 1.0})
 
 
 OWN = [
@@ -422,7 +422,7 @@ def test_a_kernel_moves_as_a_clone_of_scikit_learn_does(kernel):
     assert_array_equal(moved.bounds, kernel.bounds)
     assert_array_equal(kernel.theta, before)
     free = [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
-    assert _theta.free(kernel) == free
+    assert _nodes.free(kernel) == free
 
 
 def test_compound_kernels_are_refused():
@@ -490,8 +490,8 @@ def test_threads_do_not_disturb_each_other():
 
 
 def test_examples_run(monkeypatch):
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
-    for module in (_differentiable, _functions, _registry):
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
+    for module in (_differentiable, _functions):
         assert doctest.testmod(module).failed == 0
 
 

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels import _differentiable
 from skgp_sparse.kernels._sklearn_kernels import formulas
 
 RNG = np.random.RandomState(0)
@@ -53,11 +53,11 @@ class WithState(Wavy):
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
     """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
 
 
 def forget(kind):
-    del _registry._BUILDERS[kind]
+    del _differentiable._BUILDERS[kind]
     assert not kernels.differentiable(kind())
 
 
@@ -77,9 +77,9 @@ def test_a_pickle_of_a_kernel_brings_its_rule(kind):
     forget(kind)
     kernel = pickle.loads(text).kernel
     assert kernels.differentiable(kernel) and type(kernel) is kind and kernel.length_scale == 0.7
-    rule = _registry._BUILDERS[kind]
+    rule = _differentiable._BUILDERS[kind]
     assert copy.deepcopy(kernel).length_scale == copy.copy(kernel).length_scale == 0.7
-    assert _registry._BUILDERS[kind] is rule  # copies leave the registry as it is
+    assert _differentiable._BUILDERS[kind] is rule  # copies leave the registry as it is
 
 
 def test_a_class_of_the_user_with_a_rule_of_the_package():

@@ -179,12 +179,12 @@ def test_sources_refuse_latitudes_and_say_the_chunk():
 
 
 def test_partitions_of_a_cluster_refuse_latitudes():
-    tasks = pytest.importorskip("skgp_sparse.dask._tasks")
+    tasks = pytest.importorskip("skgp_sparse.dask._distributed_rows")
     rules = SparseGPRegressor(Columns(Sphere(RBF(0.1)), ["lon", "lat"]))._family().rules
     frame = pd.DataFrame(beyond(127.5), columns=WHERE)
     given = {"y": F, "sample_weight": None, "offset": None, "alpha": None}
     with pytest.raises(ValueError, match=f"Partition 7: Column 'lat' of X of .*{REFUSED}"):
-        tasks.load(7, rules, frame, **given)
+        tasks.checked(7, rules, frame, **given)
 
 
 def test_a_sphere_beside_categories_of_a_frame_sees_its_own_columns():

@@ -13,13 +13,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.target_scaler import TargetScaler
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.data.moments import TargetScaler
+from skgp_sparse._engine.features.inducing_basis import Options
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.likelihoods._normal_intervals import clipped_moments, log_probability
+from skgp_sparse.likelihoods._special import clipped_moments, log_probability
 from skgp_sparse.testing import check_likelihood
 
 LIMITS = -0.6, 1.1

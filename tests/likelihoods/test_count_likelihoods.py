@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, gammaln
 
-from skgp_sparse._ground.tilted import log_moments
+from skgp_sparse._ground.quadrature import log_moments
 from skgp_sparse.likelihoods import (
     Beta,
     Gamma,
@@ -20,7 +20,7 @@ from skgp_sparse.likelihoods import (
     Probit,
     StudentT,
 )
-from skgp_sparse.likelihoods._parametric import best_constant
+from skgp_sparse.likelihoods._base import best_constant
 from skgp_sparse.testing import check_likelihood
 
 COUNTS, POWERS = map(stored, ("counts", "power_ep"))

@@ -14,11 +14,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import PEP, Bound
-from skgp_sparse.inference.reservoir import Reservoir
+from skgp_sparse.inference.minibatches import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
-from skgp_sparse.observations import site_observations as sites
+from skgp_sparse.observations import likelihood_observations as sites
 from skgp_sparse.observations import streams
-from skgp_sparse.posteriors import _moves
+from skgp_sparse.posteriors import _job
 from skgp_sparse.solvers import Stochastic
 from skgp_sparse.sources import Arrays
 
@@ -304,7 +304,7 @@ def test_nothing_is_forgotten_where_nothing_changes():
 
 @pytest.mark.second
 def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
-    monkeypatch.setattr(_moves, "_ITERATIONS", 2)
+    monkeypatch.setattr(_job, "_ITERATIONS", 2)
     model = small(n_inducing=20).partial_fit(*changing(200, 1.0, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)

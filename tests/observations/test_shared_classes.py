@@ -13,14 +13,13 @@ from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
-from skgp_sparse.explain.multiclass import SomeClasses
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
+from skgp_sparse.explain.views import SomeClasses
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Logit, Probit
-from skgp_sparse.likelihoods._each_class import EachClass
+from skgp_sparse.likelihoods._classes import EachClass
 
 KERNEL = ConstantKernel(4.0) * Matern([3.0, 5.0], nu=2.5)
 

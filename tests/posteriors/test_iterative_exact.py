@@ -20,12 +20,15 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine.exact.conjugate_gradients import solve
-from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
-from skgp_sparse._engine.exact.kernel_product import KernelProduct
-from skgp_sparse._engine.exact.preconditioner import precision, preconditioner
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options
+from skgp_sparse._engine.exact.iterative_posterior import (
+    IterativePosterior,
+    KernelProduct,
+    leading_rows,
+    precision,
+    preconditioner,
+    solve,
+)
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse.bounds import PEP
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.posteriors import IterativeExact

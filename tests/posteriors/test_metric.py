@@ -12,9 +12,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
-from skgp_sparse._engine.neighbors.local_sites import SiteRows
-from skgp_sparse.inference.local_site_objective import LocalSiteObjective
-from skgp_sparse.inference.neighbors_objective import MetricPrior, NeighborsObjective
+from skgp_sparse._engine.neighbors.neighbors_posterior import SiteRows
+from skgp_sparse.inference.local_site_objective import (
+    LocalSiteObjective,
+    MetricPrior,
+    NeighborsObjective,
+)
 from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.likelihoods import NegativeBinomial, Probit
 from skgp_sparse.posteriors import Neighbors

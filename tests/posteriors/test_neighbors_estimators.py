@@ -118,7 +118,7 @@ def test_rows_that_arrive_later_have_inducing_points():
 
 def test_a_source_is_read_or_refused(monkeypatch):
     X, y = table(600, dtype=np.float32)
-    monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
+    monkeypatch.setattr("skgp_sparse.rows.door.is_small", lambda size: False)
     given = {"kernel": RBF(0.7) + WhiteKernel(0.1), "optimizer": None}
     fitted = model(**given).fit(Arrays(X, y, chunk_size=70))
     assert_allclose(answers(fitted), answers(model(**given).fit(X, y)), rtol=1e-6)

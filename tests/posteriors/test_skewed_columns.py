@@ -12,8 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse.kernels import Columns, LogScale
-from skgp_sparse.posteriors import _skewed_columns as skewed
-from skgp_sparse.rows.column_table import ColumnTable
+from skgp_sparse.posteriors import _scales as skewed
+from skgp_sparse.rows.columns import ColumnTable
 from skgp_sparse.testing import check_kernel_rule
 
 RNG = np.random.RandomState(0)

@@ -12,7 +12,7 @@ from conftest import ROOT
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels import _differentiable
 
 validate = pytest.importorskip("numpydoc.validate").validate
 pytestmark = pytest.mark.second  # rules about text, and examples
@@ -57,16 +57,14 @@ IGNORED_IN_OVERRIDES = {"PR01", "RT01"}  # the contract stands once, in the base
 IGNORED_IN_KERNELS = {"PR01", "PR07", "RT01", "RT03"}  # scikit-learn's interface, and helpers
 WITHOUT_A_NOUN = re.compile(r"(What|Those|That of|The same|Nothing|Of|One)\b")
 STEPS_OF_STRATEGIES = {"learn", "go_on", "objective"}  # "auto" goes on between them
-MIXINS = {"skgp_sparse._parts", "skgp_sparse._training_rows"}
 REQUIRED_OF_ESTIMATORS = {"SA01", "ES01"}
 
 
 def public_methods(cls):
-    """Public methods and properties of the class itself, and of mixins that have no page."""
-    classes = [one for one in cls.__mro__ if one is cls or one.__module__ in MIXINS]
+    """Public methods and properties of the class itself."""
     return [
         name
-        for name, value in [pair for one in classes for pair in vars(one).items()]
+        for name, value in vars(cls).items()
         if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
     ]
 
@@ -78,7 +76,6 @@ def ignored_for_method(cls, name):
     if issubclass(cls, Kernel):
         ignored |= IGNORED_IN_KERNELS
     bases = [base for base in cls.__mro__[1:] if base.__module__.startswith("skgp_sparse")]
-    bases = [base for base in bases if base.__module__ not in MIXINS]
     if name in STEPS_OF_STRATEGIES or any(hasattr(base, name) for base in bases):
         ignored |= IGNORED_IN_OVERRIDES
     return ignored
@@ -153,5 +150,7 @@ def test_first_sentences_can_be_read_alone():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module, monkeypatch):
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))  # one example registers
+    monkeypatch.setattr(
+        _differentiable, "_BUILDERS", dict(_differentiable._BUILDERS)
+    )  # one example registers
     assert doctest.testmod(importlib.import_module(module)).failed == 0

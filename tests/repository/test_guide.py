@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels import _differentiable
 
 pytestmark = pytest.mark.second  # pages and their blocks
 GUIDE = ROOT / "docs" / "guide"
@@ -41,7 +41,7 @@ NEEDED = {  # by what a block contains, the module that it needs
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """Kernels that a page registers are forgotten after it."""
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
 
 
 @pytest.mark.parametrize("page", WITH_CODE)

@@ -26,9 +26,8 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse._engine.data import dataset
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.chunked_dataset import ChunkedDataset, Reader
-from skgp_sparse._engine.data.target_scaler import TargetScaler
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.features.problem import Options, Problem
+from skgp_sparse._engine.data.moments import TargetScaler
+from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.sparse import collapsed
 from skgp_sparse._ground import distinct
 from skgp_sparse.bounds import TitsiasNew
@@ -896,7 +895,7 @@ def test_errors_of_all_kinds_name_the_chunk(passes, large):
 
 @pytest.mark.parametrize("likelihood", ["beta", "gamma", "poisson"])
 def test_rows_without_weight_may_have_any_target(likelihood, monkeypatch):
-    monkeypatch.setattr("skgp_sparse.rows.survey.is_small", lambda size: False)
+    monkeypatch.setattr("skgp_sparse.rows.door.is_small", lambda size: False)
     rng = np.random.RandomState(0)
     X = rng.uniform(-2, 2, size=(90, 1))
     is_share = likelihood == "beta"

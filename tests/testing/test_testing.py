@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
 from skgp_sparse.inference.methods import Spherical
-from skgp_sparse.kernels import _registry
+from skgp_sparse.kernels import _differentiable
 from skgp_sparse.kernels._sklearn_kernels.formulas import RationalQuadraticRule
 from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.sources import Arrays
@@ -32,7 +32,7 @@ GUIDE = (ROOT / "docs" / "guide" / "extending.md").read_text("utf-8")
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_registry, "_BUILDERS", dict(_registry._BUILDERS))
+    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
 
 
 def finds(sentence):

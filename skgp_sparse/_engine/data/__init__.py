@@ -3,15 +3,9 @@
 dataset
     The contract of a dataset, and the one way to visit its rows.
 array_dataset
-    The dataset whose rows are in memory.
+    The dataset whose rows are in memory; numbers of every row, and rows by distinct input.
 chunked_dataset
     The dataset whose rows are chunks that something else reads.
-target_scaler
-    The units of the targets.
-per_row
-    Numbers of every row, which wait between visits.
 moments
-    Means and spreads of columns, which can be merged.
-distinct_inputs
-    Training rows by distinct input.
+    Means and spreads of columns, which can be merged; the units of the targets.
 """

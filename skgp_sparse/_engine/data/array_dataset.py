@@ -1,22 +1,162 @@
-"""The table whose rows are in memory.
+r"""The table whose rows are in memory.
 
 A table is a multiset of rows: their order says nothing, and a row of weight w is w rows. Small
 tables are brought into the one form that all equal multisets share (sorted, with repeated rows
 merged into weights), so that equal tables give equal fits, to the last bit. Large ones are kept by
 reference.
+
+Training rows by distinct input.
+
+Rows that coincide are one observation of their precision-weighted mean:
+
+    1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²        (sums over the rows i of group j)
+
+Numbers of every row, which wait between two visits, and blocks of them taken together.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.data.dataset import Batch, Dataset, ProblemLabels, at
-from skgp_sparse._engine.data.moments import Moments, moments_of
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse import kernels
+from skgp_sparse._engine.data.dataset import Batch, Dataset, at
+from skgp_sparse._engine.data.moments import Moments, TargetScaler, moments_of
 from skgp_sparse._ground.distinct import Distinct, is_small
+from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.typing import AnyArray, Array, Index, Ints, Scalars
+
+
+class DistinctInputs(NamedTuple):
+    """Training rows by distinct input."""
+
+    X: np.ndarray  # (u, d) distinct rows, sorted
+    index: np.ndarray  # (n,) the distinct input of each row
+    y: np.ndarray  # (n, p) standardised
+    noise: np.ndarray  # (n,) known noise variance
+    weight: np.ndarray  # (n,)
+
+    @classmethod
+    def of(cls, rows):
+        """Distinct inputs of a `Dataset`, of many rows a million at a time."""
+        parts = [cls.of_block(rows.block(piece)) for piece in rows.pieces()]
+        if len(parts) == 1:
+            return parts[0]
+        X = np.vstack([part.X for part in parts])
+        same = Distinct.of(X)
+        place = np.append(same.index, 0)  # a last part without rows points there
+        starts = np.cumsum([0, *(len(part.X) for part in parts[:-1])])
+        index = np.concatenate([place[start + part.index] for start, part in zip(starts, parts)])
+        return cls(X[same.first], index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
+
+    @classmethod
+    def of_block(cls, block):
+        """Distinct inputs of a `Batch`.
+
+        Rows of weight zero count nowhere, their inputs neither; they are put to the first one.
+        """
+        n = len(block.X)
+        noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
+        X = block.X[weight > 0]
+        same, index = Distinct.of(X), np.zeros(n, dtype=np.intp)
+        index[weight > 0] = same.index
+        return cls(X[same.first], index, block.y, noise, weight)
+
+    def sum(self, values):
+        """Sum of row values (n,) or (n, p) over each distinct input."""
+        if values.ndim == 1:
+            return np.bincount(self.index, values, minlength=len(self.X))
+        return np.stack([self.sum(column) for column in values.T], axis=1)
+
+
+class GroupMeans(NamedTuple):
+    """Weighted means of rows that coincide, and the constant of the log marginal likelihood."""
+
+    s2: np.ndarray  # (n,) noise variance
+    D: np.ndarray  # (u,)
+    mean: np.ndarray  # (u, p) ȳ
+    rest: np.ndarray  # (n, p) y_i - ȳ_j
+    constant: float
+    pull_diagonal: object
+
+    def value(self, log_det, half):
+        """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
+        quadratic = np.vdot(half, half)
+        return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
+
+
+def means_of(kernel, groups):
+    """`GroupMeans` of rows that coincide: their precision-weighted means and noise variances."""
+    _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
+    s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
+    precision = groups.weight / s2
+    D = 1.0 / groups.sum(precision)
+    mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
+    rest = groups.y - mean[groups.index]
+    logs = groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
+    quadratic = (precision[:, None] * rest**2).sum()
+    constant = -0.5 * (mean.shape[1] * logs + quadratic)
+    return GroupMeans(s2, D, mean, rest, constant, pull_diagonal)
+
+
+class Bundles(NamedTuple):
+    """Blocks taken together, for functions that cost less per row the more rows they see."""
+
+    groups: list  # slices of blocks
+    sizes: list  # rows of each block
+
+    @classmethod
+    def of(cls, blocks, least):
+        """Bundles of about so many rows."""
+        sizes = [block.stop - block.start for block in blocks]
+        which = np.cumsum([0, *sizes[:-1]]) // max(least, 1)
+        edges = [*np.flatnonzero(np.diff(which, prepend=-1)), len(sizes)]
+        return cls([slice(*pair) for pair in pairwise(edges)], sizes)
+
+    def join(self, values):
+        """Numbers of every row, from a `PerRow` by blocks to one by bundles."""
+        return PerRow(np.concatenate(values.parts[group], axis=-1) for group in self.groups)
+
+    def split(self, values):
+        """The other way."""
+        edges = (np.cumsum(self.sizes[group])[:-1] for group in self.groups)
+        parts = (np.split(piece, edge, axis=-1) for piece, edge in zip(values.parts, edges))
+        return PerRow(chain.from_iterable(parts))
+
+
+class PerRow:
+    """Numbers of every row, kept by blocks: arrays whose last axis are the rows of a block."""
+
+    __array_ufunc__ = None  # NumPy leaves arithmetic to the methods below
+
+    def __init__(self, parts):
+        self.parts = list(parts)
+
+    def __getitem__(self, block):
+        return self.parts[block]
+
+    def __len__(self):
+        return len(self.parts)
+
+    def __add__(self, other):
+        return by_row(np.add, self, other)
+
+    def __sub__(self, other):
+        return by_row(np.subtract, self, other)
+
+    def __rmul__(self, factor):
+        return PerRow(factor * part for part in self.parts)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
+
+
+def by_row(function, *values):
+    """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
+    return PerRow(map(function, *values))
+
 
 _COLUMNS = "X", "y", "noise", "weight", "offset", "X_std"
 
@@ -123,8 +263,8 @@ class ArrayDataset(Dataset):
             self.X, self.y, self.noise, self.weight, offset=offset, X_std=self.X_std
         )
 
-    def of_problem(self, task: ProblemLabels) -> "ArrayDataset":
-        """The table of the rows of a `ProblemLabels` with its labels."""
+    def of_problem(self, task: Any) -> "ArrayDataset":
+        """The table of the rows of a problem with its labels."""
         rows, label = task.labels(self.y)
         table = self if rows is None else self.subset(rows)
         return replace(table, y=label[:, None], classes=None)

@@ -13,8 +13,7 @@ import numpy as np
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.dataset import Dataset, at
-from skgp_sparse._engine.data.moments import Moments
-from skgp_sparse._engine.data.target_scaler import TargetScaler
+from skgp_sparse._engine.data.moments import Moments, TargetScaler
 
 _INPUTS = 100_000  # rows that a user's own function sees
 

@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse._engine.data.moments import (
     Moments,
+    TargetScaler,
     check_squares,
     merge,
     moments_of,
     present_moments,
     root_mean_square,
 )
-from skgp_sparse._engine.data.target_scaler import TargetScaler
 from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
 from skgp_sparse._ground.typing import AnyArray, Array, Index, Ints, Scalars, Triple
@@ -74,25 +74,6 @@ class Layout(NamedTuple):
 def at(values: Any, rows: Index) -> Any:
     """Values of some rows, from an array (n, ...); a number or None as it is."""
     return values if np.ndim(values) == 0 else values[rows]
-
-
-class Resources(Protocol):
-    """Threads and memory of an evaluation."""
-
-    @property
-    def n_jobs(self) -> int:
-        """Number of threads."""
-
-    @property
-    def memory(self) -> float:
-        """Bytes that arrays may take."""
-
-
-class ProblemLabels(Protocol):
-    """A problem that labels are made into, of which there may be several."""
-
-    def labels(self, index: AnyArray) -> tuple[Index | None, Array]:
-        """Rows that take part (None: all of them) and their labels, from indices of classes."""
 
 
 class Dataset(ABC):
@@ -203,12 +184,12 @@ class Dataset(ABC):
         offset = None if this.offset is None else this.offset / units.scale[0]
         return replace(this, units=units, offset=offset)
 
-    def of_problem(self, task: ProblemLabels) -> "Dataset":
+    def of_problem(self, task: Any) -> "Dataset":
         """Make the table of a problem, in which rows with indices of classes have its labels.
 
         Parameters
         ----------
-        task : ProblemLabels
+        task : object with `labels`
             It has a method that makes labels of indices of classes, and chooses rows.
 
         Returns
@@ -282,7 +263,7 @@ class Dataset(ABC):
         spent = self.weight is not None and len(rows) < np.count_nonzero(self.weight)
         return replace(few, weight=None) if spent else few
 
-    def layout(self, width: int, footprint: int, options: Resources) -> Layout:
+    def layout(self, width: int, footprint: int, options: Any) -> Layout:
         """Say how the table is cut.
 
         Parameters
@@ -579,6 +560,6 @@ def row_blocks(n: int, m: int, budget: float = np.inf) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
-def block_budget(footprint: int, options: Resources) -> float:
+def block_budget(footprint: int, options: Any) -> float:
     """Bytes that a (rows, m) array of a block may take, if a pullback holds `footprint` of them."""
     return 0.5 * options.memory / ((_SCRATCH + footprint) * _THREADS)

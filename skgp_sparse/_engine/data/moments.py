@@ -5,15 +5,19 @@ Those of some rows can be merged with those of others, so that a column need not
     m = m₁ + δ w₂/w,    s² = (w₁ s₁² + w₂ s₂²)/w + δ² w₁ w₂/w²,    δ = m₂ - m₁,    w = w₁ + w₂
 
 (Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1).
+
+The units of the targets: means and scales by which they are standardised, and back.
 """
 
 import warnings
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from skgp_sparse._ground.distinct import is_small, unique_rows
 from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.typing import Array
 
 _SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
@@ -95,11 +99,6 @@ def present_start(X):
         return np.nan_to_num(np.nanmedian(X, axis=0, keepdims=True))
 
 
-def present_maximum(values):
-    """Largest value of every column, 0 where there is none."""
-    return np.fmax.reduce(values, axis=0, initial=0.0)
-
-
 def present_moments(blocks, total_weight):
     """Mean, spread and weight of missing values of each column; the spread is 0 of a constant one.
 
@@ -111,7 +110,7 @@ def present_moments(blocks, total_weight):
     """
     origin = present_start(next(blocks())[0])
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
-        offsets = [present_maximum(np.abs(X - origin)) for X, _ in blocks()]
+        offsets = [np.fmax.reduce(np.abs(X - origin), axis=0, initial=0.0) for X, _ in blocks()]
         unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
         first, second, missing = 0.0, 0.0, np.zeros(origin.shape[1])
         for X, weight in blocks():
@@ -176,3 +175,112 @@ def log_densities_of_targets(y, mean, std):
         density = log_normal_density(y, mean, std)
     of_constants = np.where(np.abs(y - mean) <= rounding_of(mean), np.inf, -np.inf)
     return np.where(std > 0, density, of_constants)
+
+
+FEW_ROWS = 2  # that differ, up to which equal targets have no known scale
+
+
+class TargetScaler(NamedTuple):
+    """Means and scales of the targets, which are standardised as ``(y - mean) / scale``.
+
+    One that is constant beside others has the scale 0, and is predicted as that constant. It is
+    none of the standardised targets, of which there are q ≤ p.
+    """
+
+    mean: Array  # (p,)
+    scale: Array  # (p,)
+
+    @property
+    def n_varying(self) -> int:
+        """The number q of targets that are not constant."""
+        return int(np.count_nonzero(self.scale))
+
+    @classmethod
+    def none(cls, n_targets: int) -> "TargetScaler":
+        """The units of the user."""
+        return cls(np.zeros(n_targets), np.ones(n_targets))
+
+    @classmethod
+    def of(cls, rows: Any, normalize: bool, name: str, shared: bool = False) -> "TargetScaler":
+        """Units in which targets have mean 0 and variance 1, if they are to be normalised.
+
+        Targets of known noise share one scale: the noise is in units of y², the same for all of
+        them. They also do if it is `shared`, as noise may come with later rows. If rows are so few
+        that equal targets are no constant, these are in units of their size.
+
+        Parameters
+        ----------
+        rows : Dataset
+            In the units of the user.
+        normalize : bool
+        name : str
+            Of the estimator, for errors.
+        shared : bool
+        """
+        units = rows.units
+        if normalize:
+            moments, shared = rows.target_moments(), shared or bool(np.any(rows.noise))
+            few = rows.in_memory and _are_few(rows.X)
+            units = cls(moments.mean, scale_of(moments.mean, moments.spread, shared, few))
+        _check_noise(np.max(rows.noise), units.scale, name)
+        return units
+
+    def with_constants(self) -> "TargetScaler":
+        """Units in which targets that are constant are standardised, too."""
+        return self._replace(scale=or_one(self.scale))
+
+    def forward(self, y: Array) -> Array:
+        """Standardised targets (n, q), from those of the user (n, p)."""
+        varies = self.scale > 0
+        if varies.all():
+            return (y - self.mean) / self.scale
+        return (y[:, varies] - self.mean[varies]) / self.scale[varies]
+
+    def inverse(self, values: Array) -> Array:
+        """Values (n, p) in the units of the user, from those (n, q) of standardised targets."""
+        return self.among_constants(values) * self.scale + self.mean
+
+    def inverse_std(self, std: Array) -> Array:
+        """Standard deviations (n, p) in the units of the user, from one of all targets (n, 1)."""
+        return std * self.scale
+
+    def among_constants(self, values: Array) -> Array:
+        """Numbers (n, p, ...), 0 of constant targets, from those (n, q, ...) of the others."""
+        varies = self.scale > 0
+        if varies.all():
+            return values
+        placed = np.zeros((len(values), len(self.scale), *values.shape[2:]))
+        placed[:, varies] = values
+        return placed
+
+
+def scale_of(mean: Array, std: Array, shared: bool = False, few: bool = False) -> Array:
+    """Scale (p,) of targets with these means and standard deviations; 0 where some are constant.
+
+    Where all of them are, it is 1 or, of `few` rows, the size of the target unless that is 0.
+    """
+    rounding = rounding_of(mean)
+    std = np.where(std <= rounding, 0.0, std)
+    if not std.any():
+        size = np.abs(mean) if few else std
+        std = np.where(size > 0, size, np.maximum(rounding, 1.0))
+    varies = std > 0
+    if shared:
+        std = np.where(varies, root_mean_square(std[varies, None], None), 0.0)
+    return std
+
+
+def _are_few(X: Array) -> bool:
+    """Whether rows are so few that equal targets do not say that all targets are equal."""
+    return len(X) <= FEW_ROWS or (is_small(X.size) and len(unique_rows(X)) <= FEW_ROWS)
+
+
+def _check_noise(noise: float, scales: Array, name: str) -> None:
+    """Raise if known noise overflows in units of the standardised targets."""
+    scale = scales.max()  # one for all, where noise is known
+    if not np.isfinite(noise / scale / scale):
+        raise ValueError(
+            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
+            f"{noise:.1e}, and y has a standard deviation of {scale:.1e}. Rescale y, or lower "
+            "alpha."
+        )

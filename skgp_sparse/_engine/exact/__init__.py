@@ -1,15 +1,9 @@
 """Processes given all rows, by factors of matrices or by iterative solves.
 
 exact, exact_sites
-    The exact process on few distinct rows; the same with Gaussian sites.
-tight_posterior
-    Smaller variances given inducing points, by an n × n matrix.
-kernel_product, preconditioner, conjugate_gradients
-    ``k(X, X)`` times vectors in tiles, a matrix close to it, and linear systems with both.
+    The exact process on few distinct rows, evidence at several scales, and smaller variances given
+    inducing points; the process with Gaussian sites.
 iterative_posterior
-    Predictions given all rows: the mean by a solve, variances by neighbours.
-evidence
-    Bounds of the exact evidence from both sides.
-scale_evidence
-    The evidence of some rows at several scales; variograms of columns.
+    Predictions given all rows: ``k(X, X)`` times vectors in tiles, a matrix close to it, linear
+    systems with both, and bounds of the evidence. Variances are those given neighbours.
 """

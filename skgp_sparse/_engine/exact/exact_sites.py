@@ -32,12 +32,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
+from skgp_sparse._engine.data.array_dataset import DistinctInputs, PerRow
 from skgp_sparse._engine.data.dataset import Layout, row_blocks
-from skgp_sparse._engine.data.distinct_inputs import DistinctInputs
-from skgp_sparse._engine.data.per_row import PerRow
 from skgp_sparse._engine.exact.exact import kernel_matrix, pull_back
-from skgp_sparse._engine.features.inducing_basis import InducingFeatures
-from skgp_sparse._engine.features.problem import Observations, Problem
+from skgp_sparse._engine.features.inducing_basis import InducingFeatures, Observations, Problem
 from skgp_sparse._engine.predictions.feature_posterior import ExactPosterior
 from skgp_sparse._engine.sparse.collapsed_sites import NO_POSTERIOR, Cores, observe, project_rows
 from skgp_sparse._ground import linalg

@@ -11,9 +11,38 @@ those nearest to the query. It is at least the variance given all rows:
 
 Nearest is in units of the length scales. Joint covariances have the correlations given the leading
 rows and all those that are near to any of the queries, and the variances above.
+
+Preconditioned conjugate gradients for several right-hand sides, which share every product.
+
+Each column has steps of its own. Products may be rough at first: the residual that counts is
+computed with exact ones, and what is left of it is solved for again.
+
+``k(X, X) V`` in tiles: the matrix is never there, and only its lower triangle is computed.
+
+A matrix close to ``K + D`` that is cheap to solve with: the one of FITC.
+
+With features ``V`` of the rows, of whatever basis, and ``r`` what they leave of ``diag K``,
+
+    P = V Vᵀ + Λ,     Λ = diag(r) + D,     B = I + Vᵀ Λ⁻¹ V = LB LBᵀ,
+    P⁻¹ = Λ⁻¹ - Λ⁻¹ V B⁻¹ Vᵀ Λ⁻¹.
+
+Its diagonal is that of ``K + D``, which is worth a factor of ten in iterations beside ``V Vᵀ + D``.
+Features may be kept in single precision, for which conjugate gradients allow, unless the noise is
+so small that their rounding would outweigh it.
+
+The upper bound of Titsias (2014) on the exact log marginal likelihood, for given theta.
+
+With ``K̂ = K + D``, ``Q = V Vᵀ`` of some inducing points, and any ``v``,
+
+    log p(y) = -½ [ n log 2π + log |K̂| + yᵀ K̂⁻¹ y ]
+
+    2 yᵀv - vᵀK̂v   ≤   yᵀ K̂⁻¹ y,     log |Q + D|   ≤   log |K̂|
+
+The first inequality is exact at ``v = K̂⁻¹ y``, and the second one holds as ``K̂ ⪰ Q + D``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -33,8 +62,301 @@ from skgp_sparse._engine.predictions.posterior import (
     Posterior,
     float64,
 )
-from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
+from skgp_sparse._ground.linalg import (
+    Jitter,
+    cholesky,
+    inverse_lower,
+    jittered_cholesky,
+    weighted_gram,
+)
+from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import for_each, ordered_map, slices
+
+_RESIDUAL_MARGIN = (
+    0.7  # of the residual asked for, that the recursion of rough products should reach
+)
+_HONEST = 2.0  # residual over that of the recursion, from which products are too rough
+_SOLVED = 0.1  # of the residual asked for, below which a column waits for the others
+_EVERY = 50  # rough products until the residual is computed
+
+
+class LinearSolution(NamedTuple):
+    """Solution of a linear system, its residual, and the number of iterations."""
+
+    x: np.ndarray  # (n, p)
+    residual: np.ndarray  # (n, p) of x
+    relative: float  # largest norm of a residual, over that of its right-hand side
+    n_iter: int  # products with the matrix
+    stopped: bool = False  # by `report`
+
+
+def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None, start=None):
+    """Solve ``A X = Y`` for a positive definite matrix A.
+
+    Parameters
+    ----------
+    multiply : callable
+        ``V -> A V``.
+    precondition : callable
+        ``V -> P⁻¹ V``, with P close to A.
+    Y : ndarray of shape (n, p)
+    tol : float
+        Norm of the residual of every column, relative to that of Y, at which to stop.
+    max_iter : int
+        Products after which to stop at the latest.
+    rough : callable or None
+        `multiply`, faster and less exact.
+    report : callable or None
+        ``(n_iter, relative) -> stop?``.
+    start : LinearSolution or None
+        Where to go on from: an earlier solution and the residual that it has now.
+
+    Returns
+    -------
+    LinearSolution
+        Its `relative` is above `tol` only if `max_iter` or `report` ended the iteration, or if
+        rounding allows no smaller one.
+    """
+    run = _Run(multiply, precondition, _norms(Y), tol, max_iter, report)
+    solution = start or LinearSolution(np.zeros_like(Y), Y, 1.0, 0)
+    solution = solution._replace(relative=run.relative(solution.residual))
+    if rough is not None and run.may_go_on(solution):
+        solution = run.go_on(solution, Y, rough)
+    while run.may_go_on(solution):
+        before, solution = solution, run.go_on(solution, Y, multiply)
+        if not solution.relative < 0.5 * before.relative:  # rounding, which a restart does not mend
+            break
+    return solution._replace(n_iter=run.n_iter, stopped=run.stopped)
+
+
+@dataclass
+class _Run:
+    """Settings and counters that all rounds of a solve have in common."""
+
+    exact: object
+    precondition: object
+    size: np.ndarray  # norms of the right-hand sides
+    tol: float
+    max_iter: int
+    report: object
+    n_iter: int = field(default=0, init=False)
+    stopped: bool = field(default=False, init=False)
+
+    def may_go_on(self, solution):
+        return solution.relative > self.tol and self.n_iter < self.max_iter and not self.stopped
+
+    def go_on(self, solution, Y, multiply):
+        """The solution after a round, or the one before where that is better."""
+        is_rough = multiply is not self.exact
+        x = solution.x + self._iterate(multiply, solution, is_rough)
+        residual = Y - self.exact(x)
+        better = LinearSolution(x, residual, self.relative(residual), self.n_iter)
+        return better if _energy(better, Y) < _energy(solution, Y) else solution
+
+    def _iterate(self, multiply, solution, is_rough):
+        """The change of x, once the recursion says that the residual is small.
+
+        The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
+        """
+        goal = self.tol * (_RESIDUAL_MARGIN if is_rough else 1.0)
+        x, r = np.zeros_like(solution.x), solution.residual.copy()
+        z = self.precondition(r)
+        p, rz, relative = z, _dots(r, z), solution.relative
+        while relative > goal and self.n_iter < self.max_iter and not self.stopped:
+            Ap = multiply(p)
+            curvature = _dots(p, Ap)
+            if np.any(curvature < 0) or not np.isfinite(curvature).all():
+                break  # the matrix with its rounding is not positive definite
+            step = _ratio(rz, curvature) * (self._by_column(r) > _SOLVED * goal)
+            x += step * p
+            before, r = r, r - step * Ap
+            z = self.precondition(r)
+            p = z + _ratio(_dots(z, r - before), rz) * p
+            rz, relative = _dots(r, z), self.relative(r)
+            self.n_iter += 1
+            self.stopped = self.report is not None and bool(self.report(self.n_iter, relative))
+            if is_rough and self.n_iter % _EVERY == 0:
+                honest = self.relative(solution.residual - self.exact(x))
+                if not honest <= _HONEST * relative:
+                    break
+        return x
+
+    def relative(self, residual):
+        return self._by_column(residual).max()
+
+    def _by_column(self, residual):
+        return _ratio(_norms(residual), self.size)
+
+
+def _energy(solution, Y):
+    """``½ xᵀ A x - xᵀ y``, which every step lowers, whatever the residual does."""
+    return -0.5 * np.vdot(solution.x, Y + solution.residual)
+
+
+def _dots(A, B):
+    return np.einsum("ij,ij->j", A, B)
+
+
+def _norms(A):
+    return np.sqrt(_dots(A, A))
+
+
+def _ratio(a, b):
+    """a / b, and 0 where a column is solved or b is nothing."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b != 0)
+
+
+_TILE = 768  # rows and columns: a tile fits the cache of a core
+
+
+@dataclass(frozen=True, eq=False)
+class KernelProduct:
+    """The kernel matrix of some rows, without white noise, as something that multiplies.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+    X : ndarray of shape (n, d)
+        Inputs, float64.
+    n_jobs : int
+    """
+
+    kernel: object
+    X: np.ndarray
+    n_jobs: int = 1
+
+    def __call__(self, V):
+        """``K V`` (n, p), in double precision."""
+        kernel, X = self.kernel, self.X
+        return self._product(lambda *at: kernels.evaluate(kernel, *(X[rows] for rows in at)), V)
+
+    def rough(self):
+        """Product ``V -> K V`` in single precision, or None where the kernel has no such tiles."""
+        tile = kernels.single(self.kernel, self.X)
+        return None if tile is None else lambda V: self._product(tile, V.astype(np.float32))
+
+    def with_noise(self, noise):
+        """``V -> (K + D) V`` for noise variances (n,), in double precision, and `rough` or None."""
+        rough = self.rough()
+        return _plus_noise(self, noise), rough and _plus_noise(rough, noise)
+
+    def _product(self, tile, V):
+        """Sums over strips of tiles, added in order: they do not depend on the threads."""
+        n = len(V)
+        edges = slices(n, _TILE)
+        out = np.zeros(V.shape)
+
+        def strip(index):
+            rows = edges[index]
+            below = np.zeros((rows.stop, V.shape[1]))
+            for columns in edges[:index]:
+                K = tile(rows, columns)
+                below[rows] += K @ V[columns]
+                below[columns] += K.T @ V[rows]
+            below[rows] += tile(rows, rows) @ V[rows]
+            return below
+
+        for below in ordered_map(strip, range(len(edges)), self.n_jobs):
+            out[: len(below)] += below
+        return out
+
+
+def _plus_noise(product, noise):
+    return lambda V: product(V) + noise[:, None] * V
+
+
+_FOR_SINGLE = 1e-5  # smallest noise, as a share of the process, that rounding does not outweigh
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """``P⁻¹`` as something that multiplies.
+
+    Parameters
+    ----------
+    blocks : list of slice
+    V : list of ndarray of shape (rows, m)
+        Features of every block.
+    lam : ndarray of shape (n,)
+        Λ.
+    residual : ndarray of shape (n,)
+        r.
+    TB : ndarray of shape (m, m)
+        ``LB⁻¹``.
+    n_jobs : int
+    """
+
+    blocks: list
+    V: list
+    lam: np.ndarray
+    residual: np.ndarray
+    TB: np.ndarray
+    n_jobs: int
+
+    def log_det(self):
+        """``log |P|``."""
+        return np.log(self.lam).sum() - 2.0 * np.log(self.TB.diagonal()).sum()
+
+    def with_noise(self, noise):
+        """The preconditioner, with r as part of Λ, where some rows have other noise (n,)."""
+        lam = self.residual + noise
+        change, B = 1.0 / lam - 1.0 / self.lam, inverse_lower(self.TB, self.n_jobs)
+        B = B @ B.T
+        for rows, V in zip(self.blocks, self.V):
+            changed = np.flatnonzero(change[rows])
+            B += weighted_gram(V[changed].astype(float), change[rows][changed])
+        TB = inverse_lower(cholesky(B, self.n_jobs), self.n_jobs)
+        return replace(self, lam=lam, TB=TB)
+
+    def __call__(self, R):
+        """``P⁻¹ R`` (n, p)."""
+        out = R / self.lam[:, None]
+        pieces = list(zip(self.blocks, self.V))
+        sums = ordered_map(lambda at: at[1].T @ out[at[0]].astype(at[1].dtype), pieces, self.n_jobs)
+        weights = self.TB.T @ (self.TB @ sum(sums, np.zeros((len(self.TB), 1))))
+        weights = weights.astype(self.V[0].dtype)
+        parts = ordered_map(lambda at: at[1] @ weights, pieces, self.n_jobs)
+        for rows, part in zip(self.blocks, parts):
+            out[rows] -= part / self.lam[rows, None]
+        return out
+
+
+def precision(noise, signal):
+    """Type of features whose rounding does not outweigh noise variances, at this variance."""
+    return np.dtype(np.float32 if np.min(noise) >= _FOR_SINGLE * signal else np.float64)
+
+
+def preconditioner(kernel, features, X, noise, n_jobs, with_residual=True, dtype=np.float64):
+    """The `Preconditioner` of ``k(X, X) + diag(noise)``.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+    features : Features
+    X : ndarray of shape (n, d)
+    noise : ndarray of shape (n,)
+    n_jobs : int
+    with_residual : bool
+        Whether r is part of Λ. Without it, P is not larger than ``k(X, X) + diag(noise)``.
+    dtype : dtype
+        In which features are kept.
+    """
+
+    def of_block(rows):
+        V = features.whiten(features.raw(X[rows]))
+        rest = features.residual_variance(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
+        residual = np.maximum(rest, 0.0)
+        lam = residual * with_residual + noise[rows]
+        return V.astype(dtype), lam, residual, weighted_gram(V, 1.0 / lam)
+
+    B, waiting, blocks = np.eye(features.size), [], row_blocks(len(X), features.size)
+    for *of_rows, gram in ordered_map(of_block, blocks, n_jobs):
+        B += gram
+        waiting.append(of_rows)
+    V, *columns = zip(*waiting)
+    TB = inverse_lower(cholesky(B, n_jobs), n_jobs)
+    return Preconditioner(blocks, list(V), *map(np.concatenate, columns), TB, n_jobs)
+
 
 _NEAREST = 100  # rows given which a variance is computed
 _SEEN = 64_000  # rows whose features are in memory at a time ...
@@ -208,3 +530,43 @@ class IterativePosterior(Posterior):
         C.flat[:: len(C) + 1] = np.maximum(C.diagonal(), 0.0) + self.noise[rows]
         L = jittered_cholesky(C / unit, Jitter(0.0, relative=False))[0]
         return solve_triangular(L, across, lower=True, check_finite=False) / np.sqrt(unit)
+
+
+_LEADING = 2000  # rows of the preconditioner of the solve
+
+
+def upper_bound(kernel, features, rows, n_jobs, *, tol, max_iter, report=None):
+    """The bound for the standardised targets, and the residual of the solve, relative.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel, its white noise included
+    features : Features
+        Of inducing points.
+    rows : Batch
+        Of `Dataset.everything`.
+    n_jobs : int
+    tol : float
+        Residual of the solve.
+    max_iter : int
+    report : callable or None
+        Of `solve`.
+    """
+    rows = rows.used()
+    order = np.random.RandomState(0).permutation(len(rows.X))
+    X, y, noise, weight = (column[order] for column in rows[:4])
+    prior, learned, _ = kernels.diagonal(kernel, X)
+    s2 = noise + learned
+    D = s2 / weight
+    # a row of weight w is its mean, and what w copies of it have beside that
+    constant = weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
+    leading, _ = leading_rows(kernel, X[:_LEADING], D[:_LEADING], n_jobs)
+    multiply, rough = KernelProduct(kernel, X, n_jobs).with_noise(D)
+    near = preconditioner(kernel, leading, X, D, n_jobs, dtype=precision(D, np.mean(prior)))
+    stop = {"tol": tol, "max_iter": max_iter, "report": report}
+    solution = solve(multiply, near, y, rough=rough, **stop)
+    log_det = preconditioner(kernel, features, X, D, n_jobs, with_residual=False).log_det()
+    square = np.vdot(y, solution.x) + np.vdot(
+        solution.x, solution.residual
+    )  # 2 yᵀv - vᵀ(y - e), e = y - K̂v
+    return -0.5 * (y.shape[1] * (constant + log_det) + square), solution.relative

@@ -1,11 +1,9 @@
 """Predictions given the rows that are near.
 
-nearest, kriging
-    The rows nearest to any points; predictions given a few rows each, many at once.
-local_sites
-    Rows with sites, and the places that are near to them.
+nearest
+    The rows nearest to any points.
 left_out
-    Rows that are left out, one at a time, and predicted by those near to them.
+    Rows that are left out, and predicted by those near to them: many small systems at once.
 neighbors_posterior
-    Predictions given the nearest rows.
+    Predictions given the nearest rows, and places that are near to rows with sites.
 """

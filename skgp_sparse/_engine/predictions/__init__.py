@@ -1,21 +1,12 @@
 """The contract of a posterior, and what is asked of one.
 
 posterior
-    The contract of a posterior, and what all of them share.
+    The contract of a posterior, the process before any data, and several independent processes.
 feature_posterior
-    The posterior that is written in features: exact, or in a basis.
-prior, independent_posteriors
-    The process before any data; posteriors of several independent processes.
-metric, posterior_in_metric
-    Inputs that are transformed by a metric, and a posterior of these.
-posterior_with_mean
-    The posterior whose mean is weighted with another prediction, or added to it.
-missing_values
-    Predictions of rows that lack values of columns in which no training row lacked one.
-normal_predictions
-    Predictions at inputs that have a normal distribution each.
+    The posterior that is written in features: exact, or in a basis; inputs that are normal.
+posteriors_around
+    Posteriors of inputs in a metric, beside another prediction, and of rows that lack values of
+    columns in which no training row lacked one.
 sampled_functions
-    Functions drawn from a posterior, each the same function in all calls.
-sobol
-    Sobol indices of means: how much each column matters.
+    Functions drawn from a posterior, each the same function in all calls; Sobol indices.
 """

@@ -6,10 +6,18 @@ what a prediction costs.
 
 Means, variances and covariances are required. Other questions are optional: `Posterior.answers`
 names those that a posterior answers, and each of the others raises `NotAvailable`.
+
+The process before any data.
+
+Inputs that are transformed by a metric, ``x -> W x``.
+
+Posteriors of several independent processes, as of the classes of a softmax.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,11 +93,6 @@ class RowTerms(NamedTuple):
     method: Any = None
     sites: Array | None = None
     cavities: Callable[[Ints], tuple[Array, Array]] | None = None
-
-    @property
-    def are_unknown(self) -> bool:
-        """Whether rows have sites that were not kept."""
-        return self.method is not None and self.sites is None
 
 
 class Posterior(ABC):
@@ -510,3 +513,124 @@ def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
     cov *= ratio * ratio[:, None]
     cov.flat[:: len(cov) + 1] = variance
     return cov
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorAround(Posterior):
+    """A posterior whose predictions follow from those of another one, which says what it is.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    """
+
+    posterior: Posterior
+
+    kernel = property(attrgetter("posterior.kernel"))
+    name = property(attrgetter("posterior.name"))
+    width = property(attrgetter("posterior.width"))
+    n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
+    holds_rows = property(attrgetter("posterior.holds_rows"))
+    factor = property(attrgetter("posterior.factor"))
+
+
+@dataclass(frozen=True, eq=False)
+class Prior(Posterior):
+    """The process before any data, of mean zero.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel, its white noise included
+    n_targets : int
+    """
+
+    kernel: object
+    n_targets: int
+
+    name = "prior"
+    remedy = "Call fit first."
+    width = 0
+
+    def mean(self, X, n_jobs=1):
+        """Zeros (n, p)."""
+        return np.zeros((len(X), self.n_targets))
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Zeros (n, p) and prior variance (n,)."""
+        signal = kernels.diagonal(self.kernel, float64(X))[0]
+        return self.mean(X), np.array(np.broadcast_to(signal, len(X)))
+
+    def covariance(self, X):
+        """Prior covariance (n, n)."""
+        X = float64(X)
+        return kernels.evaluate(self.kernel, X, X).copy()
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples (n, n_samples) of mean zero, joint over all rows."""
+        return joint_deviations(self, X, n_samples, random_state)
+
+
+def in_metric(metric, X):
+    """Inputs in a metric, float64; None: as they are."""
+    return float64(X) if metric is None else float64(X) @ metric.T
+
+
+def scale_of(kernel, metric, d):
+    """Units (r,) in which near is near, in a metric of d columns: the length scales of a kernel."""
+    return kernels.length_scales(kernel, np.ones(d if metric is None else len(metric)))
+
+
+def scaled_inputs(kernel, metric, scale, X):
+    """Inputs in a metric, in units in which near is near."""
+    return kernels.in_units(kernel, in_metric(metric, X), scale)
+
+
+def _shared(name):
+    """An attribute of `IndependentPosteriors` that all of them share."""
+    return property(lambda self: getattr(self.each[0], name))
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentPosteriors(Posterior):
+    """Posteriors of independent processes with the same kernel and features.
+
+    Parameters
+    ----------
+    each : tuple of ExactPosterior or of SparsePosterior
+    """
+
+    each: tuple
+
+    answers = frozenset([LEAVE_ONE_OUT])
+    kernel, features, name = map(_shared, ("kernel", "features", "name"))
+    width, n_rows_kept, holds_rows = map(_shared, ("width", "n_rows_kept", "holds_rows"))
+
+    def mean(self, X, n_jobs=1):
+        """Means (n, k)."""
+        return np.hstack([one.mean(X, n_jobs) for one in self.each])
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Means and latent variances, both (n, k)."""
+        means, variances = zip(*(one.mean_and_variance(X, n_jobs) for one in self.each))
+        return np.hstack(means), np.column_stack(variances)
+
+    def covariance(self, X):
+        """Latent covariances (n, n, k)."""
+        return np.stack([one.covariance(X) for one in self.each], axis=-1)
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the means (n, n_samples, k)."""
+        draws = [one.deviations(X, n_samples, random_state) for one in self.each]
+        return np.stack(draws, axis=-1)
+
+    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+        """`LeftOut` of chosen rows, with means and variances (k, c)."""
+        means, variances = zip(
+            *(
+                one.leave_one_out(
+                    rows, chosen, terms._replace(sites=terms.sites[:, k : k + 1]), n_jobs
+                )
+                for k, one in enumerate(self.each)
+            )
+        )
+        return LeftOut(np.hstack(means), np.column_stack(variances))

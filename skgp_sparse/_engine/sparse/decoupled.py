@@ -17,7 +17,7 @@ import numpy as np
 
 from skgp_sparse._engine.data.dataset import row_blocks
 from skgp_sparse._engine.features.basis import Features
-from skgp_sparse._engine.features.problem import Evaluation, Problem
+from skgp_sparse._engine.features.inducing_basis import Evaluation, Problem
 from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior
 from skgp_sparse._engine.predictions.posterior import BOUNDS, Posterior, by_blocks
 from skgp_sparse._engine.sparse import collapsed

@@ -36,11 +36,8 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.features.basis import Basis
-from skgp_sparse._engine.features.problem import Evaluation, Options
-from skgp_sparse._engine.predictions.normal_predictions import (
-    InducingPosterior,
-    Normals,
-)
+from skgp_sparse._engine.features.inducing_basis import Evaluation, Options
+from skgp_sparse._engine.predictions.feature_posterior import InducingPosterior, Normals
 from skgp_sparse._engine.sparse.collapsed import core_of
 from skgp_sparse._engine.sparse.passes import Sums
 from skgp_sparse._ground.linalg import row_dots, weighted_gram

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse._engine.features.basis import Features
-from skgp_sparse._engine.features.problem import Tape
+from skgp_sparse._engine.features.inducing_basis import Tape
 from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots, weighted_gram
 from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import empty
@@ -209,7 +209,7 @@ def pull_whitening(cots, VtV, inputs, held=None):
 
     Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
     processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
-    `skgp_sparse._engine.sparse.minibatch`.
+    `skgp_sparse._engine.sparse.collapsed_sites`.
     """
     features = cots[0].features
     if held:

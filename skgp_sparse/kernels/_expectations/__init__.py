@@ -9,9 +9,8 @@ What is asked of them are sums over rows and inner products with a few matrices,
 each is a combination of a few matrices, too.
 
 A closed form exists for sums of terms ``c k``, where k is an RBF, a DotProduct or 1
-(`normal_terms`, and pairs of them in `normal_pairs`). Every other kernel is integrated numerically
-(`normal_nodes`). The rule of integration is part of the definition then, and does not depend on the
-rows.
+(`normal_terms`). Every other kernel is integrated numerically. The rule of integration is part of
+the definition then, and does not depend on the rows.
 """
 
 from typing import NamedTuple
@@ -19,8 +18,7 @@ from typing import NamedTuple
 from sklearn.gaussian_process import kernels as _sk
 
 from .._heteroscedastic_noise import HeteroscedasticNoise
-from .normal_nodes import NodeExpectations, rule_of
-from .normal_terms import ClosedExpectations
+from .normal_terms import ClosedExpectations, NodeExpectations, rule_of
 
 
 class ClosedTerm(NamedTuple):

@@ -18,9 +18,8 @@ import numpy as np
 
 from skgp_sparse._ground.parallel import applied
 
-from .._nodes import Node
-from .._registry import node
-from .._theta import free
+from .._differentiable import node
+from .._nodes import Node, free
 
 
 def _is_scalar(value):

@@ -1,0 +1,423 @@
+"""Likelihood of ordered labels: the cumulative probit model, whose thresholds are learned.
+
+Likelihood of class labels.
+
+Likelihood of labels where a process of each class tells it from all others.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from skgp_sparse._ground import softmax
+from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.quadrature import log_moments
+from skgp_sparse._ground.typing import Array, Scalars, Triple
+from skgp_sparse.likelihoods._base import Domain, expect
+from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Binary, Labels
+from skgp_sparse.likelihoods._special import log_probability
+
+
+def _numbered(count: int) -> Domain:
+    """The `Domain` of so many labels."""
+    labels = tuple(range(count))
+    return Domain(f"the labels 0 ... {count - 1}", only=labels, remedy=ENCODES_LABELS)
+
+
+class Softmax(Labels):
+    r"""Softmax likelihood of class labels, with one latent value for each class.
+
+    The labels are the numbers ``0 ... C - 1``. The latent values of a row are independent,
+    ``f_c ~ N(m_c, s_c)``, and the likelihood is ``p(y = k | f) = exp(f_k) / Σ exp(f_c)``. The
+    expectations over all classes are exact to about 1e-12. They are integrals over one variable,
+    because ``ψ_c(u) = E[exp(-exp(u + f_c))]`` gives
+
+    - ``E[log Σ exp(f_c)] = -γ - ∫ (Π ψ_c(u) - [u < 0]) du``, where γ is Euler's constant;
+    - ``E[p(y = k | f)] = -∫ ψ_k'(u) Π_{c≠k} ψ_c(u) du``.
+
+    The first formula holds because ``Π ψ_c(u)`` is the probability that ``log Σ exp(f_c) + g`` does
+    not exceed ``-u``, where g is a standard Gumbel variable. The derivative with respect to ``m_k``
+    gives the second formula.
+
+    Means and variances of latent values are arrays of shape (C, n).
+
+    Parameters
+    ----------
+    n_classes : int
+        The number C of classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods._classes import Softmax
+    >>> likelihood = Softmax(3)
+    >>> mean, variance = np.array([[2.0], [0.0], [-1.0]]), np.ones((3, 1))
+    >>> likelihood.probability(mean, variance)[:, 0].round(4)
+    array([0.7621, 0.1677, 0.0702])
+    >>> value, slope, curvature = likelihood.expected(np.zeros(1), mean, variance)
+    >>> value.round(4), slope[:, 0].round(4)
+    (array([-0.32]), array([ 0.2379, -0.1677, -0.0702]))
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+
+    @property
+    def n_latent(self) -> int:  # type: ignore[override]
+        """Number of latent values of a row, which is the number of classes."""
+        return self.n_classes
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """The labels ``0 ... C - 1``."""
+        return _numbered(self.n_classes)
+
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
+        """Return nearly constant functions, of shape (C, n); see `Likelihood.first_sites`."""
+        linear, precision = super().first_sites(y)
+        return np.tile(linear, (self.n_classes, 1)), np.tile(precision, (self.n_classes, 1))
+
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
+        """Compute the expectation by quadrature; see `Likelihood.expected`.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Labels.
+        mean, variance : ndarray of shape (C, n)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        value : ndarray of shape (n,)
+            The expectation of ``log p(y | f)``.
+        slope, curvature : ndarray of shape (C, n)
+            Its first derivatives with respect to `mean`, and its negative second derivatives with
+            respect to one element of `mean` at a time.
+        """
+        value, slope, curvature = softmax.log_sum_exp(mean, variance)
+        at_label = (y.astype(int), np.arange(len(y)))
+        value = mean[at_label] - value
+        np.negative(slope, out=slope)
+        slope[at_label] += 1.0
+        return value, slope, curvature
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Raise NotImplementedError; see `probability`."""
+        raise NotImplementedError("Softmax has no sites. Use the method probability.")
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Compute the probabilities of all classes.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (C, n)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (C, n)
+            Probabilities, with an absolute error of about 1e-11. In each row, they add up to 1.
+        """
+        return softmax.probabilities(mean, variance)
+
+    def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the log probabilities of labels; see `Likelihood.log_density`.
+
+        They are logarithms of `probability`, so that those below about 1e-11 are inaccurate.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Labels.
+        mean, variance : ndarray of shape (C, n)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log probabilities in nats, which are finite: a probability of zero counts as the
+            smallest normal number of float64, whose logarithm is about -708.
+        """
+        probability = self.probability(mean, variance)[y.astype(int), np.arange(len(y))]
+        return np.log(np.maximum(probability, np.finfo(float).tiny))
+
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Raise NotImplementedError: class labels have no mean; see `probability`."""
+        raise NotImplementedError("Class labels have no mean. Use the method probability.")
+
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
+        """Draw class labels; see `Likelihood.sample`.
+
+        Parameters
+        ----------
+        f : ndarray of shape (C, ...)
+            Latent values.
+        random_state : RandomState
+            Generator that draws the samples.
+
+        Returns
+        -------
+        ndarray
+            Labels, in the shape of ``f[0]``.
+        """
+        noise = random_state.gumbel(size=np.shape(f))
+        return np.argmax(f + noise, axis=0).astype(float)  # c with its probability
+
+
+class EachClass(Labels):
+    r"""Product of the likelihoods of several binary problems, each one class against all others.
+
+    The latent values of a row are independent, and ``p(y | f) = Π_c s(t_c f_c)`` with the sigmoid
+    ``s``, where ``t_c`` is 1 for the class of the row and -1 for the other classes. The objective
+    of inference is the sum of those of the problems.
+
+    Means and variances of latent values are arrays of shape (C, n).
+
+    Parameters
+    ----------
+    sigmoid : Binary
+        Likelihood of each problem.
+    n_classes : int
+        The number C of problems. A label from C on is that of a class that has none: the row is one
+        of the others in all problems.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Probit
+    >>> from skgp_sparse.likelihoods._classes import EachClass
+    >>> likelihood = EachClass(Probit(), 2)
+    >>> mean, variance = np.array([[1.0, 1.0], [0.0, 0.0]]), np.ones((2, 2))
+    >>> likelihood.expected(np.array([0.0, 2.0]), mean, variance)[0].round(3)
+    array([-1.359, -3.232])
+    """
+
+    def __init__(self, sigmoid: Binary, n_classes: int) -> None:
+        self.sigmoid = sigmoid
+        self.n_classes = n_classes
+
+    @property
+    def n_latent(self) -> int:  # type: ignore[override]
+        """Number of latent values of a row, which is the number of problems."""
+        return self.n_classes
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """The labels ``0 ... C``."""
+        return _numbered(self.n_classes + 1)
+
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
+        """Compute the sum of those of the problems; see the base class."""
+        each = self._of_problems(y)
+        return sum(self.sigmoid.constant_log_likelihood(one, weight, offset) for one in each)
+
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
+        """Return those of the problems, of shape (C, n); see `Likelihood.first_sites`."""
+        linear, precision = self.sigmoid.first_sites(self._of_problems(y).ravel())
+        return linear.reshape(self.n_classes, -1), precision.reshape(self.n_classes, -1)
+
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
+        """Compute the sum (n,) of the expectations of the problems; see `Likelihood.expected`.
+
+        Slopes and curvatures have shape (C, n), as means and variances have.
+        """
+        value, slope, curvature = self._each(self.sigmoid.expected, y, mean, variance)
+        return value.sum(axis=0), slope, curvature
+
+    def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the sum of those of the problems; see `Likelihood.log_density`."""
+        return self._each(self.sigmoid.tilted, y, mean, variance)[0].sum(axis=0)
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Raise NotImplementedError; see `log_density`."""
+        raise NotImplementedError("EachClass has no sites. Use those of its problems.")
+
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Raise NotImplementedError: class labels have no mean."""
+        raise NotImplementedError("Class labels have no mean. Use the probabilities.")
+
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
+        """Raise NotImplementedError: the problems may contradict each other."""
+        raise NotImplementedError("Several problems have no common labels. Draw those of each.")
+
+    def _of_problems(self, y: Array) -> Array:
+        """Labels ±1 of all problems (C, n)."""
+        return np.where(np.arange(self.n_classes)[:, None] == y, 1.0, -1.0)
+
+    def _each(
+        self, function: Callable[..., tuple[Array, ...]], y: Array, mean: Array, variance: Array
+    ) -> tuple[Array, ...]:
+        """Arrays (C, n) that a function of a binary problem returns, for all problems."""
+        columns = function(self._of_problems(y).ravel(), mean.ravel(), variance.ravel())
+        return tuple(column.reshape(mean.shape) for column in columns)
+
+
+_STRIP = 2.6  # no zero of the density is nearer to the real axis, however wide the interval is
+_GAPS = (1e-4, 1e3)  # lower and upper bound of a gap between thresholds
+_START_STD = np.sqrt(2.0)  # of the latent value of the default kernel, noise included
+_UNSEEN = 0.5  # rows that a label without rows counts as, where thresholds start
+
+
+class Ordinal(Labels):
+    r"""Cumulative probit likelihood of ordered labels, with one latent value for each row.
+
+    The labels are the numbers ``0 ... C - 1`` in their order. With the increasing thresholds
+    ``t_1 ... t_{C-1}``, ``t_0 = -∞`` and ``t_C = ∞``, the likelihood is
+
+    .. math:: p(y = k | f) = Φ(t_{k+1} - f) - Φ(t_k - f).
+
+    The first threshold and the gaps between thresholds, which are positive, are learned. The method
+    `tilted` and the probabilities have closed forms, see Chu and Ghahramani (2005), "Gaussian
+    processes for ordinal regression", JMLR 6. Other expectations are numerical integrals.
+
+    Parameters
+    ----------
+    first : float, default=0.0
+        The first threshold.
+    gaps : tuple of float, default=()
+        The ``C - 2`` differences between neighbouring thresholds. Two classes have no gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Ordinal
+    >>> likelihood = Ordinal(first=-1.0, gaps=(2.0,))
+    >>> likelihood.thresholds
+    array([-1.,  1.])
+    >>> likelihood.probability(np.zeros(1), np.zeros(1))[:, 0].round(3)
+    array([0.159, 0.683, 0.159])
+    """
+
+    def __init__(self, first: float = 0.0, gaps: tuple[float, ...] = ()) -> None:
+        self.first = first
+        self.gaps = gaps
+
+    @property
+    def thresholds(self) -> Array:
+        """The thresholds in increasing order, an array of shape (C - 1,)."""
+        return self.first + np.append(0.0, np.cumsum(self.gaps))
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """The labels ``0 ... C - 1``."""
+        return _numbered(len(self.gaps) + 2)
+
+    @property
+    def theta(self) -> Array:
+        """The first threshold, and the logarithms of the gaps."""
+        return np.append(self.first, np.log(self.gaps))
+
+    @property
+    def limits(self) -> Array:
+        """Lower and upper bounds of `theta`."""
+        return np.array([(-np.inf, np.inf)] + [np.log(_GAPS)] * len(self.gaps))
+
+    def with_theta(self, theta: Array) -> "Ordinal":
+        """Return a likelihood with other thresholds; see `Likelihood.with_theta`."""
+        return Ordinal(float(theta[0]), tuple(np.exp(theta[1:]).tolist()))
+
+    def started(self, y: Array, weight: Array, offset: Array) -> "Ordinal":
+        """Set the thresholds to quantiles of the label frequencies; see `Likelihood.started`."""
+        count = np.bincount(y.astype(int), weight, len(self.gaps) + 2)
+        count[count == 0.0] = _UNSEEN
+        cumulative = np.cumsum(count)
+        thresholds = _START_STD * ndtri(cumulative[:-1] / cumulative[-1])
+        gaps = np.clip(np.diff(thresholds), *_GAPS)
+        return Ordinal(float(thresholds[0]), tuple(gaps.tolist()))
+
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
+        """Compute the expectation by quadrature; see `Likelihood.expected`."""
+        return self._expected(y, mean, variance)[:3]
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Compute the closed form, or an integral of a power; see `Likelihood.tilted`."""
+        return self._tilted(y, mean, variance, power)[:3]
+
+    def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
+        _, slope, _, lower = self._expected(y, mean, variance)
+        return self._of_thresholds(y, slope, lower)
+
+    def tilted_slopes(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Array:
+        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
+        _, slope, _, lower = self._tilted(y, mean, variance, power)
+        return self._of_thresholds(y, slope, power * lower)
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Compute the probabilities of all labels.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (C, n)
+            Probabilities, which add up to 1 for every row.
+        """
+        ends = np.hstack([-np.inf, self.thresholds, np.inf])[:, None]
+        t = (ends - mean) / np.sqrt(1.0 + variance)
+        is_high = t[:-1] + t[1:] > 0.0  # where differences from below lose digits
+        return np.where(is_high, ndtr(-t[:-1]) - ndtr(-t[1:]), ndtr(t[1:]) - ndtr(t[:-1]))
+
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Compute the mean and variance of the label as a number; see `Likelihood.response`."""
+        labels, p = np.arange(len(self.gaps) + 2.0), self.probability(mean, variance)
+        centre = labels @ p
+        return centre, np.sum(p * (labels[:, None] - centre) ** 2, axis=0)
+
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
+        """Compute the smallest such labels; see `Likelihood.quantile`."""
+        below = ndtr((self.thresholds[:, None] - mean) / np.sqrt(1.0 + variance))
+        return np.sum(below < q, axis=0).astype(float)
+
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
+        """Draw labels; see `Likelihood.sample`."""
+        noisy = f + random_state.normal(size=np.shape(f))
+        return np.searchsorted(self.thresholds, noisy).astype(float)
+
+    def _ends(self, y: Array) -> tuple[Array, Array]:
+        """Thresholds below and above the labels, infinite for the first and the last one."""
+        ends = np.hstack([-np.inf, self.thresholds, np.inf])
+        return ends[y.astype(int)], ends[y.astype(int) + 1]
+
+    def _centred(self, y: Array, mean: Array) -> tuple[Array, Array, Array]:
+        """Means and ends, from the middle of the interval or from its finite end."""
+        low, high = self._ends(y)
+        is_inside = np.isfinite(low) & np.isfinite(high)
+        centre = np.where(is_inside, 0.5 * (low + high), np.where(np.isfinite(low), low, high))
+        return mean - centre, low - centre, high - centre
+
+    def _expected(self, y: Array, mean: Array, variance: Array) -> Any:
+        """`expected`, and the expectation of the share of the lower end in the slope."""
+        mean, low, high = self._centred(y, mean)
+        return expect(_log_probability, mean, variance, low, high, strip=_STRIP)
+
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
+        """`tilted`, and the same expectation under the tilted distribution."""
+        mean, low, high = self._centred(y, mean)
+        if np.any(np.asarray(power) != 1.0):
+            return log_moments(_log_probability, mean, variance, power, _STRIP, low, high)
+        scale = np.sqrt(1.0 + variance)
+        value, slope, curvature, lower = _log_probability(mean / scale, low / scale, high / scale)
+        return value, slope / scale, curvature / scale**2, lower / scale
+
+    def _of_thresholds(self, y: Array, slope: Array, lower: Array) -> Array:
+        """Derivatives with respect to `theta` (C - 1, n), from those with respect to both ends."""
+        number, upper = np.arange(1, len(self.gaps) + 1)[:, None], lower - slope
+        inner = upper * (y < len(self.gaps) + 1) * (y >= number) - lower * (y > number)
+        return np.vstack([-slope, np.reshape(self.gaps, (-1, 1)) * inner])
+
+
+def _log_probability(f: Array, low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
+    """``log(Φ(high - f) - Φ(low - f))``, its slope and curvature, and ``φ(low - f)`` over it.
+
+    The slope is the last number minus that of the upper end.
+    """
+    value, slope, curvature = log_probability(low - f, high - f, high - low)
+    lower = np.exp(-0.5 * ((low - f) ** 2 + LOG_2PI) - value)
+    return value, slope, curvature, lower
