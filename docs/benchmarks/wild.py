@@ -34,7 +34,7 @@ import numpy as np
 import ours
 
 STORE = common.RESULTS / "wild.json"
-NUMBERS = ("ames", "chicago", "computers", "deliveries", "exam", "k401ksubs", "txhousing", "wage")
+NUMBERS = ("airfare", "ames", "chicago", "computers", "deliveries", "exam", "k401ksubs", "txhousing", "wage")
 NUMBERS += ("cigar", "sacramento", "saratoga")
 OF_NUMBERS_ALONE = ("skillcraft", "gas", "sml", "sarcos", "parkinsons", "pol", "elevators")
 OF_NUMBERS_ALONE += ("cal_housing", "kin40k", "keggdirected", "beijing_air", "flights", "ur10e")
