@@ -34,8 +34,8 @@ import numpy as np
 import ours
 
 STORE = common.RESULTS / "wild.json"
-NUMBERS = ("airfare", "ames", "chicago", "computers", "deliveries", "exam", "k401ksubs", "txhousing", "wage")
-NUMBERS += ("cigar", "sacramento", "saratoga")
+NUMBERS = ("airfare", "ames", "chicago", "computers", "deliveries", "exam", "k401ksubs")
+NUMBERS += ("txhousing", "wage", "cigar", "sacramento", "saratoga")
 OF_NUMBERS_ALONE = ("skillcraft", "gas", "sml", "sarcos", "parkinsons", "pol", "elevators")
 OF_NUMBERS_ALONE += ("cal_housing", "kin40k", "keggdirected", "beijing_air", "flights", "ur10e")
 LABELS = ("attrition", "beps", "caravan", "credit_data", "email", "fishing", "hawks")
