@@ -8,8 +8,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteK
 
 from skgp_sparse._ground.plain_text import as_text
 
-from ._differentiable import DifferentiableKernel
-from ._functions import evaluate, linearize
+from ._differentiable import DifferentiableKernel, evaluate, linearize
 from ._nodes import Array, Node, Pull, Scalars, White, assemble, constant_diag, no_gradient
 
 

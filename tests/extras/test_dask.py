@@ -22,8 +22,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _differentiable
-from skgp_sparse.kernels._sklearn_kernels import formulas
+from skgp_sparse.kernels import _differentiable, _sklearn_leaves
 
 pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -64,11 +63,11 @@ class Another(RBF):
     """The same, of which workers know nothing yet."""
 
 
-class RuleOfRenamed(formulas.LengthScaleRule):
+class RuleOfRenamed(_sklearn_leaves.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(formulas.squared_exponential, roots=False, footprint=1)
+        super().__init__(_sklearn_leaves.squared_exponential, roots=False, footprint=1)
 
 
 @pytest.fixture(scope="module")

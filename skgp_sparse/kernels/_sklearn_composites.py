@@ -9,17 +9,22 @@ The diagonal carries white noise as a second component, ``(signal, noise)`` with
 
 A child with a scalar value never overwrites its cotangent, and needs only its sum: it goes first
 and costs no copy.
+
+The rules and nodes of scikit-learn's kernels are registered here, by their exact types.
+PairwiseKernel and Matern of other nu than 1/2, 3/2, 5/2 and inf have no rule.
 """
 
 from abc import abstractmethod
 from functools import partial
 
 import numpy as np
+from sklearn.gaussian_process import kernels as _sk
 
 from skgp_sparse._ground.parallel import applied
 
-from .._differentiable import node
-from .._nodes import Node, free
+from . import _sklearn_leaves
+from ._differentiable import add_builder, add_family, node, register
+from ._nodes import Node, White, free
 
 
 def _is_scalar(value):
@@ -200,3 +205,20 @@ def _slope(exponent, base):
         slope = exponent * np.power(base, exponent - 1.0)
     # a kernel value that underflowed to 0 must not turn a zero gradient into NaN
     return np.where(np.equal(base, 0.0), 0.0, slope) if exponent < 1.0 else slope
+
+
+def _refuse_compound(kernel):
+    raise ValueError("CompoundKernel is not a covariance. Add or multiply its kernels instead.")
+
+
+register(_sk.ConstantKernel, _sklearn_leaves.ConstantRule())
+register(_sk.DotProduct, _sklearn_leaves.DotProductRule())
+register(_sk.RBF, _sklearn_leaves.RBF_RULE)
+register(_sk.RationalQuadratic, _sklearn_leaves.RationalQuadraticRule())
+register(_sk.ExpSineSquared, _sklearn_leaves.ExpSineSquaredRule())
+add_family(_sk.Matern, lambda kernel: _sklearn_leaves.MATERN.get(float(kernel.nu)))
+add_builder(_sk.WhiteKernel, White)
+add_builder(_sk.Sum, SumNode)
+add_builder(_sk.Product, ProductNode)
+add_builder(_sk.Exponentiation, PowerNode)
+add_builder(_sk.CompoundKernel, _refuse_compound)

@@ -48,7 +48,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 
 from skgp_sparse._ground.parallel import empty
 
-from .._nodes import KernelRule, constant_diag
+from ._nodes import KernelRule, constant_diag
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10

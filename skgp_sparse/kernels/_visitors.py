@@ -1,34 +1,27 @@
-"""Kernel matrices of rows in which one column is replaced, from those of the rows as they are.
+"""Replaced columns, tiles in single precision, and frequencies, from the tree of a kernel.
 
-Parts of a kernel that do not see the column stay. A stationary part adds the change of its squared
-distances, and a part for levels multiplies by the change of one factor:
-
-    H' = H + ((x_j - z_j)² - (x'_j - z_j)²) / (2 l_j²),
-    k' = k ρ_j^([x'_j ≠ z_j] - [x_j ≠ z_j]).
-
-This is right to rounding, and costs as much as one column, however many there are.
-
-Tiles of ``k(X, X)`` in single precision, for iterations that check themselves.
-
-Their entries are off by some ``1e-7 |x|^2``, where x is in units of the length scales: enough to
-lead conjugate gradients the right way, not enough to say where they are. Kernels without a formula
-here, and rows that are spread over many length scales, have no such tiles.
+A column of rows is replaced in the tree of their kernel, and tiles are made in single precision.
+Random features draw their frequencies from the spectra of stationary kernels.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammaincinv
+from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
 
 from ._categorical import Categorical, as_codes
 from ._differentiable import node
-from ._mapped import MappedNode
+from ._heteroscedastic_noise import HeteroscedasticNoise
+from ._mapped import Columns, MappedNode
 from ._missing import Missing, MissingNode
-from ._nodes import Array, Leaf, Node, Scalars, White, columns_read
-from ._sklearn_kernels.composites import ProductNode, SumNode, _Pair
-from ._sklearn_kernels.formulas import ConstantRule, LengthScaleRule, length_scale
+from ._nodes import Array, Ints, Leaf, Node, Scalars, White, assemble, columns_read
+from ._sklearn_composites import ProductNode, SumNode, _Pair
+from ._sklearn_leaves import ConstantRule, LengthScaleRule, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
 _LOWEST = np.float32(80.0)  # minus the exponent of the smallest value
@@ -193,7 +186,7 @@ def _with(X: Array, j: int, values: Array) -> Array:
 
 
 def _of_pair(part: _Pair, X: Array, Z: Array) -> tuple[Scalars, Replace]:
-    combine = np.add if isinstance(part, SumNode) else np.multiply
+    combine: Any = np.add if isinstance(part, SumNode) else np.multiply
     children = [_replacing(child, X, Z) for child in part.children]
     own: list[Any] = [value for value, _ in children]
     together = combine(*own)
@@ -273,3 +266,193 @@ def _of_distances(kernel: Kernel, rule: LengthScaleRule, X: Array, Z: Array) -> 
         return rule.profile(np.clip(moved, -rule.far, 0.0, out=moved))[0]
 
     return replace
+
+
+_STEP_OF_LOG_ALPHA = 1e-3  # of log alpha
+
+
+class Factor(NamedTuple):
+    """A kernel of variance one that is no sum or product, and where its hyperparameters are."""
+
+    kernel: Kernel
+    place: slice  # in theta of the expression
+    around: tuple[Columns, ...] = ()  # `Columns` that choose its columns, the outermost first
+
+    def columns(self, d: int) -> Ints:
+        """Return the numbers of its columns of d."""
+        columns = np.arange(d)
+        for one in self.around:
+            columns = columns[one.chosen(len(columns))]
+        return columns
+
+    def radii(self, level: Array) -> Array:
+        """Return ``radius(u)`` for uniform numbers u."""
+        return _RADII[type(self.kernel)](self.kernel, level)
+
+    def frequencies(self, normal: Array, level: Array) -> Array:
+        """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
+        frequencies, own = np.zeros_like(normal), self.columns(normal.shape[1])
+        scaled = normal[:, own] / self.kernel.length_scale
+        frequencies[:, own] = self.radii(level)[:, None] * scaled
+        return frequencies
+
+    def pull(self, normal: Array, level: Array, bar: Array) -> Array:
+        """Return the gradient with respect to the hyperparameters from `bar` (k, d)."""
+        kernel, own = self.kernel, self.columns(normal.shape[1])
+        direction = bar[:, own] * normal[:, own] / kernel.length_scale  # sums to that of the radius
+        slopes = {"length_scale": -self.radii(level) @ direction}
+        if np.ndim(kernel.length_scale) == 0:
+            slopes["length_scale"] = slopes["length_scale"].sum()
+        if hasattr(kernel, "alpha"):
+            slopes["alpha"] = _slope_in_alpha(kernel, level) @ direction.sum(axis=1)
+        return assemble(kernel, slopes)
+
+
+class Term(NamedTuple):
+    """A product of constants and of kernels of variance one."""
+
+    constants: tuple[Factor, ...] = ()
+    factors: tuple[Factor, ...] = ()
+
+    def variance(self) -> float:
+        """Return the product of the constants."""
+        return float(np.prod([one.kernel.constant_value for one in self.constants]))
+
+    def frequencies(self, normal: Array, level: Array) -> Array:
+        """Return frequencies (k, d) of draws (k, ., d) and (k, .), one for each factor at least."""
+        parts = (
+            factor.frequencies(normal[:, j], level[:, j]) for j, factor in enumerate(self.factors)
+        )
+        return sum(parts, start=np.zeros_like(normal[:, 0]))
+
+    def pull(
+        self, normal: Array, level: Array, bar: Array, log_variance_bar: float, theta_bar: Array
+    ) -> None:
+        """Add the gradient with respect to the hyperparameters to `theta_bar`."""
+        for one in self.constants:
+            theta_bar[one.place] += assemble(one.kernel, {"constant_value": log_variance_bar})
+        for j, factor in enumerate(self.factors):
+            theta_bar[factor.place] += factor.pull(normal[:, j], level[:, j], bar)
+
+
+def spectrum(kernel: Kernel) -> list[Term] | None:
+    """Return the terms of a kernel expression, from whose spectral measures one can draw.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression.
+
+    Returns
+    -------
+    list of Term or None
+        The terms, whose sum is the kernel without its white noise. It is None if a part of the
+        expression is no RBF, Matern, RationalQuadratic, ConstantKernel or WhiteKernel, nor a sum,
+        product, power with a whole exponent, or `Columns` of these.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+    >>> from skgp_sparse import kernels
+    >>> term, constant = kernels.spectrum(2.0 * RBF() * RBF(3.0) + ConstantKernel() + WhiteKernel())
+    >>> term.variance(), len(term.factors), len(constant.factors)
+    (2.0, 2, 0)
+    >>> kernels.spectrum(RBF() + DotProduct()) is None
+    True
+    """
+    try:
+        return _terms(kernel, 0)
+    except KeyError:
+        return None
+
+
+def _terms(kernel: Kernel, start: int) -> list[Term]:
+    """The terms of a part whose hyperparameters begin at `start` in theta."""
+    return _EXPANSIONS[type(kernel)](kernel, start)
+
+
+def _of_sum(kernel: Kernel, start: int) -> list[Term]:
+    return _terms(kernel.k1, start) + _terms(kernel.k2, start + kernel.k1.n_dims)
+
+
+def _of_product(kernel: Kernel, start: int) -> list[Term]:
+    pair = _terms(kernel.k1, start), _terms(kernel.k2, start + kernel.k1.n_dims)
+    return [_joined(terms) for terms in product(*pair)]
+
+
+def _of_power(kernel: Kernel, start: int) -> list[Term]:
+    exponent = _WHOLE[float(kernel.exponent)]
+    return [_joined(terms) for terms in product(_terms(kernel.kernel, start), repeat=exponent)]
+
+
+def _of_columns(kernel: Kernel, start: int) -> list[Term]:
+    return [
+        term._replace(factors=tuple(_around(kernel, factor) for factor in term.factors))
+        for term in _terms(kernel.kernel, start)
+    ]
+
+
+def _around(kernel: Kernel, factor: Factor) -> Factor:
+    return factor._replace(around=(kernel, *factor.around))
+
+
+def _of_constant(kernel: Kernel, start: int) -> list[Term]:
+    return [Term(constants=(_factor(kernel, start),))]
+
+
+def _of_leaf(kernel: Kernel, start: int) -> list[Term]:
+    return [Term(factors=(_factor(kernel, start),))]
+
+
+def _factor(kernel: Kernel, start: int) -> Factor:
+    return Factor(kernel, slice(start, start + kernel.n_dims))
+
+
+def _joined(terms: tuple[Term, ...]) -> Term:
+    """The product of terms."""
+    return Term(*(sum(parts, start=()) for parts in zip(*terms)))
+
+
+def _normal(kernel: Kernel, level: Array) -> Array:
+    return np.ones_like(level)
+
+
+def _student(kernel: Kernel, level: Array) -> Array:
+    if kernel.nu == np.inf:
+        return _normal(kernel, level)
+    return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))
+
+
+def _root_of_gamma(kernel: Kernel, level: Array) -> Array:
+    return _root_of_quantile(kernel.alpha, level)
+
+
+def _root_of_quantile(alpha: float, level: Array) -> Any:
+    return np.sqrt(gammaincinv(alpha, level) / alpha)
+
+
+def _slope_in_alpha(kernel: Kernel, level: Array) -> Any:
+    """Derivative of the radius by log alpha: differences of fourth order, good to ten digits."""
+    at = [
+        _root_of_quantile(kernel.alpha * np.exp(step * _STEP_OF_LOG_ALPHA), level)
+        for step in (1, -1, 2, -2)
+    ]
+    return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP_OF_LOG_ALPHA)
+
+
+_WHOLE = {float(exponent): exponent for exponent in (1, 2, 3, 4)}  # more make too many terms
+_RADII = {  # by exact type: a subclass may have another formula
+    _sk.RBF: _normal,
+    _sk.Matern: _student,
+    _sk.RationalQuadratic: _root_of_gamma,
+}
+_EXPANSIONS = {
+    **dict.fromkeys(_RADII, _of_leaf),
+    _sk.ConstantKernel: _of_constant,
+    _sk.WhiteKernel: lambda kernel, start: [],
+    HeteroscedasticNoise: lambda kernel, start: [],
+    _sk.Sum: _of_sum,
+    _sk.Product: _of_product,
+    _sk.Exponentiation: _of_power,
+    Columns: _of_columns,
+}
