@@ -22,15 +22,17 @@ from sklearn.utils.validation import check_is_fitted
 from skgp_sparse._engine.predictions.posteriors_around import averaged, missing_entries
 from skgp_sparse._engine.predictions.sampled_functions import quantiles_of_columns, sobol_indices
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.sklearn_compat import (
+from skgp_sparse._ground.validation import (
+    Array,
     CallbackSupportMixin,
     IterationReporter,
+    MaybeArray,
+    as_text,
     has_callbacks,
+    is_auto,
+    is_name,
     with_callbacks,
 )
-from skgp_sparse._ground.typing import Array, MaybeArray
-from skgp_sparse._ground.validation import is_auto, is_name
 from skgp_sparse._progress import Progress
 from skgp_sparse._safeguards import VersionedPickle, kept_parameters, unchanged_on_failure
 from skgp_sparse._typed_inputs import TypedInputs

@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._engine.predictions.sampled_functions import SampledFunctions
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import (
+from skgp_sparse._ground.validation import (
     AnyArray,
     Array,
     AutoName,
@@ -34,8 +33,9 @@ from skgp_sparse._ground.typing import (
     PriorName,
     RandomStateLike,
     SolverName,
+    as_text,
+    check_number,
 )
-from skgp_sparse._ground.validation import check_number
 from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.leave_one_out import (
     LooPrediction,

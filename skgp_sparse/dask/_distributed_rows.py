@@ -47,10 +47,10 @@ from skgp_sparse._engine.data.moments import (
     moments_of,
     or_one,
     spread_or_zero,
+    unique_rows,
 )
-from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import single_threaded_blas, slices
-from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import as_text
 from skgp_sparse.explain.views import Task
 from skgp_sparse.rows.checks import is_lazy
 from skgp_sparse.rows.door import Outline, about_rows

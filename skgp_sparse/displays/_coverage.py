@@ -8,8 +8,7 @@ from scipy.special import ndtr
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.validation import Array, as_text
 
 from ._display import Display
 

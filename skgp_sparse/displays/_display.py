@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skgp_sparse._ground.typing import AnyArray, Array
-from skgp_sparse._ground.validation import BOOLS
+from skgp_sparse._ground.validation import BOOLS, AnyArray, Array
 from skgp_sparse.rows.columns import (
     CATEGORY,
     DURATION,

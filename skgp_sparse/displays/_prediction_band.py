@@ -9,8 +9,7 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import AnyArray, Array
+from skgp_sparse._ground.validation import AnyArray, Array, as_text
 from skgp_sparse.rows.missing import is_frame
 
 from ._display import Display, Range, axis_of, range_of_column, shorten_dates, table_and_names

@@ -29,8 +29,8 @@ from skgp_sparse._engine.predictions.posterior import (
     require,
 )
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse._ground.validation import as_text
+from skgp_sparse.exceptions import warn
 from skgp_sparse.parameters.choices import is_gaussian, resolve_likelihood
 from skgp_sparse.parameters.parameter_checks import check_kernel
 from skgp_sparse.rows.checks import check_one_column, check_std, check_truth

@@ -22,8 +22,8 @@ from skgp_sparse._engine.features.inducing_basis import (
 )
 from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
 from skgp_sparse._engine.sparse.collapsed_sites import Cores
-from skgp_sparse._ground.deadline import Deadline
-from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
+from skgp_sparse._ground.parallel import Deadline
+from skgp_sparse._ground.validation import AnyArray, Array, Ints, Scalars
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior
 from skgp_sparse.inference.parameter_vectors import ParameterBlock
 

@@ -25,7 +25,7 @@ from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
 from skgp_sparse._engine.neighbors.neighbors_posterior import SiteRows
 from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
-from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.linalg import log_normal_density
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse.inference.contracts import Conclusion, Objective
 from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block

@@ -21,7 +21,7 @@ from skgp_sparse._engine.features.inducing_basis import Evaluation, InducingBasi
 from skgp_sparse._engine.predictions.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse._engine.sparse import collapsed_sites
 from skgp_sparse._engine.sparse.passes import Sums
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse.exceptions import warn
 from skgp_sparse.inference.contracts import (
     Conclusion,
     ExactFit,

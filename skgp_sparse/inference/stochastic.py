@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse.exceptions import warn
 from skgp_sparse.inference.contracts import Objective
 from skgp_sparse.inference.minibatches import MOST, Samples
 from skgp_sparse.inference.optimizers import climb

@@ -8,8 +8,9 @@ which are known as ψ0, ψ1 and ``ψ2_i - ψ1_i ψ1_iᵀ``. The matrices ``C_i``
 What is asked of them are sums over rows and inner products with a few matrices, and a cotangent of
 each is a combination of a few matrices, too.
 
-A closed form exists for sums of terms ``c k``, where k is an RBF, a DotProduct or 1. Every other kernel is integrated numerically. The rule of integration is part of
-the definition then, and does not depend on the rows.
+A closed form exists for sums of terms ``c k``, where k is an RBF, a DotProduct or 1. Every other
+kernel is integrated numerically. The rule of integration is part of the definition then, and does
+not depend on the rows.
 
 Closed forms of `_expectations`: sums of terms ``c RBF(l)``, ``c DotProduct(σ0)`` and ``c``.
 

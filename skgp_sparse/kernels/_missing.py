@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._ground.parallel import applied
-from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import as_text
 
 from ._categorical import CORRELATION, agreement
 from ._differentiable import DifferentiableKernel, node, parts_by_columns

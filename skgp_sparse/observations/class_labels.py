@@ -23,8 +23,7 @@ from sklearn.utils.multiclass import unique_labels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.validation import Array, as_text
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import InOrder, LabelView, SomeClasses, TargetView
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings

@@ -11,7 +11,7 @@ import numpy as np
 from skgp_sparse._engine.data.moments import FEW_ROWS, Moments, TargetScaler, moments_of, scale_of
 from skgp_sparse._engine.features.inducing_basis import InducingBasis, Problem
 from skgp_sparse._engine.sparse.collapsed import RunningSums
-from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.linalg import log_normal_density
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.explain.views import TargetView
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives

@@ -24,9 +24,9 @@ from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 from skgp_sparse import bounds, kernels
 from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.predictions.posterior import noise_in_blocks
-from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._ground.linalg import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.warnings import collected, warn
+from skgp_sparse.exceptions import collected, warn
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,
     known_rows,

@@ -18,8 +18,7 @@ from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse._engine.predictions.feature_posterior import Normals
 from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
-from skgp_sparse._ground.deadline import Deadline
-from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse._ground.parallel import Deadline, single_threaded_blas
 from skgp_sparse.inference.latent_queries import latent_starts
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.inference.optimizers import STOPPED, Maximum, climb

@@ -15,7 +15,7 @@ import numpy as np
 
 from skgp_sparse._engine.data.moments import TargetScaler, mean_and_spread, rounding_of
 from skgp_sparse._engine.sparse.collapsed_sites import project_rows
-from skgp_sparse._ground.warnings import about
+from skgp_sparse.exceptions import about
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives

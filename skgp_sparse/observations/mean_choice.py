@@ -17,8 +17,7 @@ from sklearn.utils import check_random_state
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.moments import TargetScaler
 from skgp_sparse._engine.predictions.posteriors_around import MeanWeights
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import is_auto, is_name
+from skgp_sparse._ground.validation import as_text, is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,
     left_out_labels,

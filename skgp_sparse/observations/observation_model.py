@@ -14,12 +14,10 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._ground.deadline import Deadline
-from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.typing import Array, Bools
-from skgp_sparse._ground.validation import is_name
-from skgp_sparse._ground.warnings import about, collected, warn
+from skgp_sparse._ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse._ground.validation import Array, Bools, is_name
 from skgp_sparse.bounds import Bound
+from skgp_sparse.exceptions import about, collected, warn
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.likelihoods import Likelihood

@@ -36,9 +36,7 @@ from sklearn.utils import check_array
 from skgp_sparse import bounds, inducing, kernels, likelihoods
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import NO_EFFECT, or_one
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
-from skgp_sparse._ground.validation import is_auto, require
+from skgp_sparse._ground.validation import Array, as_text, is_auto, require
 from skgp_sparse.hyperpriors import (
     CorrelationPrior,
     LogNormalLengthScales,

@@ -11,10 +11,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse._engine.data.dataset import Dataset
 from skgp_sparse._engine.data.moments import NO_EFFECT
 from skgp_sparse._engine.features.inducing_basis import Options
-from skgp_sparse._ground.deadline import Deadline
-from skgp_sparse._ground.parallel import resolve_n_jobs
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import is_auto
+from skgp_sparse._ground.parallel import Deadline, resolve_n_jobs
+from skgp_sparse._ground.validation import as_text, is_auto
 from skgp_sparse.bounds import Bound
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.plan import UNMIXED, facts_of, plan

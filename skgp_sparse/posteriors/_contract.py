@@ -10,8 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metadata_routing import UNUSED
 
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import is_auto
+from skgp_sparse._ground.validation import as_text, is_auto
 from skgp_sparse.bounds import Bound
 from skgp_sparse.posteriors._job import Action, Job, WarmStart
 from skgp_sparse.solvers import Fit, starts_on_subset

@@ -7,8 +7,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.features.fourier_basis import FourierBasis
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import check_number, is_auto, require
+from skgp_sparse._ground.validation import as_text, check_number, is_auto, require
 from skgp_sparse.inference.contracts import SparseFit
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request

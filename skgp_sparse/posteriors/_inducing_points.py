@@ -7,8 +7,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import inducing, kernels
 from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._ground.typing import Array
-from skgp_sparse._ground.warnings import collected
+from skgp_sparse._ground.validation import Array
+from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.contracts import SparseFit
 from skgp_sparse.inference.parameter_vectors import raise_noise
 from skgp_sparse.posteriors import _job

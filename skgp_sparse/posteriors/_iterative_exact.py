@@ -32,9 +32,8 @@ from skgp_sparse._engine.exact.iterative_posterior import (
     preconditioner,
     solve,
 )
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array, Bools, Ints
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse._ground.validation import Array, Bools, Ints, as_text
+from skgp_sparse.exceptions import warn
 from skgp_sparse.inference.contracts import Settings
 from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request

@@ -23,8 +23,7 @@ from skgp_sparse._engine.features.inducing_basis import InducingBasis
 from skgp_sparse._engine.predictions.feature_posterior import Normals, SparsePosterior
 from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
 from skgp_sparse._ground.linalg import Jitter
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import BOOLS, check_number, require
+from skgp_sparse._ground.validation import BOOLS, as_text, check_number, require
 from skgp_sparse.inference.objectives import DecoupledObjective, LatentObjective
 from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.posteriors._contract import PosteriorMethod

@@ -38,7 +38,7 @@ from skgp_sparse._engine.exact.exact import (
     profile_evidence,
     trend_evidence,
 )
-from skgp_sparse._ground.warnings import collected
+from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 

@@ -15,9 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.sklearn_compat import check_sample_weight
-from skgp_sparse._ground.validation import check_number, require
+from skgp_sparse._ground.validation import as_text, check_number, check_sample_weight, require
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.rows.latitudes import check_latitudes
 from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame, is_missing

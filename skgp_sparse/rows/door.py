@@ -21,9 +21,8 @@ from sklearn.utils.validation import validate_data
 from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
 from skgp_sparse._engine.data.chunked_dataset import ChunkedDataset, Reader
 from skgp_sparse._engine.data.dataset import at
-from skgp_sparse._engine.data.moments import TargetScaler, merge
-from skgp_sparse._ground.distinct import is_small
-from skgp_sparse._ground.sklearn_compat import check_any_weight
+from skgp_sparse._engine.data.moments import TargetScaler, is_small, merge
+from skgp_sparse._ground.validation import check_any_weight
 from skgp_sparse.rows.checks import check_alpha, check_classes, check_in_memory, is_lazy
 from skgp_sparse.rows.columns import as_table, types_of
 from skgp_sparse.sources import Chunk, is_source

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import as_text
 
 _HIGHEST = 90.0 + 1e-9  # degrees: a pole may be off by rounding
 

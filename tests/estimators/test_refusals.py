@@ -27,10 +27,10 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
+from skgp_sparse._engine.data import moments
 from skgp_sparse._engine.predictions import sampled_functions
 from skgp_sparse._engine.predictions.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
-from skgp_sparse._ground import distinct
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse.dask import DaskSparseGPRegressor, _cluster_estimators, _distributed_rows
 from skgp_sparse.displays import CoverageDisplay
@@ -122,7 +122,7 @@ def latent(**parameters):
 
 def from_a_stream():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distinct, "_SMALL_TABLE", 0)
+        patch.setattr(moments, "_SMALL_TABLE", 0)
         return fit(Arrays(X, Y), None, n_inducing=5)
 
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _safeguards
-from skgp_sparse._ground.sklearn_compat import IterationReporter
+from skgp_sparse._ground.validation import IterationReporter
 from skgp_sparse.bounds import PEP
 from skgp_sparse.explain.fit_warnings import warn_at_bounds
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS

@@ -33,9 +33,9 @@ import pandas as pd
 from dask import delayed
 from distributed import Client, Event, LocalCluster, get_worker
 
+from skgp_sparse._engine.data import moments
 from skgp_sparse._engine.data.array_dataset import ArrayDataset
 from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._ground import distinct
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.inference import minibatches, stochastic
@@ -88,7 +88,7 @@ def client(cluster):
 @pytest.fixture
 def on_workers(monkeypatch):
     """Tables of any size stay on the workers, and local ones are not sorted."""
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine.data import moments
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference.minibatches import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
@@ -417,7 +417,7 @@ def test_after_a_fit_and_a_pickle_the_rows_are_unknown(model):
 
 @pytest.mark.parametrize("model", [small(), SparseGPClassifier(n_inducing=12)], ids=["y", "labels"])
 def test_after_a_fit_of_a_large_source_the_rows_are_not_in_memory(model, monkeypatch):
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
     X, y, _ = table()
     y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
     model.set_params(max_iter=3).fit(Arrays(X, y))

@@ -22,7 +22,7 @@ from skgp_sparse._engine.data.dataset import Batch
 from skgp_sparse._engine.neighbors import left_out
 from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
 from skgp_sparse._engine.neighbors.nearest import NearestRows, distinct_rows
-from skgp_sparse._ground.small_matrices import back_substituted, whitened
+from skgp_sparse._ground.linalg import back_substituted, whitened
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 

@@ -7,8 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
-from skgp_sparse._ground.small_matrices import whitened
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky, whitened
 from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.observations import heteroscedastic_noise as varying_noise
 from skgp_sparse.posteriors import _learned_metric

@@ -166,7 +166,7 @@ def test_imports_point_down_in_the_engine():
 
 
 def test_kernels_stand_on_their_own():
-    others = {"parallel", "plain_text"}
+    others = {"parallel", "validation"}
     assert not [
         f"{module} imports {imported}"
         for module in modules_of("kernels")
@@ -186,7 +186,7 @@ def test_engine_and_inference_take_bounds_as_arguments():
 
 
 def test_sources_stand_on_their_own():
-    assert {*imports("skgp_sparse.sources")} == {"skgp_sparse._ground.plain_text"}
+    assert {*imports("skgp_sparse.sources")} == {"skgp_sparse._ground.validation"}
 
 
 def test_no_imports_go_round_in_circles():

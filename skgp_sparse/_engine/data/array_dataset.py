@@ -23,10 +23,9 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Batch, Dataset, at
-from skgp_sparse._engine.data.moments import Moments, TargetScaler, moments_of
-from skgp_sparse._ground.distinct import Distinct, is_small
-from skgp_sparse._ground.normal import LOG_2PI
-from skgp_sparse._ground.typing import AnyArray, Array, Index, Ints, Scalars
+from skgp_sparse._engine.data.moments import Distinct, Moments, TargetScaler, is_small, moments_of
+from skgp_sparse._ground.linalg import LOG_2PI
+from skgp_sparse._ground.validation import AnyArray, Array, Index, Ints, Scalars
 
 
 class DistinctInputs(NamedTuple):

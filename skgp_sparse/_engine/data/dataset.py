@@ -25,10 +25,10 @@ from skgp_sparse._engine.data.moments import (
     moments_of,
     present_moments,
     root_mean_square,
+    unique_rows,
 )
-from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import ordered_map, slices
-from skgp_sparse._ground.typing import AnyArray, Array, Index, Ints, Scalars, Triple
+from skgp_sparse._ground.validation import AnyArray, Array, Index, Ints, Scalars, Triple
 
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS, _SHARES = 64, 8  # of a block; blocks of a table at least, for threads to share ...

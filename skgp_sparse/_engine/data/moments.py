@@ -7,6 +7,8 @@ Those of some rows can be merged with those of others, so that a column need not
 (Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1).
 
 The units of the targets: means and scales by which they are standardised, and back.
+
+Distinct rows of arrays whose missing values, NaN, are equal to each other.
 """
 
 import warnings
@@ -15,9 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skgp_sparse._ground.distinct import is_small, unique_rows
-from skgp_sparse._ground.normal import log_normal_density
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.linalg import log_normal_density
+from skgp_sparse._ground.validation import Array
 
 _SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
@@ -284,3 +285,35 @@ def _check_noise(noise: float, scales: Array, name: str) -> None:
             f"{noise:.1e}, and y has a standard deviation of {scale:.1e}. Rescale y, or lower "
             "alpha."
         )
+
+
+_SMALL_TABLE = 1_000_000  # numbers: 8 MB, sorted in less than 0.1 s
+
+
+class Distinct(NamedTuple):
+    """Distinct rows of an array, sorted, and where each row is among them."""
+
+    first: np.ndarray  # (u,) the number of the first of equal rows
+    index: np.ndarray  # (n,) the distinct row of each row
+
+    @classmethod
+    def of(cls, key):
+        """The distinct rows of an array (n, d) without infinities; missing values come last."""
+        missing = np.isnan(key)
+        key = np.where(missing, np.inf, key) if missing.any() else key
+        _, first, index = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        return cls(first, index.ravel())
+
+    def copies(self, weight=None):
+        """How often each distinct row is there, by weights (n,) of the rows if they have any."""
+        return np.bincount(self.index, weight, minlength=len(self.first))
+
+
+def unique_rows(X):
+    """Sorted distinct rows of an array (n, d) without infinities."""
+    return X[Distinct.of(X).first]
+
+
+def is_small(size):
+    """Whether rows of so many numbers are sorted, so that equal tables have one form."""
+    return size <= _SMALL_TABLE

@@ -63,13 +63,13 @@ from skgp_sparse._engine.predictions.posterior import (
     float64,
 )
 from skgp_sparse._ground.linalg import (
+    LOG_2PI,
     Jitter,
     cholesky,
     inverse_lower,
     jittered_cholesky,
     weighted_gram,
 )
-from skgp_sparse._ground.normal import LOG_2PI
 from skgp_sparse._ground.parallel import for_each, ordered_map, slices
 
 _RESIDUAL_MARGIN = (

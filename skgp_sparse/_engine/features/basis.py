@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._ground.typing import Array, Scalars
+from skgp_sparse._ground.validation import Array, Scalars
 
 Gradients = tuple[Scalars, Scalars]  # wrt theta (p,), and the parameters of the basis; 0.0: none
 

@@ -28,9 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.linalg import LOG_2PI, back_substituted, whitened
 from skgp_sparse._ground.parallel import empty, ordered_map, slices
-from skgp_sparse._ground.small_matrices import back_substituted, whitened
 
 _BLOCK = 1 << 18  # entries of the kernel matrices of a block, whose memory is used again
 

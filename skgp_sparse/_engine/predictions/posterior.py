@@ -28,8 +28,8 @@ from skgp_sparse import kernels
 from skgp_sparse._engine.data.dataset import Dataset, row_blocks
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse._ground.parallel import ordered_map
-from skgp_sparse._ground.typing import AnyArray, Array, Ints, Scalars
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse._ground.validation import AnyArray, Array, Ints, Scalars
+from skgp_sparse.exceptions import warn
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"

@@ -50,7 +50,7 @@ from skgp_sparse._engine.predictions.sampled_functions import (
     in_weighted_mean,
 )
 from skgp_sparse._ground.parallel import slices
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.validation import Array
 
 _ANSWERS_IN_METRIC = frozenset(
     [LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS]

@@ -40,8 +40,7 @@ from skgp_sparse._engine.features.inducing_basis import Evaluation, Options
 from skgp_sparse._engine.predictions.feature_posterior import InducingPosterior, Normals
 from skgp_sparse._engine.sparse.collapsed import core_of
 from skgp_sparse._engine.sparse.passes import Sums
-from skgp_sparse._ground.linalg import row_dots, weighted_gram
-from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.linalg import LOG_2PI, row_dots, weighted_gram
 
 _TINY = np.finfo(float).tiny
 _FOOTPRINT = 2  # arrays of the largest kind that `kernels.expectations` holds

@@ -21,8 +21,7 @@ import numpy as np
 
 from skgp_sparse._engine.features.basis import Features
 from skgp_sparse._engine.features.inducing_basis import Tape
-from skgp_sparse._ground.linalg import inverse_from_triangle, row_dots, weighted_gram
-from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.linalg import LOG_2PI, inverse_from_triangle, row_dots, weighted_gram
 from skgp_sparse._ground.parallel import empty
 
 
