@@ -19,8 +19,8 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.predictions.posteriors_around import averaged, missing_entries
-from skgp_sparse._engine.predictions.sampled_functions import quantiles_of_columns, sobol_indices
+from skgp_sparse._engine.posteriors_around import averaged, missing_entries
+from skgp_sparse._engine.sampled_functions import quantiles_of_columns, sobol_indices
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.validation import (
     Array,

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.predictions.posteriors_around import (
+from skgp_sparse._engine.posteriors_around import (
     PosteriorWithMissingValues,
     missing_entries,
     spread_values,

@@ -14,8 +14,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp_sparse._engine.features.inducing_basis import Options
-from skgp_sparse._engine.predictions.feature_posterior import Normals
+from skgp_sparse._engine.basis import Options
+from skgp_sparse._engine.feature_posterior import Normals
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.validation import (

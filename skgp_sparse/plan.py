@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.predictions.sampled_functions import SampledFunctions
+from skgp_sparse._engine.sampled_functions import SampledFunctions
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse._ground.validation import (
     AnyArray,

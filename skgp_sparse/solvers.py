@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.posterior import Posterior, RowTerms
 from skgp_sparse._ground.validation import Array, Optimizer, as_text, check_number, require
 from skgp_sparse.exceptions import warn
 from skgp_sparse.inference import stochastic

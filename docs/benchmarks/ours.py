@@ -116,7 +116,7 @@ def with_features(method, m):
 def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.
-    from skgp_sparse._engine.features.inducing_basis import InducingBasis
+    from skgp_sparse._engine.basis import InducingBasis
     from skgp_sparse._ground.parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import CollapsedObjective
 
@@ -157,7 +157,7 @@ def as_in_fit():
 
 
 def table_rows(X, y):
-    from skgp_sparse._engine.data.array_dataset import ArrayDataset
+    from skgp_sparse._engine.array_dataset import ArrayDataset
 
     return ArrayDataset(X, y.reshape(-1, 1))
 
@@ -179,7 +179,7 @@ def cluster_rows(client, X, y):
 def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):
     """A function of no argument: value and gradient (theta, Z) on a table, as in a fit."""
     # ADAPT: to how objectives are made.
-    from skgp_sparse._engine.features.inducing_basis import InducingBasis
+    from skgp_sparse._engine.basis import InducingBasis
     from skgp_sparse.inference.objectives import CollapsedObjective
 
     at = CollapsedObjective(rows, bound_named(bound), InducingBasis(Z), options(n_jobs))
@@ -218,7 +218,7 @@ def bound_named(name):
 def options(n_jobs=None):
     """How the estimator computes, by default when nobody says otherwise."""
     # ADAPT: to the defaults of the estimator.
-    from skgp_sparse._engine.features.inducing_basis import Options
+    from skgp_sparse._engine.basis import Options
     from skgp_sparse._ground.parallel import resolve_n_jobs
 
     memory = sklearn.get_config()["working_memory"] * 2**20

@@ -1,8 +1,8 @@
 """Arrays, threads, memory and checks of values: nothing here knows of processes.
 
 linalg
-    Cholesky factorisation with jitter, triangular products, LAPACK and BLAS calls; many small matrices
-    at once; the normal density.
+    Cholesky factorisation with jitter, triangular products, LAPACK and BLAS calls; many small
+    matrices at once; the normal density.
 parallel
     Threads over blocks and tiles, with one BLAS thread each; memory that is used again; when a fit
     should end.

@@ -27,8 +27,8 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
-from skgp_sparse._engine.data.moments import is_small
+from skgp_sparse._engine.array_dataset import ArrayDataset, joined
+from skgp_sparse._engine.moments import is_small
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.validation import check_any_weight
 from skgp_sparse.classification import SparseGPClassifier

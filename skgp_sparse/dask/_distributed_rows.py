@@ -38,9 +38,9 @@ from distributed import Client, get_client
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
-from skgp_sparse._engine.data.dataset import Dataset, Layout, block_budget, row_blocks
-from skgp_sparse._engine.data.moments import (
+from skgp_sparse._engine.array_dataset import ArrayDataset, joined
+from skgp_sparse._engine.dataset import Dataset, Layout, block_budget, row_blocks
+from skgp_sparse._engine.moments import (
     Moments,
     TargetScaler,
     merge,

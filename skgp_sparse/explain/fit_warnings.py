@@ -17,9 +17,9 @@ from scipy.optimize import minimize
 from scipy.special import xlogy
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine.data.moments import or_one
-from skgp_sparse._engine.exact.exact import lag_correlation
-from skgp_sparse._engine.predictions.posterior import LeftOut
+from skgp_sparse._engine.exact import lag_correlation
+from skgp_sparse._engine.moments import or_one
+from skgp_sparse._engine.posterior import LeftOut
 from skgp_sparse._ground.linalg import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn

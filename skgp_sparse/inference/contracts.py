@@ -12,16 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.features.basis import Basis
-from skgp_sparse._engine.features.inducing_basis import (
-    Evaluation,
-    InducingBasis,
-    Observations,
-    Options,
-)
-from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
-from skgp_sparse._engine.sparse.collapsed_sites import Cores
+from skgp_sparse._engine.basis import Basis, Evaluation, InducingBasis, Observations, Options
+from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.posterior import Posterior, RowTerms
 from skgp_sparse._ground.parallel import Deadline
 from skgp_sparse._ground.validation import AnyArray, Array, Ints, Scalars
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior

@@ -1,7 +1,7 @@
 r"""How sites are updated: variational inference or expectation propagation, one row at a time.
 
 With marginals ``N(m, s)`` of a row whose residual variance is ``r``, ``μ`` and ``h`` from the
-inducing points (`skgp_sparse._engine.sparse.collapsed_sites`); the likelihood sees ``f + o`` with
+inducing points (`skgp_sparse._engine.collapsed_sites`); the likelihood sees ``f + o`` with
 the known offset ``o`` of the row:
 
 `Variational`

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.features.inducing_basis import Evaluation
+from skgp_sparse._engine.basis import Evaluation
 from skgp_sparse.hyperpriors import NO_PRIOR
 
 _DIVERGED = 10.0  # nats per row, by which a value is lower whose inner loop has diverged

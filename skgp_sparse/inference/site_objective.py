@@ -13,14 +13,12 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine.data.array_dataset import DistinctInputs
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.exact import exact_sites
-from skgp_sparse._engine.features.basis import Basis
-from skgp_sparse._engine.features.inducing_basis import Evaluation, InducingBasis, Options, Problem
-from skgp_sparse._engine.predictions.posterior import IndependentPosteriors, RowTerms
-from skgp_sparse._engine.sparse import collapsed_sites
-from skgp_sparse._engine.sparse.passes import Sums
+from skgp_sparse._engine import collapsed_sites
+from skgp_sparse._engine.array_dataset import DistinctInputs
+from skgp_sparse._engine.basis import Basis, Evaluation, InducingBasis, Options, Problem
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.passes import Sums
+from skgp_sparse._engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.inference.contracts import (
     Conclusion,
@@ -268,7 +266,7 @@ class SiteObjectives(ObjectiveFactory):
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
         groups = DistinctInputs.of(rows)
         basis, inner = InducingBasis(groups.X), self.inner._replace(tol=tol)
-        project = partial(exact_sites.join_rows, groups)
+        project = partial(collapsed_sites.join_rows, groups)
         return SiteObjective(rows, self.method, basis, options, inner, project)
 
     def in_basis(self, rows, basis, options):

@@ -20,8 +20,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import unique_labels
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse._ground.validation import Array, as_text
 from skgp_sparse.explain import views

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.moments import FEW_ROWS, Moments, TargetScaler, moments_of, scale_of
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Problem
-from skgp_sparse._engine.sparse.collapsed import RunningSums
+from skgp_sparse._engine.basis import InducingBasis, Problem
+from skgp_sparse._engine.collapsed import RunningSums
+from skgp_sparse._engine.moments import FEW_ROWS, Moments, TargetScaler, moments_of, scale_of
 from skgp_sparse._ground.linalg import log_normal_density
 from skgp_sparse._ground.validation import is_auto
 from skgp_sparse.explain.views import TargetView

@@ -22,8 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds, kernels
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._engine.predictions.posterior import noise_in_blocks
+from skgp_sparse._engine.moments import TargetScaler
+from skgp_sparse._engine.posterior import noise_in_blocks
 from skgp_sparse._ground.linalg import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.exceptions import collected, warn

@@ -14,10 +14,10 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import inducing, kernels
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
-from skgp_sparse._engine.predictions.feature_posterior import Normals
-from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import InducingBasis, Options
+from skgp_sparse._engine.feature_posterior import Normals
+from skgp_sparse._engine.normal_inputs import MissingTargets
 from skgp_sparse._ground.parallel import Deadline, single_threaded_blas
 from skgp_sparse.inference.latent_queries import latent_starts
 from skgp_sparse.inference.objectives import LatentObjective

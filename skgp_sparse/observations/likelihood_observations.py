@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.moments import TargetScaler, mean_and_spread, rounding_of
-from skgp_sparse._engine.sparse.collapsed_sites import project_rows
+from skgp_sparse._engine.collapsed_sites import project_rows
+from skgp_sparse._engine.moments import TargetScaler, mean_and_spread, rounding_of
 from skgp_sparse.exceptions import about
 from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.inference.site_loop import Inner

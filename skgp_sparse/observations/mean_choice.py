@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._engine.predictions.posteriors_around import MeanWeights
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.moments import TargetScaler
+from skgp_sparse._engine.posteriors_around import MeanWeights
 from skgp_sparse._ground.validation import as_text, is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,

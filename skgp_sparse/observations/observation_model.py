@@ -11,9 +11,9 @@ from joblib import Parallel, delayed
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.moments import TargetScaler
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.moments import TargetScaler
 from skgp_sparse._ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.validation import Array, Bools, is_name
 from skgp_sparse.bounds import Bound

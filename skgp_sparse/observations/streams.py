@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import get_config
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import Moments, TargetScaler, moments_of
-from skgp_sparse._engine.sparse.collapsed import RunningSums
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.collapsed import RunningSums
+from skgp_sparse._engine.moments import Moments, TargetScaler, moments_of
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.inference.minibatches import Reservoir
 from skgp_sparse.rows.checks import check_columns

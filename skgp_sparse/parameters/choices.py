@@ -34,8 +34,8 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.moments import NO_EFFECT, or_one
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.moments import NO_EFFECT, or_one
 from skgp_sparse._ground.validation import Array, as_text, is_auto, require
 from skgp_sparse.hyperpriors import (
     CorrelationPrior,

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.moments import NO_EFFECT
-from skgp_sparse._engine.features.inducing_basis import Options
+from skgp_sparse._engine.basis import Options
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.moments import NO_EFFECT
 from skgp_sparse._ground.parallel import Deadline, resolve_n_jobs
 from skgp_sparse._ground.validation import as_text, is_auto
 from skgp_sparse.bounds import Bound

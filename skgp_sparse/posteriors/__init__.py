@@ -24,7 +24,7 @@ predicts:
   a larger mean, smaller variances, inputs that are known up to their standard deviations
 """
 
-from skgp_sparse._engine.predictions.posterior import NotAvailable, Posterior
+from skgp_sparse._engine.posterior import NotAvailable, Posterior
 from skgp_sparse.posteriors._contract import Candidate, PosteriorMethod, Selection
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._fourier_features import FourierFeatures

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.features.fourier_basis import FourierBasis
+from skgp_sparse._engine.basis import FourierBasis
 from skgp_sparse._ground.validation import as_text, check_number, is_auto, require
 from skgp_sparse.inference.contracts import SparseFit
 from skgp_sparse.inference.parameter_vectors import value_or_minus_inf

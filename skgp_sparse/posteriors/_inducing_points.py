@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import inducing, kernels
-from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._ground.validation import Array
 from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.contracts import SparseFit

@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Batch, Dataset
-from skgp_sparse._engine.exact.iterative_posterior import (
+from skgp_sparse._engine.dataset import Batch, Dataset
+from skgp_sparse._engine.iterative_posterior import (
     IterativePosterior,
     KernelProduct,
     LinearSolution,

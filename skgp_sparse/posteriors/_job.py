@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse.exceptions import collected, warn
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, Solver, ThoroughSearch

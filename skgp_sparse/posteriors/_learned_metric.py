@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from skgp_sparse._engine.predictions.posteriors_around import PosteriorInMetric
+from skgp_sparse._engine.posteriors_around import PosteriorInMetric
 from skgp_sparse._ground.validation import as_text
 from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.posteriors._contract import PosteriorMethod

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.neighbors.left_out import gradient_outer_product
+from skgp_sparse._engine.neighbors_posterior import gradient_outer_product
 from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.local_site_objective import MetricPrior
 

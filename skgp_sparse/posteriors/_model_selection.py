@@ -15,7 +15,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from skgp_sparse._engine.predictions.feature_posterior import noise_variance
+from skgp_sparse._engine.feature_posterior import noise_variance
 from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.parameter_vectors import arithmetic, if_possible
 from skgp_sparse.posteriors._contract import PosteriorMethod

@@ -18,10 +18,10 @@ import numpy as np
 from sklearn.base import clone
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.exact.exact import tightened
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.predictions.feature_posterior import Normals, SparsePosterior
-from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
+from skgp_sparse._engine.basis import InducingBasis
+from skgp_sparse._engine.exact import tightened
+from skgp_sparse._engine.feature_posterior import Normals, SparsePosterior
+from skgp_sparse._engine.normal_inputs import MissingTargets
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.validation import BOOLS, as_text, check_number, require
 from skgp_sparse.inference.objectives import DecoupledObjective, LatentObjective

@@ -26,9 +26,9 @@ import numpy as np
 from sklearn.base import clone
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.neighbors import left_out
-from skgp_sparse._engine.neighbors.nearest import known_rows
-from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine import neighbors_posterior
+from skgp_sparse._engine.nearest import known_rows
+from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
 from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameter_vectors import (
@@ -189,7 +189,9 @@ class NearestNeighborSearch:
         local = local._replace(k=k, factor=1.0)
         left = self._left(validation.chosen, validation.count, local, k)
         with arithmetic():
-            mean, variance = left_out.moments(local.kernel, left, local.metric, self.n_jobs)
+            mean, variance = neighbors_posterior.moments(
+                local.kernel, left, local.metric, self.n_jobs
+            )
         variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
         errors, known = (validation.block.y - mean) ** 2, validation.noise
         factor = variance_factor(errors, variance, known, validation.count, _CENTRAL, _LEAST_FACTOR)
@@ -220,7 +222,7 @@ class NearestNeighborSearch:
         block = self.job.rows.block(chosen)
         near = posterior_of(self.known, local._replace(k=k + 1))
         nearest = near.around(block.X, self.n_jobs)
-        return left_out.left_out(self.known, block, chosen, nearest, count)
+        return neighbors_posterior.left_out(self.known, block, chosen, nearest, count)
 
     def _started(self, starts):
         """The model at the likeliest of some kernels, unless all of them fail.
@@ -318,7 +320,7 @@ def with_other_noise(job, fit, kernel):
     kernel = function.at(maximum.x)[1]
     posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
     with arithmetic():
-        mean, variance = left_out.moments(kernel, left, before.metric, n_jobs)
+        mean, variance = neighbors_posterior.moments(kernel, left, before.metric, n_jobs)
         value = neighbors.value_of(mean, variance)
     given = (left.y - mean) ** 2, np.maximum(variance - left.noise, 0.0), left.noise, left.count
     posterior = replace(posterior, factor=variance_factor(*given, _CENTRAL, _LEAST_FACTOR))

@@ -16,13 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.neighbors.nearest import DistinctRows
-from skgp_sparse._engine.neighbors.neighbors_posterior import (
-    NeighborsPosterior,
-    SiteRows,
-    targets_and_noise,
-)
-from skgp_sparse._engine.predictions.posterior import scale_of, scaled_inputs
+from skgp_sparse._engine.nearest import DistinctRows
+from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior, SiteRows, targets_and_noise
+from skgp_sparse._engine.posterior import scale_of, scaled_inputs
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
 from skgp_sparse.inference.parameter_vectors import VectorFunction, arithmetic, if_possible

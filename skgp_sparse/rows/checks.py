@@ -13,8 +13,8 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import TargetScaler
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.moments import TargetScaler
 from skgp_sparse._ground.validation import as_text, check_number, check_sample_weight, require
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.rows.latitudes import check_latitudes

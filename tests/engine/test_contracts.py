@@ -17,12 +17,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
 from skgp_sparse import bounds
-from skgp_sparse._engine.data import dataset
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.dataset import Batch, Dataset
-from skgp_sparse._engine.features.basis import Basis, Features
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
-from skgp_sparse._engine.sparse import collapsed, passes
+from skgp_sparse._engine import collapsed, dataset, passes
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import Basis, Features, InducingBasis, Options, Problem
+from skgp_sparse._engine.dataset import Batch, Dataset
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Settings, Solver
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational

@@ -14,9 +14,9 @@ from conftest import agree, infer, stored
 from kernel_cases import parsed
 
 from skgp_sparse import bounds
-from skgp_sparse._engine.data.array_dataset import ArrayDataset, PerRow, by_row
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
-from skgp_sparse._engine.sparse import collapsed_sites
+from skgp_sparse._engine import collapsed_sites
+from skgp_sparse._engine.array_dataset import ArrayDataset, PerRow, by_row
+from skgp_sparse._engine.basis import InducingBasis, Options
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner

@@ -6,11 +6,10 @@ from scipy.linalg import sqrtm
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine.data import array_dataset, moments
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.exact.exact import tightened
-from skgp_sparse._engine.features.inducing_basis import Options
+from skgp_sparse._engine import array_dataset, exact, moments
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import Options
+from skgp_sparse._engine.exact import tightened
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.posteriors import InducingPoints
 from skgp_sparse.sources import Arrays

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.data import moments
+from skgp_sparse._engine import moments
 from skgp_sparse.bounds import PEP
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.inducing import BY_NAME

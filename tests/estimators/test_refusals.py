@@ -27,9 +27,8 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
-from skgp_sparse._engine.data import moments
-from skgp_sparse._engine.predictions import sampled_functions
-from skgp_sparse._engine.predictions.posterior import without_negative
+from skgp_sparse._engine import moments, sampled_functions
+from skgp_sparse._engine.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse.dask import DaskSparseGPRegressor, _cluster_estimators, _distributed_rows

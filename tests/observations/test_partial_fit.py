@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine.data import moments
+from skgp_sparse._engine import moments
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference.minibatches import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS

@@ -12,8 +12,8 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import InducingBasis, Options
 from skgp_sparse.explain.views import SomeClasses
 from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_loop import Inner

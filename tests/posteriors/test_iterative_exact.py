@@ -20,7 +20,8 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine.exact.iterative_posterior import (
+from skgp_sparse._engine.basis import InducingBasis, Options
+from skgp_sparse._engine.iterative_posterior import (
     IterativePosterior,
     KernelProduct,
     leading_rows,
@@ -28,7 +29,6 @@ from skgp_sparse._engine.exact.iterative_posterior import (
     preconditioner,
     solve,
 )
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse.bounds import PEP
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.posteriors import IterativeExact

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine.neighbors.neighbors_posterior import SiteRows
+from skgp_sparse._engine.neighbors_posterior import SiteRows
 from skgp_sparse.inference import local_site_objective
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.likelihoods import (

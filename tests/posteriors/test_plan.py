@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Categorical, Columns
 from skgp_sparse.plan import Facts

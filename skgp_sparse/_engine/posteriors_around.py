@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
-from skgp_sparse._engine.predictions.posterior import (
+from skgp_sparse._engine.posterior import (
     FUNCTIONS,
     GRADIENTS,
     LEAVE_ONE_OUT,
@@ -44,11 +44,7 @@ from skgp_sparse._engine.predictions.posterior import (
     in_metric,
     noise_in_blocks,
 )
-from skgp_sparse._engine.predictions.sampled_functions import (
-    SharedMean,
-    in_metric_of,
-    in_weighted_mean,
-)
+from skgp_sparse._engine.sampled_functions import SharedMean, in_metric_of, in_weighted_mean
 from skgp_sparse._ground.parallel import slices
 from skgp_sparse._ground.validation import Array
 

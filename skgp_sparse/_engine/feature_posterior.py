@@ -36,12 +36,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.array_dataset import DistinctInputs, means_of
-from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.features.basis import Features
-from skgp_sparse._engine.predictions import posterior as contract
-from skgp_sparse._engine.predictions import sampled_functions
-from skgp_sparse._engine.predictions.posterior import (
+from skgp_sparse._engine import posterior as contract
+from skgp_sparse._engine import sampled_functions
+from skgp_sparse._engine.array_dataset import DistinctInputs, means_of
+from skgp_sparse._engine.basis import Features
+from skgp_sparse._engine.dataset import row_blocks
+from skgp_sparse._engine.posterior import (
     BOUNDS,
     FUNCTIONS,
     GRADIENTS,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
-from skgp_sparse._engine.data.moments import (
+from skgp_sparse._engine.moments import (
     Moments,
     TargetScaler,
     check_squares,

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Batch, Dataset, at
-from skgp_sparse._engine.data.moments import Distinct, Moments, TargetScaler, is_small, moments_of
+from skgp_sparse._engine.dataset import Batch, Dataset, at
+from skgp_sparse._engine.moments import Distinct, Moments, TargetScaler, is_small, moments_of
 from skgp_sparse._ground.linalg import LOG_2PI
 from skgp_sparse._ground.validation import AnyArray, Array, Index, Ints, Scalars
 

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.features.basis import Features
-from skgp_sparse._engine.features.inducing_basis import Tape
+from skgp_sparse._engine.basis import Features, Tape
 from skgp_sparse._ground.linalg import LOG_2PI, inverse_from_triangle, row_dots, weighted_gram
 from skgp_sparse._ground.parallel import empty
 
@@ -208,7 +207,7 @@ def pull_whitening(cots, VtV, inputs, held=None):
 
     Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
     processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
-    `skgp_sparse._engine.sparse.collapsed_sites`.
+    `skgp_sparse._engine.collapsed_sites`.
     """
     features = cots[0].features
     if held:

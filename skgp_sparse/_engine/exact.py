@@ -3,7 +3,7 @@ r"""The exact Gaussian process on few distinct rows.
 Every objective of the family is exact once the inducing points are the distinct training rows; the
 dense formulas then keep digits that ``1/σ²`` would cost the collapsed ones when the noise is tiny.
 Rows that coincide are one observation of their precision-weighted mean ȳ, of variance D
-(`skgp_sparse._engine.data.array_dataset`):
+(`skgp_sparse._engine.array_dataset`):
 
     log p(y) = log N(ȳ; 0, K + D) - ½ P Σ w_i log 2πσ_i² + ½ P Σ log 2πD_j
                - ½ Σ w_i (y_i - ȳ_j)²/σ_i²
@@ -54,12 +54,12 @@ import numpy as np
 from scipy.linalg import eigh, solve_triangular
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.array_dataset import GroupMeans, means_of
-from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.features.inducing_basis import Evaluation, InducingFeatures
-from skgp_sparse._engine.predictions import posterior as contract
-from skgp_sparse._engine.predictions.feature_posterior import ExactPosterior, SparsePosterior
-from skgp_sparse._engine.predictions.posterior import BOUNDS, JOINT_ROWS, Posterior, float64
+from skgp_sparse._engine import posterior as contract
+from skgp_sparse._engine.array_dataset import GroupMeans, means_of
+from skgp_sparse._engine.basis import Evaluation, InducingFeatures
+from skgp_sparse._engine.dataset import row_blocks
+from skgp_sparse._engine.feature_posterior import ExactPosterior, SparsePosterior
+from skgp_sparse._engine.posterior import BOUNDS, JOINT_ROWS, Posterior, float64
 from skgp_sparse._ground import linalg
 from skgp_sparse._ground.parallel import ordered_map
 

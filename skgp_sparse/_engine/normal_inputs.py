@@ -25,7 +25,7 @@ and its gradient is that of F, as F is at a maximum over the posterior:
     ∂F/∂C         = -½ Σ_d a_d (A_d + u_d u_dᵀ) - t Tᵀ T
     ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
 
-Where ``s = 0`` and every entry was observed, this is `skgp_sparse._engine.sparse.collapsed`.
+Where ``s = 0`` and every entry was observed, this is `skgp_sparse._engine.collapsed`.
 """
 
 from functools import partial
@@ -34,12 +34,11 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.features.basis import Basis
-from skgp_sparse._engine.features.inducing_basis import Evaluation, Options
-from skgp_sparse._engine.predictions.feature_posterior import InducingPosterior, Normals
-from skgp_sparse._engine.sparse.collapsed import core_of
-from skgp_sparse._engine.sparse.passes import Sums
+from skgp_sparse._engine.basis import Basis, Evaluation, Options
+from skgp_sparse._engine.collapsed import core_of
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.feature_posterior import InducingPosterior, Normals
+from skgp_sparse._engine.passes import Sums
 from skgp_sparse._ground.linalg import LOG_2PI, row_dots, weighted_gram
 
 _TINY = np.finfo(float).tiny

@@ -49,12 +49,12 @@ from scipy.linalg import solve_triangular
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.features.inducing_basis import InducingFeatures
-from skgp_sparse._engine.neighbors.nearest import known_rows
-from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.predictions import posterior as contract
-from skgp_sparse._engine.predictions.posterior import (
+from skgp_sparse._engine import posterior as contract
+from skgp_sparse._engine.basis import InducingFeatures
+from skgp_sparse._engine.dataset import row_blocks
+from skgp_sparse._engine.nearest import known_rows
+from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.posterior import (
     BOUNDS,
     JOINT_ROWS,
     LEAVE_ONE_OUT,

@@ -25,7 +25,7 @@ from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset, row_blocks
+from skgp_sparse._engine.dataset import Dataset, row_blocks
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse._ground.validation import AnyArray, Array, Ints, Scalars

@@ -34,10 +34,9 @@ from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.features.fourier_basis import FourierBasis
-from skgp_sparse._engine.features.inducing_basis import Options
-from skgp_sparse._engine.predictions.posterior import in_metric
+from skgp_sparse._engine.basis import FourierBasis, Options
+from skgp_sparse._engine.dataset import row_blocks
+from skgp_sparse._engine.posterior import in_metric
 from skgp_sparse._ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
