@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse._engine.basis import Options
 from skgp_sparse._engine.feature_posterior import Normals
+from skgp_sparse._estimator import Progress, VersionedPickle, unchanged_on_failure
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.validation import (
@@ -32,8 +33,6 @@ from skgp_sparse._ground.validation import (
     is_auto,
     with_callbacks,
 )
-from skgp_sparse._progress import Progress
-from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse.bounds import Bound
 from skgp_sparse.exceptions import warn
 from skgp_sparse.inference.latent_queries import LatentModel, locate

@@ -50,8 +50,10 @@ from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
-from skgp_sparse.observations.gaussian_observations import GaussianObservations
-from skgp_sparse.observations.likelihood_observations import LikelihoodObservations
+from skgp_sparse.observations.number_observations import (
+    GaussianObservations,
+    LikelihoodObservations,
+)
 from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod

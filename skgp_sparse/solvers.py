@@ -28,14 +28,12 @@ from skgp_sparse.inference.contracts import (
     Settings,
     Solver,
     SparseFit,
-)
-from skgp_sparse.inference.optimizers import Maximum, climb
-from skgp_sparse.inference.parameter_vectors import (
     VectorFunction,
     arithmetic,
     attempt,
     value_or_minus_inf,
 )
+from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]

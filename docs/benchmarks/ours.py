@@ -485,7 +485,7 @@ def gradient(model):
 def policy_of_streams(name):
     """`partial_fit` with another rule of when theta and Z move."""
     # ADAPT: to where the limits of the policy are.
-    from skgp_sparse.observations import streams
+    from skgp_sparse.observations import observation_model
 
     limits = {
         "none": {"_GROWTH": np.inf, "_ERRORS": np.inf},
@@ -493,12 +493,12 @@ def policy_of_streams(name):
         "doubling and alarms": {},
         "each chunk": {"_GROWTH": 1.0, "_ERRORS": np.inf},
     }[name]
-    before = {key: getattr(streams, key) for key in limits}
+    before = {key: getattr(observation_model, key) for key in limits}
     try:
-        vars(streams).update(limits)
+        vars(observation_model).update(limits)
         yield
     finally:
-        vars(streams).update(before)
+        vars(observation_model).update(before)
 
 
 # -- fits on all rows or on parts of them ----------------------------------------------

@@ -15,8 +15,8 @@ from skgp_sparse._engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse._ground.validation import as_text
 from skgp_sparse.exceptions import warn
+from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.inference.parameter_vectors import arithmetic
 from skgp_sparse.parameters.choices import is_gaussian, resolve_bound, with_noise_floor
 from skgp_sparse.parameters.requests import tolerance
 from skgp_sparse.rows.checks import check_columns

@@ -26,8 +26,7 @@ from skgp_sparse._engine.neighbors_posterior import LeaveOneOut, SiteRows
 from skgp_sparse._engine.posterior import Posterior, RowTerms
 from skgp_sparse._ground.linalg import log_normal_density
 from skgp_sparse._ground.parallel import slices
-from skgp_sparse.inference.contracts import Conclusion, Objective
-from skgp_sparse.inference.parameter_vectors import ParameterBlock, kernel_block
+from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock, kernel_block
 
 
 class MetricPrior(NamedTuple):

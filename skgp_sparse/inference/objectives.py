@@ -24,10 +24,12 @@ from skgp_sparse.inference.contracts import (
     ExactFit,
     Objective,
     ObjectiveFactory,
+    ParameterBlock,
     SparseFit,
+    basis_block,
+    kernel_block,
 )
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
-from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
 
 _FEW_LATENT_ROWS = 200  # that tell noise and residual
 _LEAST_SPREAD = 1e-3  # of means, where all of them are alike

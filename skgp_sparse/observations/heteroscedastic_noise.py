@@ -35,13 +35,13 @@ from skgp_sparse.explain.leave_one_out import (
     why_unknown,
 )
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
+from skgp_sparse.inference.contracts import if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.parameters.choices import resolve_inducing, resolve_kernel
+from skgp_sparse.posteriors._contract import Points
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Points
 from skgp_sparse.solvers import LBFGS, KeepParameters, fit_at
 
 _FEWEST = 100  # rows of which "auto" learns how the noise varies

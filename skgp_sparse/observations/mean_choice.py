@@ -37,7 +37,7 @@ from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.parameters.choices import check_numbers
 from skgp_sparse.parameters.mean_functions import cross_fitted
 from skgp_sparse.parameters.requests import compares_approximations
-from skgp_sparse.posteriors._job import Job
+from skgp_sparse.posteriors._contract import Job
 from skgp_sparse.solvers import Fit
 
 FEWEST_ROWS = 200  # of which a fifth tells enough of a mean

@@ -44,10 +44,10 @@ from skgp_sparse.hyperpriors import (
     MissingValuePrior,
 )
 from skgp_sparse.inference.contracts import ThoroughSearch
-from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
 from skgp_sparse.kernels import Categorical, Columns, Missing
+from skgp_sparse.rows.checks import check_missing
 from skgp_sparse.rows.columns import NUMBERS, ColumnTable
-from skgp_sparse.rows.missing import check_missing
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above

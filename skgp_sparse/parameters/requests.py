@@ -16,9 +16,8 @@ from skgp_sparse._ground.validation import as_text, is_auto
 from skgp_sparse.bounds import Bound
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.plan import UNMIXED, facts_of, plan
-from skgp_sparse.posteriors._contract import PosteriorMethod, Request
+from skgp_sparse.posteriors._contract import Job, Points, PosteriorMethod, Request
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.posteriors._names import Auto, UncertainInputs
 from skgp_sparse.solvers import resolve_solver
 

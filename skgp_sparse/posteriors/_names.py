@@ -24,14 +24,11 @@ from skgp_sparse._engine.feature_posterior import Normals, SparsePosterior
 from skgp_sparse._engine.normal_inputs import MissingTargets
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.validation import BOOLS, as_text, check_number, require
+from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import DecoupledObjective, LatentObjective
-from skgp_sparse.inference.parameter_vectors import arithmetic
-from skgp_sparse.posteriors._contract import PosteriorMethod
-from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._fourier_features import FourierFeatures
-from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._iterative_exact import IterativeExact
-from skgp_sparse.posteriors._job import Job, WarmStart, start_on_subset
+from skgp_sparse.posteriors._contract import Job, PosteriorMethod, WarmStart, start_on_subset
+from skgp_sparse.posteriors._exact import Exact, IterativeExact
+from skgp_sparse.posteriors._inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.solvers import LBFGS, Fit
 

@@ -17,7 +17,7 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.sources import Arrays, Chunk, is_source
-from skgp_sparse.testing import _require as require
+from skgp_sparse.testing import _functions as require
 
 
 def check_source(source, pickles=False):

@@ -23,9 +23,8 @@ from skgp_sparse._engine import basis as fourier_basis
 from skgp_sparse._engine import collapsed
 from skgp_sparse._engine.basis import FourierBasis, Options, Problem, sobol_draws
 from skgp_sparse.bounds import Titsias
-from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.inference.site_objective import ExpectationPropagation, SiteObjectives, Variational
 from skgp_sparse.kernels import Columns
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import FourierFeatures

@@ -19,9 +19,13 @@ from skgp_sparse._engine.array_dataset import DistinctInputs, PerRow
 from skgp_sparse._engine.basis import InducingBasis, Options
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
+from skgp_sparse.inference.site_objective import (
+    ExpectationPropagation,
+    SiteObjective,
+    SiteObjectives,
+    Variational,
+)
 from skgp_sparse.likelihoods import Logit, Probit
 
 ORACLE = stored("classification")

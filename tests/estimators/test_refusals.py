@@ -36,12 +36,10 @@ from skgp_sparse.displays import CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
-    fixed_point,
+    contracts,
     latent_queries,
-    methods,
     minibatches,
     optimizers,
-    parameter_vectors,
     site_loop,
     site_objective,
     stochastic,
@@ -130,7 +128,7 @@ def collection(values=X):
 
 
 def overflows():
-    with parameter_vectors.arithmetic():
+    with contracts.arithmetic():
         return 10.0**400
 
 
@@ -284,7 +282,7 @@ OF_NUMBERS = [
     ("The objective is not", lambda: solvers._fit_of(RBF(), SimpleNamespace(value=np.nan), 1)),
     (
         "The sites overflow",
-        lambda: fixed_point.solve_fixed_point(
+        lambda: optimizers.solve_fixed_point(
             lambda state: SimpleNamespace(gap=np.nan), None, None, tol=1.0, max_iter=1
         ),
     ),
@@ -408,7 +406,7 @@ def test_a_bound_of_minibatches_that_is_not_finite(monkeypatch):
     conclude = minibatches.SiteMinibatchView.conclude
 
     def without_total(*args):
-        monkeypatch.setattr(methods.Variational, "total", lambda *args: np.nan)
+        monkeypatch.setattr(site_objective.Variational, "total", lambda *args: np.nan)
         return conclude(*args)
 
     monkeypatch.setattr(minibatches.SiteMinibatchView, "conclude", without_total)

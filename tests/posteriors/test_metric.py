@@ -12,15 +12,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse._engine import neighbors_posterior
 from skgp_sparse._engine.neighbors_posterior import LeaveOneOut, SiteRows
+from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.inference.local_site_objective import (
     LocalSiteObjective,
     MetricPrior,
     NeighborsObjective,
 )
-from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.likelihoods import NegativeBinomial, Probit
 from skgp_sparse.posteriors import Neighbors
-from skgp_sparse.posteriors._metric_starts import full, low_rank, of_columns
+from skgp_sparse.posteriors._neighbor_search import full, low_rank, of_columns
 
 RNG = np.random.RandomState(0)
 N, D, R = 12, 4, 2

@@ -29,8 +29,7 @@ from skgp_sparse._engine.basis import InducingBasis, Options, Problem
 from skgp_sparse._engine.moments import TargetScaler
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.methods import Variational
-from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.rows.door import ChunkedDataset, Reader
 from skgp_sparse.solvers import Minibatches
