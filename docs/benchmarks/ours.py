@@ -136,9 +136,9 @@ def exact_evaluation(X, y, kernel):
     """A function of no argument: value and gradient (theta) of the exact process."""
     # ADAPT: to how rows, models and objectives are made, and to what `fit` wraps them in.
     from skgp_sparse._ground.parallel import single_threaded_blas
-    from skgp_sparse.inference.objectives import GaussianModel
+    from skgp_sparse.inference.objectives import GaussianObjectives
 
-    exact = GaussianModel(bound_named("titsias_new")).exact(table_rows(X, y), options())
+    exact = GaussianObjectives(bound_named("titsias_new")).exact(table_rows(X, y), options())
 
     def function():
         with single_threaded_blas():
@@ -377,10 +377,10 @@ def site_objective(X, y, bound, Z):
 def objective_with(likelihood, X, y, bound, Z):
     """The objective of rows with any likelihood."""
     # ADAPT: to how methods and objectives are made.
-    from skgp_sparse.inference.site_objective import SiteModel
+    from skgp_sparse.inference.site_objective import SiteObjectives
     from skgp_sparse.parameters.choices import resolve_method
 
-    model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
+    model = SiteObjectives(resolve_method(bound, likelihood, "a benchmark"))
     return model.sparse(table_rows(X, y), Z, options())
 
 

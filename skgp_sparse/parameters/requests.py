@@ -91,13 +91,12 @@ def job_of(
 ) -> Job:
     """The `Job` of a table, by its plan."""
     request, given = request_of(family, posterior), family.parameters
-    is_free = given.kernel is None
+    is_free, memory = given.kernel is None, get_config()["working_memory"] * 2**20
     planned = plan(request, facts_of(rows, kernel, request))
     _check_rows(family, rows)
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
-    memory = get_config()["working_memory"] * 2**20
     return Job(
         name=name,
         rows=rows,
