@@ -166,14 +166,12 @@ def table_rows(X, y):
 def cluster_rows(client, X, y):
     """Standardised dask arrays as the table that `fit` makes of them, gone afterwards."""
     # ADAPT: to how estimators on a cluster make their rows.
-    from skgp_sparse.dask._records import read_partitions
-
+    from skgp_sparse.dask._cluster_estimators import read_partitions
     from skgp_sparse.rows.checks import Rules
 
     with contextlib.ExitStack() as held:
         rules, nothing = Rules("benchmark", None), {"sample_weight": None, "offset": None}
-        records = read_partitions(client, rules, held, X, y=y, **nothing, alpha=0.0)
-        yield records.numbers(normalize=False)
+        yield read_partitions(client, rules, held, X, y=y, **nothing, alpha=0.0)
 
 
 def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):
