@@ -6,8 +6,12 @@ are is up to the `ObservationModel` of the estimator.
 A mean beside the process of a fitted estimator, added or weighted, and a calibration.
 
 How much each column matters, as fitted attributes.
+
+Reports of a fit while it runs are printed lines and callbacks. Fits that fail leave no trace, and
+files are read with care.
 """
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -19,33 +23,132 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.predictions.posteriors_around import averaged, missing_entries
-from skgp_sparse._engine.predictions.sampled_functions import quantiles_of_columns, sobol_indices
+from skgp_sparse._engine.posteriors_around import averaged, missing_entries
+from skgp_sparse._engine.sampled_functions import quantiles_of_columns, sobol_indices
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.sklearn_compat import (
+from skgp_sparse._ground.validation import (
+    Array,
     CallbackSupportMixin,
     IterationReporter,
+    MaybeArray,
+    as_text,
     has_callbacks,
+    is_auto,
+    is_name,
     with_callbacks,
 )
-from skgp_sparse._ground.typing import Array, MaybeArray
-from skgp_sparse._ground.validation import is_auto, is_name
-from skgp_sparse._progress import Progress
-from skgp_sparse._safeguards import VersionedPickle, kept_parameters, unchanged_on_failure
 from skgp_sparse._typed_inputs import TypedInputs
+from skgp_sparse._version import __version__
 from skgp_sparse.explain.fit_warnings import warn_of_constant_fits, warn_of_kernels_at_bounds
 from skgp_sparse.explain.leave_one_out import ScoredRows
 from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
-from skgp_sparse.inference.parameter_vectors import split_thetas, value_or_minus_inf
+from skgp_sparse.inference.contracts import split_thetas, value_or_minus_inf
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.observations.mean_choice import FittedProblems, fit_with_mean
-from skgp_sparse.observations.observation_model import fit_all, inducing_points_of, selection_of
-from skgp_sparse.observations.streams import advance
+from skgp_sparse.observations.observation_model import (
+    advance,
+    fit_all,
+    inducing_points_of,
+    selection_of,
+)
 from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
 from skgp_sparse.rows.checks import is_lazy
 from skgp_sparse.rows.columns import order_of
 from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
+
+
+class Progress:
+    """Prints how an optimiser proceeds, and tells scikit-learn's callbacks.
+
+    Once a callback has asked to stop, every run of the optimiser that is still to come stops, too.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose parameter `verbose` says how often something is printed.
+    reporter : IterationReporter or None
+        Of callbacks.
+    """
+
+    def __init__(self, estimator, reporter=None):
+        self.name, self.verbose = type(estimator).__name__, int(estimator.verbose)
+        self.reporter, self.asked_to_stop = reporter, False
+
+    def __call__(self, iteration, value=None, about="", note="", quantity="bound"):
+        """Tell of an iteration; return whether to stop.
+
+        Parameters
+        ----------
+        iteration : int
+        value : float, default=None
+            Of the quantity. It is needed without a note.
+        about : str
+            Name of the problem, where a fit has several.
+        note : str
+            What is printed in the place of the value.
+        quantity : str
+        """
+        if self.verbose and iteration % self.verbose == 0:
+            where = f"{about}, iteration" if about else "iteration"
+            print(f"[{self.name}] {where} {iteration}: {note or f'{quantity} {value:.6g}'}")
+        if self.reporter is not None and self.reporter.report(iteration, about):
+            self.asked_to_stop = True
+        return self.asked_to_stop
+
+    def tell(self, text):
+        """Print a sentence, where something is printed."""
+        if self.verbose:
+            print(f"[{self.name}] {text}")
+
+
+_KEPT = (
+    "kernel",
+    "bound",
+    "likelihood",
+    "mean",
+    "alpha",
+    "normalize_y",
+    "multi_class",
+    "categorical_features",
+)  # parameters on which sums and sites of earlier rows depend
+_OF_VERSION = "skgp_sparse_version"  # in pickles
+
+
+@contextmanager
+def unchanged_on_failure(estimator):
+    """Whatever interrupts a fit, the estimator is as it was before."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+class VersionedPickle:
+    """A mixin: pickles name the version of the package, and another version refuses them."""
+
+    def __getstate__(self):
+        return {**super().__getstate__(), _OF_VERSION: __version__}
+
+    def __setstate__(self, state):
+        version = state.get(_OF_VERSION, "before 0.1.0")
+        if version != __version__:
+            raise ValueError(
+                f"This pickle of {type(self).__name__} was made by skgp_sparse {version}, and this "
+                f"is {__version__}, whose fitted estimators may be different. Install the version "
+                "that made it, or fit again."
+            )
+        super().__setstate__({key: one for key, one in state.items() if key != _OF_VERSION})
+
+
+def kept_parameters(estimator):
+    """Parameters that may not change before `partial_fit` goes on, as text."""
+    given = estimator.get_params(deep=False)
+    known = {name: given[name] for name in _KEPT if name in given}
+    return {name: "an array" if np.ndim(one) else repr(one) for name, one in known.items()}
+
 
 _NAMES = "feature_importances_", "sobol_first_", "sobol_error_"
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.predictions.posteriors_around import (
+from skgp_sparse._engine.posteriors_around import (
     PosteriorWithMissingValues,
     missing_entries,
     spread_values,
@@ -12,17 +12,20 @@ from skgp_sparse._engine.predictions.posteriors_around import (
 from skgp_sparse.kernels import Missing, parts
 from skgp_sparse.rows.checks import (
     FLOATS,
+    MISSING_REMEDY,
+    about_values,
     check_dimensions,
     check_in_memory,
+    check_latitudes,
+    check_missing,
     check_numbers,
     check_readable,
+    is_frame,
     is_lazy,
     on_numpy,
 )
 from skgp_sparse.rows.columns import FROM_DTYPE, as_table, numbers_only, types_of
 from skgp_sparse.rows.door import OpenSource, check_query
-from skgp_sparse.rows.latitudes import check_latitudes
-from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, check_missing, is_frame
 
 
 class TypedInputs:

@@ -13,10 +13,8 @@ import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr, ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._ground.normal import LOG_2PI
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
-from skgp_sparse._ground.validation import check_number
+from skgp_sparse._ground.linalg import LOG_2PI
+from skgp_sparse._ground.validation import Array, as_text, check_number
 
 __all__ = [
     "log_expected_improvement",

@@ -19,8 +19,7 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skgp_sparse._ground.typing import Array, Scalars
-from skgp_sparse._ground.validation import check_number
+from skgp_sparse._ground.validation import Array, Scalars, check_number
 
 
 class Bound(BaseEstimator, ABC):

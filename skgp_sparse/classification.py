@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse._ground.typing import (
+from skgp_sparse._ground.validation import (
     AnyArray,
     Array,
     AutoName,

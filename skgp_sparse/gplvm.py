@@ -14,23 +14,27 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp_sparse._engine.features.inducing_basis import Options
-from skgp_sparse._engine.predictions.feature_posterior import Normals
+from skgp_sparse._engine.basis import Options
+from skgp_sparse._engine.feature_posterior import Normals
+from skgp_sparse._estimator import Progress, VersionedPickle, unchanged_on_failure
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.sklearn_compat import (
+from skgp_sparse._ground.validation import (
+    Array,
+    AutoName,
+    BoundName,
     CallbackSupportMixin,
     IterationReporter,
+    MaybeArray,
+    RandomStateLike,
+    as_text,
+    check_number,
     has_callbacks,
+    is_auto,
     with_callbacks,
 )
-from skgp_sparse._ground.typing import Array, AutoName, BoundName, MaybeArray, RandomStateLike
-from skgp_sparse._ground.validation import check_number, is_auto
-from skgp_sparse._ground.warnings import warn
-from skgp_sparse._progress import Progress
-from skgp_sparse._safeguards import VersionedPickle, unchanged_on_failure
 from skgp_sparse.bounds import Bound
+from skgp_sparse.exceptions import warn
 from skgp_sparse.inference.latent_queries import LatentModel, locate
 from skgp_sparse.observations.latent_fits import (
     LatentFit,

@@ -12,14 +12,13 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse.posteriors._contract import PosteriorMethod, Request
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet, InducingPoints
-from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._model_selection import PosteriorSelection
 from skgp_sparse.posteriors._names import Auto, UncertainInputs
-from skgp_sparse.posteriors._neighbors import Neighbors
+from skgp_sparse.posteriors._neighbors import InLearnedMetric, Neighbors
 
 # The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
 # measured by docs/benchmarks/plan_numbers.py (results/plan_numbers.md).

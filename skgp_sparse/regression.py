@@ -16,10 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.predictions.sampled_functions import SampledFunctions
+from skgp_sparse._engine.sampled_functions import SampledFunctions
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import (
+from skgp_sparse._ground.validation import (
     AnyArray,
     Array,
     AutoName,
@@ -34,8 +33,9 @@ from skgp_sparse._ground.typing import (
     PriorName,
     RandomStateLike,
     SolverName,
+    as_text,
+    check_number,
 )
-from skgp_sparse._ground.validation import check_number
 from skgp_sparse.bounds import Bound
 from skgp_sparse.explain.leave_one_out import (
     LooPrediction,
@@ -50,8 +50,10 @@ from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
-from skgp_sparse.observations.gaussian_observations import GaussianObservations
-from skgp_sparse.observations.likelihood_observations import LikelihoodObservations
+from skgp_sparse.observations.number_observations import (
+    GaussianObservations,
+    LikelihoodObservations,
+)
 from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod

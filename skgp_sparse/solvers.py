@@ -16,12 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.predictions.posterior import Posterior, RowTerms
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array, Optimizer
-from skgp_sparse._ground.validation import check_number, require
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.posterior import Posterior, RowTerms
+from skgp_sparse._ground.validation import Array, Optimizer, as_text, check_number, require
+from skgp_sparse.exceptions import warn
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import (
     Conclusion,
@@ -30,14 +28,12 @@ from skgp_sparse.inference.contracts import (
     Settings,
     Solver,
     SparseFit,
-)
-from skgp_sparse.inference.optimizers import Maximum, climb
-from skgp_sparse.inference.parameter_vectors import (
     VectorFunction,
     arithmetic,
     attempt,
     value_or_minus_inf,
 )
+from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]

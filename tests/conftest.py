@@ -41,9 +41,9 @@ from tiers import (  # noqa: F401  # hooks of pytest
     pytest_xdist_make_scheduler,
 )
 
-from skgp_sparse._engine.data import array_dataset
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
+from skgp_sparse._engine import array_dataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import InducingBasis, Options, Problem
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
 from skgp_sparse.inference.site_loop import SiteUpdate

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from skgp_sparse._engine.neighbors import left_out
-from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
+from skgp_sparse._engine import neighbors_posterior
+from skgp_sparse._engine.neighbors_posterior import LeaveOneOut
 from skgp_sparse._ground.parallel import single_threaded_blas
 
 RESULTS = Path(__file__).parent / "results" / "neighbors_engine.md"
@@ -52,9 +52,9 @@ def rows_of_table():
         for nu in (0.5, 1.5, np.inf):
             kernel = ConstantKernel(1.0) * Matern(np.full(D, 4.0), nu=nu) + WhiteKernel(0.01)
             tasks = (
-                partial(left_out.moments, kernel, left),
-                partial(left_out.value_and_gradient, kernel, left),
-                partial(left_out.value_and_gradient, kernel, left, metric),
+                partial(neighbors_posterior.moments, kernel, left),
+                partial(neighbors_posterior.value_and_gradient, kernel, left),
+                partial(neighbors_posterior.value_and_gradient, kernel, left, metric),
             )
             seconds = list(map(cpu_seconds, tasks))
             cells = " | ".join(f"{1e3 * one:.0f}" for one in seconds)
@@ -64,8 +64,9 @@ def rows_of_table():
 def main():
     head = (
         "# The engine of neighbours\n\n"
-        f"CPU milliseconds for {ROWS} rows, d = {D}, blocks of {left_out.block_size(30)} rows at "
-        "k = 30.\n\n| k | nu | moments | density and gradient | and that of a metric | Gflop/s |\n"
+        f"CPU milliseconds for {ROWS} rows, d = {D}, blocks of "
+        f"{neighbors_posterior.block_size(30)} rows at k = 30.\n\n"
+        "| k | nu | moments | density and gradient | and that of a metric | Gflop/s |\n"
         "|---|---|---|---|---|---|\n"
     )
     with single_threaded_blas():

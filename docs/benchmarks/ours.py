@@ -116,7 +116,7 @@ def with_features(method, m):
 def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.
-    from skgp_sparse._engine.features.inducing_basis import InducingBasis
+    from skgp_sparse._engine.basis import InducingBasis
     from skgp_sparse._ground.parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import CollapsedObjective
 
@@ -136,9 +136,9 @@ def exact_evaluation(X, y, kernel):
     """A function of no argument: value and gradient (theta) of the exact process."""
     # ADAPT: to how rows, models and objectives are made, and to what `fit` wraps them in.
     from skgp_sparse._ground.parallel import single_threaded_blas
-    from skgp_sparse.inference.objectives import GaussianModel
+    from skgp_sparse.inference.objectives import GaussianObjectives
 
-    exact = GaussianModel(bound_named("titsias_new")).exact(table_rows(X, y), options())
+    exact = GaussianObjectives(bound_named("titsias_new")).exact(table_rows(X, y), options())
 
     def function():
         with single_threaded_blas():
@@ -157,7 +157,7 @@ def as_in_fit():
 
 
 def table_rows(X, y):
-    from skgp_sparse._engine.data.array_dataset import ArrayDataset
+    from skgp_sparse._engine.array_dataset import ArrayDataset
 
     return ArrayDataset(X, y.reshape(-1, 1))
 
@@ -166,20 +166,18 @@ def table_rows(X, y):
 def cluster_rows(client, X, y):
     """Standardised dask arrays as the table that `fit` makes of them, gone afterwards."""
     # ADAPT: to how estimators on a cluster make their rows.
-    from skgp_sparse.dask._records import read_partitions
-
+    from skgp_sparse.dask._cluster_estimators import read_partitions
     from skgp_sparse.rows.checks import Rules
 
     with contextlib.ExitStack() as held:
         rules, nothing = Rules("benchmark", None), {"sample_weight": None, "offset": None}
-        records = read_partitions(client, rules, held, X, y=y, **nothing, alpha=0.0)
-        yield records.numbers(normalize=False)
+        yield read_partitions(client, rules, held, X, y=y, **nothing, alpha=0.0)
 
 
 def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):
     """A function of no argument: value and gradient (theta, Z) on a table, as in a fit."""
     # ADAPT: to how objectives are made.
-    from skgp_sparse._engine.features.inducing_basis import InducingBasis
+    from skgp_sparse._engine.basis import InducingBasis
     from skgp_sparse.inference.objectives import CollapsedObjective
 
     at = CollapsedObjective(rows, bound_named(bound), InducingBasis(Z), options(n_jobs))
@@ -218,7 +216,7 @@ def bound_named(name):
 def options(n_jobs=None):
     """How the estimator computes, by default when nobody says otherwise."""
     # ADAPT: to the defaults of the estimator.
-    from skgp_sparse._engine.features.inducing_basis import Options
+    from skgp_sparse._engine.basis import Options
     from skgp_sparse._ground.parallel import resolve_n_jobs
 
     memory = sklearn.get_config()["working_memory"] * 2**20
@@ -377,10 +375,10 @@ def site_objective(X, y, bound, Z):
 def objective_with(likelihood, X, y, bound, Z):
     """The objective of rows with any likelihood."""
     # ADAPT: to how methods and objectives are made.
-    from skgp_sparse.inference.site_objective import SiteModel
+    from skgp_sparse.inference.site_objective import SiteObjectives
     from skgp_sparse.parameters.choices import resolve_method
 
-    model = SiteModel(resolve_method(bound, likelihood, "a benchmark"))
+    model = SiteObjectives(resolve_method(bound, likelihood, "a benchmark"))
     return model.sparse(table_rows(X, y), Z, options())
 
 
@@ -485,7 +483,7 @@ def gradient(model):
 def policy_of_streams(name):
     """`partial_fit` with another rule of when theta and Z move."""
     # ADAPT: to where the limits of the policy are.
-    from skgp_sparse.observations import streams
+    from skgp_sparse.observations import observation_model
 
     limits = {
         "none": {"_GROWTH": np.inf, "_ERRORS": np.inf},
@@ -493,12 +491,12 @@ def policy_of_streams(name):
         "doubling and alarms": {},
         "each chunk": {"_GROWTH": 1.0, "_ERRORS": np.inf},
     }[name]
-    before = {key: getattr(streams, key) for key in limits}
+    before = {key: getattr(observation_model, key) for key in limits}
     try:
-        vars(streams).update(limits)
+        vars(observation_model).update(limits)
         yield
     finally:
-        vars(streams).update(before)
+        vars(observation_model).update(before)
 
 
 # -- fits on all rows or on parts of them ----------------------------------------------

@@ -1,19 +1,27 @@
 """Everything that costs O(n): blocks of rows in, m×m matrices out.
 
-data
-    Rows and their targets: datasets, the visits to their rows, numbers of every row.
-features
-    Bases, the features of rows in them, and what an evaluation of an objective is asked.
-predictions
-    The contract of a posterior; posteriors that are written in features; what is asked of them.
-sparse
-    Processes that are written in a basis: sums over rows, values, gradients, posteriors.
-neighbors
-    Predictions given the nearest rows, and objectives that leave rows out.
-exact
-    Processes given all rows, by factors of matrices or by iterative solves.
+moments, dataset, array_dataset
+    Rows and their targets: means and spreads of columns, distinct rows; the contract of a dataset,
+    and the one way to visit its rows; the dataset whose rows are in memory.
+basis
+    The contract of a basis, that of inducing points and that of random Fourier features; what an
+    evaluation of an objective is asked.
+posterior, feature_posterior, posteriors_around
+    The contract of a posterior, and the process before any data; posteriors that are written in
+    features; those of inputs in a metric, beside another prediction, and of missing values.
+sampled_functions
+    Functions drawn from a posterior, each the same function in all calls; Sobol indices.
+passes, collapsed, normal_inputs
+    Processes that are written in a basis: the passes over the rows; value, gradient and posterior
+    of a bound, also with a basis of its own for the mean; rows with a normal distribution each.
+nearest, neighbors_posterior
+    The nearest rows, and predictions given these; rows that are left out.
+exact, collapsed_sites, iterative_posterior
+    Processes given all rows, by factors of matrices; rows with Gaussian sites, in a basis or
+    exactly; all rows by iterative solves.
 
-Each of these imports from those above it only; `sparse` and `neighbors` do not know each other.
+Each of these imports from those above it and beside it only; those of a basis and those of the
+nearest rows do not know each other.
 
 The engine does not know the names of bounds, hyperparameters or estimators; whatever differs
 between methods reaches it as an argument.

@@ -7,6 +7,8 @@ only, where a multi-threaded BLAS call waits for its slowest thread.
 An evaluation makes arrays of some megabytes by the hundred. The allocator gives such memory back to
 the system at once and asks for it again, page by page, which takes as long as the arithmetic on it.
 Here memory that an array no longer needs waits for the next one, until the fit is over.
+
+When a fit should end: asked between iterations, and before anything that may be left out.
 """
 
 import os
@@ -15,8 +17,10 @@ from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
+from itertools import takewhile
 from math import prod
 from threading import Lock, local
+from time import monotonic
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -171,3 +175,43 @@ def applied(function, *arrays):
 def _give_back(memory):
     if _inside:
         _memory[memory.nbytes].append(memory)
+
+
+class Deadline:
+    """A moment, from so many seconds after now on.
+
+    Parameters
+    ----------
+    seconds : float, default=inf
+    tell : callable or None
+        Called once, when somebody first hears that the moment has come.
+    """
+
+    def __init__(self, seconds=float("inf"), tell=None):
+        self.start, self.tell = monotonic(), tell
+        self.moment = self.start + seconds
+
+    def is_over(self):
+        """Whether the moment has come, so that what may be left out is left out."""
+        over = monotonic() >= self.moment
+        if over and self.tell is not None:
+            self.tell()
+            self.tell = None
+        return over
+
+    def left(self):
+        """Seconds."""
+        return max(self.moment - monotonic(), 0.0)
+
+    def allows(self, share):
+        """Whether something may begin that takes a share of the time that has gone so far."""
+        now = monotonic()
+        return now + share * (now - self.start) <= self.moment
+
+    def share(self, count):
+        """The deadline of one of several things that are still to be done in turn."""
+        return Deadline(self.left() / count, self.tell)
+
+    def until(self, items):
+        """Items, one after the other, as long as there is time."""
+        return takewhile(lambda _: not self.is_over(), items)

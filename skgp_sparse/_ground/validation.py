@@ -1,10 +1,21 @@
-"""Checks of parameters, whose errors say what was got and what is right."""
+"""Checks of parameters, whose errors say what was got and what is right.
 
+Values of users as text, for messages: numbers are plain, whatever library they are of.
+
+Names of types that several rooms share: the shape of an array is not part of its type, docstrings
+tell it.
+
+Functions that the package uses of scikit-learn, private or absent in some versions.
+"""
+
+from collections.abc import Callable
+from inspect import signature
 from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
-
-from skgp_sparse._ground.plain_text import as_text
+import numpy.typing as npt
+from sklearn.utils.validation import _check_sample_weight
 
 BOOLS = (bool, np.bool_)
 
@@ -33,3 +44,146 @@ def check_number(value, parameter, name, kind, low, high=np.inf):
     noun = "an int" if kind is Integral else "a float"
     must = f"{noun} in the range [{low}, {high}{')' if high == np.inf else ']'}"
     require(is_number and low <= value <= high and value < np.inf, parameter, value, name, must)
+
+
+_IS_LONG = int(np.__version__.split(".")[0]) >= 2  # NumPy 1 has no long form of numbers
+
+
+def as_text(value: object) -> str:
+    """The repr of a value, in which numbers of NumPy look as those of Python.
+
+    This holds for those in lists, arrays and other objects, too: ``[-1.0]`` instead of
+    ``[np.float64(-1.0)]``.
+    """
+    with np.printoptions(legacy="1.25" if _IS_LONG else False):
+        return repr(value)
+
+
+Array = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]  # of any type of numbers, or of labels
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.intp]
+Scalars = float | Array  # one number for all rows, or an array of one for each
+Triple = tuple[Array, Array, Array]
+MaybeArray = npt.ArrayLike | None
+Index = slice | Ints  # what selects rows
+RandomStateLike = int | np.random.RandomState | None
+Limits = tuple[float, float] | Literal["fixed"]  # of a hyperparameter or a parameter
+Optimizer = Callable[..., tuple[Any, Any]] | Literal["fmin_l_bfgs_b"] | None
+
+BoundName = Literal[
+    "auto",
+    "titsias",
+    "vfe",
+    "titsias_new",
+    "artemev",
+    "pep",
+    "fitc",
+    "gfitc-ep",
+    "dtc",
+]
+CountName = Literal["poisson", "negative_binomial"]
+RealName = Literal["gaussian", "student_t"]
+LikelihoodName = Literal[RealName, CountName, "gamma", "beta"]
+SigmoidName = Literal["probit", "logit", "ordinal"]
+PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
+SolverName = Literal["auto", "lbfgs", "stochastic"]
+InitialiserName = Literal["auto", "k-means", "k-means++", "random", "greedy", "rp-cholesky"]
+MetricName = Literal["auto", "ard", "full"]
+MeanName = Literal["auto", "linear", "boosting"]
+PriorName = Literal["auto", "scaled"]
+AutoName = Literal["auto"]
+
+
+_ALLOW = "allow_all_zero_weights"  # a parameter of some versions, which refuse them otherwise
+_ZEROS = {_ALLOW: True} if _ALLOW in signature(_check_sample_weight).parameters else {}
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn < 1.9
+
+    class CallbackSupportMixin:
+        """Stands in for scikit-learn's mixin, which came with 1.9."""
+
+    def with_callbacks(method):
+        """Leave the method as it is: there are no callbacks to manage."""
+        return method
+
+
+def check_sample_weight(sample_weight, X, all_rows=True):
+    """Weights as float64 (n,), none of which is negative; None stays None.
+
+    Those of all rows must not all be zero.
+    """
+    if sample_weight is None:
+        return None
+    options = {"dtype": float, "ensure_non_negative": True} | ({} if all_rows else _ZEROS)
+    weight = _check_sample_weight(sample_weight, X, **options)
+    if all_rows:
+        check_any_weight(weight.any())
+    return weight
+
+
+def check_any_weight(found):
+    """Raise unless there is a positive weight."""
+    if not found:
+        raise ValueError("sample_weight is zero for every row. Make at least one positive.")
+
+
+def has_callbacks(estimator):
+    """Whether scikit-learn's callbacks were set."""
+    return bool(getattr(estimator, "_skl_callbacks", None))
+
+
+class IterationReporter:
+    """Tells scikit-learn's callbacks about a fit, its runs of the optimiser and their iterations.
+
+    How many runs there will be is not known in advance: a poor optimum is tried again from other
+    starts. Does nothing for an estimator without callbacks, whose problems may be fitted in several
+    threads; with callbacks, all calls come from one thread.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X, y : what the estimator is fitted on
+    max_iter : int
+        Most iterations of a run.
+    """
+
+    def __init__(self, estimator, X, y, max_iter):
+        self.task = {"estimator": estimator, "X": X, "y": y}
+        self.max_iter = max_iter
+        self.context, self.run, self.iteration = None, None, 0
+        if has_callbacks(estimator):
+            self.context = estimator._init_callback_context(max_subtasks=None)
+            self.context.call_on_fit_task_begin(**self.task)
+
+    def report(self, iteration, about=""):
+        """Iteration number `iteration` of a run is over; returns whether a callback asks to stop.
+
+        A number that does not go on from the last one begins another run; `about` names it.
+        """
+        if self.context is None:
+            return False
+        if iteration <= self.iteration or self.run is None:
+            self._end_run()
+            name = f"optimize {about}" if about else "optimize"
+            self.run = self._begin(self.context, name, self.max_iter + 1)
+        self.iteration = iteration
+        step = self._begin(self.run, "iteration", 0)
+        return bool(step.call_on_fit_task_end(**self.task))
+
+    def end(self):
+        """The fit is over, and the estimator fitted."""
+        if self.context is not None:
+            self._end_run()
+            self.context.call_on_fit_task_end(**self.task, reconstruction_attributes={})
+
+    def _begin(self, parent, name, max_subtasks):
+        context = parent.subcontext(task_name=name, max_subtasks=max_subtasks)
+        context.call_on_fit_task_begin(**self.task)
+        return context
+
+    def _end_run(self):
+        if self.run is not None:
+            self.run.call_on_fit_task_end(**self.task)

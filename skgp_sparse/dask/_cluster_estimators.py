@@ -27,10 +27,10 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
-from skgp_sparse._ground.distinct import is_small
+from skgp_sparse._engine.array_dataset import ArrayDataset, joined
+from skgp_sparse._engine.moments import is_small
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.sklearn_compat import check_any_weight
+from skgp_sparse._ground.validation import check_any_weight
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.dask import _distributed_rows
 from skgp_sparse.dask._distributed_rows import (

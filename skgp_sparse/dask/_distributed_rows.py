@@ -38,19 +38,19 @@ from distributed import Client, get_client
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset, joined
-from skgp_sparse._engine.data.dataset import Dataset, Layout, block_budget, row_blocks
-from skgp_sparse._engine.data.moments import (
+from skgp_sparse._engine.array_dataset import ArrayDataset, joined
+from skgp_sparse._engine.dataset import Dataset, Layout, block_budget, row_blocks
+from skgp_sparse._engine.moments import (
     Moments,
     TargetScaler,
     merge,
     moments_of,
     or_one,
     spread_or_zero,
+    unique_rows,
 )
-from skgp_sparse._ground.distinct import unique_rows
 from skgp_sparse._ground.parallel import single_threaded_blas, slices
-from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import as_text
 from skgp_sparse.explain.views import Task
 from skgp_sparse.rows.checks import is_lazy
 from skgp_sparse.rows.door import Outline, about_rows

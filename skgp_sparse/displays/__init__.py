@@ -5,14 +5,11 @@ draw at once. ``plot`` draws the same again, on other axes. matplotlib is import
 drawn, and not before.
 
 - `_display`: the axes, and what is drawn of columns of all types
-- `_prediction_band`: predictions of one or two inputs
-- `_coverage`: how many targets are within intervals
-- `_effect`: what one column does
+- `_predictions`: predictions of one or two inputs, how many targets are within intervals, and what
+  one column does
 """
 
-from ._coverage import CoverageDisplay
-from ._effect import EffectDisplay
-from ._prediction_band import PredictionBandDisplay
+from ._predictions import CoverageDisplay, EffectDisplay, PredictionBandDisplay
 
 __all__ = [
     "CoverageDisplay",

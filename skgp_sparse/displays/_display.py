@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skgp_sparse._ground.typing import AnyArray, Array
-from skgp_sparse._ground.validation import BOOLS
+from skgp_sparse._ground.validation import BOOLS, AnyArray, Array
+from skgp_sparse.rows.checks import is_frame, missing_among
 from skgp_sparse.rows.columns import (
     CATEGORY,
     DURATION,
@@ -22,7 +22,6 @@ from skgp_sparse.rows.columns import (
     columns_of,
     is_named,
 )
-from skgp_sparse.rows.missing import is_frame, missing_among
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

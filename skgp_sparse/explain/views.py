@@ -18,19 +18,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgp_sparse._engine.data.dataset import row_blocks
-from skgp_sparse._engine.data.moments import TargetScaler, log_densities_of_targets
-from skgp_sparse._engine.predictions import sampled_functions
-from skgp_sparse._engine.predictions.posterior import (
-    FUNCTIONS,
-    NORMALS,
-    Prior,
-    noise_in_blocks,
-    require,
-)
+from skgp_sparse._engine import sampled_functions
+from skgp_sparse._engine.dataset import row_blocks
+from skgp_sparse._engine.moments import TargetScaler, log_densities_of_targets
+from skgp_sparse._engine.posterior import FUNCTIONS, NORMALS, Prior, noise_in_blocks, require
 from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse._ground.validation import as_text
+from skgp_sparse.exceptions import warn
 from skgp_sparse.parameters.choices import is_gaussian, resolve_likelihood
 from skgp_sparse.parameters.parameter_checks import check_kernel
 from skgp_sparse.rows.checks import check_one_column, check_std, check_truth

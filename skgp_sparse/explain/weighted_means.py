@@ -14,11 +14,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._engine.predictions.posterior import LeftOut, Posterior
-from skgp_sparse._engine.predictions.posteriors_around import MeanWeights, PosteriorWithMean
-from skgp_sparse._ground.normal import log_normal_density
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._engine.moments import TargetScaler
+from skgp_sparse._engine.posterior import LeftOut, Posterior
+from skgp_sparse._engine.posteriors_around import MeanWeights, PosteriorWithMean
+from skgp_sparse._ground.linalg import log_normal_density
+from skgp_sparse._ground.validation import Array
 from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.parameters.mean_functions import LEAST_PROBABILITY, MeanFunction

@@ -28,14 +28,14 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.dataset import Batch
-from skgp_sparse._engine.predictions.feature_posterior import (
+from skgp_sparse._engine.dataset import Batch
+from skgp_sparse._engine.feature_posterior import (
     InducingPosterior,
     Normals,
     explained,
     predict_blocks,
 )
-from skgp_sparse._engine.sparse.normal_inputs import MissingTargets, log_likelihoods, outer_products
+from skgp_sparse._engine.normal_inputs import MissingTargets, log_likelihoods, outer_products
 from skgp_sparse._ground.linalg import row_dots
 from skgp_sparse._ground.parallel import ordered_map, slices
 

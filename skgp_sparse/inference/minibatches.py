@@ -25,13 +25,13 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine.predictions.feature_posterior import SparsePosterior, noise_variance
-from skgp_sparse._engine.predictions.posterior import IndependentPosteriors
-from skgp_sparse._engine.sparse import collapsed_sites
-from skgp_sparse._engine.sparse.collapsed_sites import Cores
-from skgp_sparse._engine.sparse.passes import Sums
-from skgp_sparse._ground.normal import log_normal_density
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse._engine import collapsed_sites
+from skgp_sparse._engine.collapsed_sites import Cores
+from skgp_sparse._engine.feature_posterior import SparsePosterior, noise_variance
+from skgp_sparse._engine.passes import Sums
+from skgp_sparse._engine.posterior import IndependentPosteriors
+from skgp_sparse._ground.linalg import log_normal_density
+from skgp_sparse.exceptions import warn
 from skgp_sparse.inference.contracts import Conclusion, MinibatchView
 
 _HELD, _HELD_SHARE = 8000, 20  # held-out rows: at most so many, and this part of all

@@ -12,24 +12,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse._engine.data.array_dataset import DistinctInputs
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.features.basis import Basis
-from skgp_sparse._engine.features.inducing_basis import Options, Problem
-from skgp_sparse._engine.predictions.feature_posterior import Normals
-from skgp_sparse._engine.predictions.posterior import RowTerms
-from skgp_sparse._engine.sparse import collapsed, decoupled, normal_inputs
-from skgp_sparse._engine.sparse.normal_inputs import LatentProblem, MissingTargets
+from skgp_sparse._engine import collapsed, exact, normal_inputs
+from skgp_sparse._engine.array_dataset import DistinctInputs
+from skgp_sparse._engine.basis import Basis, Options, Problem
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.feature_posterior import Normals
+from skgp_sparse._engine.normal_inputs import LatentProblem, MissingTargets
+from skgp_sparse._engine.posterior import RowTerms
 from skgp_sparse.inference.contracts import (
     Conclusion,
     ExactFit,
     Objective,
     ObjectiveFactory,
+    ParameterBlock,
     SparseFit,
+    basis_block,
+    kernel_block,
 )
 from skgp_sparse.inference.minibatches import GaussianMinibatchView
-from skgp_sparse.inference.parameter_vectors import ParameterBlock, basis_block, kernel_block
 
 _FEW_LATENT_ROWS = 200  # that tell noise and residual
 _LEAST_SPREAD = 1e-3  # of means, where all of them are alike
@@ -276,11 +276,11 @@ class DecoupledObjective(_OfKernel):
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta."""
-        return decoupled.value_and_gradient(*self._problems(kernel))
+        return collapsed.decoupled_value_and_gradient(*self._problems(kernel))
 
     def conclude(self, kernel, inner_state=None):
         """`Conclusion` at a kernel, with a `DecoupledPosterior`."""
-        return Conclusion(*decoupled.conclude(*self._problems(kernel)), self)
+        return Conclusion(*collapsed.decoupled_conclude(*self._problems(kernel)), self)
 
     def _problems(self, kernel):
         of_covariance = self.objective.problem(kernel)

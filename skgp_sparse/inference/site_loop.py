@@ -19,10 +19,10 @@ log-concave likelihood, the means are a concave problem once the variances are h
        Q = Σ w E[log p(y | f)] - ½ Σ w a m,    f ~ N(m, s),
 
    and a step leads to the posterior with the sites ``(β m + α, β)``, where α and β are those of
-   `methods.Variational`;
+   `site_objective.Variational`;
 2. moves the logarithms of the precisions half way to those of ``β`` at these means.
 
-`fixed_point.solve_fixed_point` accelerates the turns. Where rows are few, Newton's method takes
+`optimizers.solve_fixed_point` accelerates the turns. Where rows are few, Newton's method takes
 steps in ``ψ = log(λ2 + c/s)`` instead, as precisions far below ``1/s`` say nothing, whatever they
 are. The equation is ``ψ = log(β + c/s)``. With the posterior covariance S of the rows, and as
 ``∂α/∂s = -½ ∂β/∂m``,
@@ -40,12 +40,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.data.array_dataset import Bundles, PerRow, by_row
-from skgp_sparse._engine.features.inducing_basis import Observations
-from skgp_sparse._engine.sparse.collapsed_sites import Cores
+from skgp_sparse._engine.array_dataset import Bundles, PerRow, by_row
+from skgp_sparse._engine.basis import Observations
+from skgp_sparse._engine.collapsed_sites import Cores
 from skgp_sparse._ground.parallel import ordered_map
 from skgp_sparse.inference.contracts import Method
-from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
+from skgp_sparse.inference.optimizers import Step, solve_fixed_point
 
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays
 _SMALLEST_PRECISION = 1e-300  # precision of a row without weight, for its logarithm

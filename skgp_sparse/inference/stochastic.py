@@ -21,11 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._ground.warnings import warn
-from skgp_sparse.inference.contracts import Objective
+from skgp_sparse.exceptions import warn
+from skgp_sparse.inference.contracts import Objective, VectorFunction, arithmetic
 from skgp_sparse.inference.minibatches import MOST, Samples
 from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.parameter_vectors import VectorFunction, arithmetic
 
 _CLEAR = 2.0  # standard errors of a loss that counts
 _CYCLE, _MOST_LOST = 400, 2  # steps of the first cycle; cycles that may lose in a row

@@ -17,27 +17,26 @@ cannot subclass it: it is found by the exact type of the kernel, and `register` 
 without a rule can be used, too, but it is slower, and its inducing points are not optimised.
 Pullbacks of the kernels in this package can be pickled.
 
-The base class of kernels is in `_differentiable`, with the registry of rules and the leaf of
-kernels without a rule. `_nodes` is the tree of an expression, with the interface of rules and with
-hyperparameters that are read and set, and `_functions` has the public functions that go through
-it. `_sklearn_kernels` has the rules of scikit-learn's kernels: `formulas`, and `composites` for
-sums, products and powers.
+The base class of kernels is in `_differentiable`, with the registry of rules, the leaf of kernels
+without a rule, and the public functions that go through the tree of an expression. `_nodes` is
+this tree, with the interface of rules and with hyperparameters that are read and set.
+`_sklearn_leaves` and `_sklearn_composites` have the rules of scikit-learn's kernels, those of sums,
+products and powers in the latter.
 
 `_mapped` has kernels of transformed inputs: `Columns`, `Sphere`, and `LogScale` for skewed columns.
 `Missing`, for inputs with missing values, is in `_missing`. `_categorical` has the kernel of
 levels, says how much rows of levels agree, and has the kernel of bits. `_heteroscedastic_noise` has
 noise whose variance varies with the inputs.
 
-`_one_column` replaces one column of rows and makes tiles in single precision. `_spectra` draws the
-frequencies of stationary kernels. `_expectations` is about a kernel whose first argument has a
-normal distribution: `normal_terms` has closed forms, and integrates every other kernel.
+`_visitors` replaces one column of rows, makes tiles in single precision, and draws the frequencies
+of stationary kernels. `_expectations` is about a kernel whose first argument has a normal
+distribution: it has closed forms, and integrates every other kernel.
 """
 
-from . import _sklearn_kernels
+from . import _sklearn_composites
 from ._categorical import Categorical, Tanimoto, as_numbers, categories, in_units
-from ._differentiable import DifferentiableKernel, register
-from ._expectations import expectation_width, expectations
-from ._functions import (
+from ._differentiable import (
+    DifferentiableKernel,
     diagonal,
     differentiable,
     evaluate,
@@ -52,15 +51,16 @@ from ._functions import (
     parts,
     parts_by_columns,
     positions_of,
+    register,
     stacked,
     touched,
 )
+from ._expectations import expectation_width, expectations
 from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction, without_noise
 from ._mapped import Columns, LogScale, Sphere, named, theta_of_spread
 from ._missing import Missing, bare, with_missing
 from ._nodes import KernelRule, moved
-from ._one_column import replacing, single
-from ._spectra import spectrum
+from ._visitors import replacing, single, spectrum
 
 __all__ = [
     "Categorical",

@@ -28,10 +28,9 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._ground.parallel import empty, slices
-from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import as_text
 
-from ._differentiable import DifferentiableKernel, Transform, node
-from ._functions import evaluate
+from ._differentiable import DifferentiableKernel, Transform, evaluate, node
 from ._nodes import Array, Bools, Ints, Pull, Scalars, constant_diag
 
 

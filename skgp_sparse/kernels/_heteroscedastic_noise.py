@@ -6,10 +6,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteKernel
 
-from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import as_text
 
-from ._differentiable import DifferentiableKernel
-from ._functions import evaluate, linearize
+from ._differentiable import DifferentiableKernel, evaluate, linearize
 from ._nodes import Array, Node, Pull, Scalars, White, assemble, constant_diag, no_gradient
 
 

@@ -20,11 +20,10 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse._ground.parallel import applied
-from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import as_text
 
 from ._categorical import CORRELATION, agreement
-from ._differentiable import DifferentiableKernel, node
-from ._functions import parts_by_columns
+from ._differentiable import DifferentiableKernel, node, parts_by_columns
 from ._mapped import MappedKernel, MappedNode
 from ._nodes import Array, Bools, Pull, Scalars, columns_read
 

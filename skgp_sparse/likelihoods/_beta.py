@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import betainc, digamma, expit, gammaln, log_expit, logit, ndtri, zeta
 
 from skgp_sparse._ground.quadrature import expectation, log_moments_of_one_top
-from skgp_sparse._ground.typing import Array, Index, Limits, Scalars, Triple
+from skgp_sparse._ground.validation import Array, Index, Limits, Scalars, Triple
 from skgp_sparse.likelihoods import _special as special
 from skgp_sparse.likelihoods._base import Domain, LevelLikelihood, Likelihood, best_constant, expect
 from skgp_sparse.likelihoods._quantiles import solve_quantile

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skgp_sparse._ground import softmax
-from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.linalg import LOG_2PI
 from skgp_sparse._ground.quadrature import log_moments
-from skgp_sparse._ground.typing import Array, Scalars, Triple
+from skgp_sparse._ground.validation import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain, expect
 from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Binary, Labels
 from skgp_sparse.likelihoods._special import log_probability

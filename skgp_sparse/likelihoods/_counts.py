@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skgp_sparse._ground.quadrature import log_moments
-from skgp_sparse._ground.typing import Array, Limits, Scalars, Triple
+from skgp_sparse._ground.validation import Array, Limits, Scalars, Triple
 from skgp_sparse.likelihoods import _special as special
 from skgp_sparse.likelihoods._base import Domain, LogLink, best_constant, log_of_mean
 from skgp_sparse.likelihoods._quantiles import count_quantile, gamma_quantile

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
-from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.linalg import LOG_2PI
 from skgp_sparse._ground.quadrature import alike, expectation, log_moments, means, trapezoid
-from skgp_sparse._ground.typing import Array, Bools, Index, Limits, Scalars, Triple
-from skgp_sparse._ground.warnings import warn
+from skgp_sparse._ground.validation import Array, Bools, Index, Limits, Scalars, Triple
+from skgp_sparse.exceptions import warn
 from skgp_sparse.likelihoods._base import (
     SMALLEST_PRECISION,
     Likelihood,

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import betainc, gammainc, gammaincc, ndtr, ndtri, zeta
 
 from skgp_sparse._ground.quadrature import alike, expectation, means
-from skgp_sparse._ground.typing import Array, Index, Ints, Scalars
+from skgp_sparse._ground.validation import Array, Index, Ints, Scalars
 
 _Given = Callable[[Array, Array, Array], Array]  # (noise, shape, size)
 _OfRows = Callable[[Array, Ints], Array]  # (points, indices of their rows) -> values

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, gammaln, ndtr, wrightomega
 
-from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.linalg import LOG_2PI
 from skgp_sparse._ground.quadrature import SMALLEST_VARIANCE, expectation, log_moments
-from skgp_sparse._ground.typing import Array, Scalars, Triple
+from skgp_sparse._ground.validation import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import LogLink, log_of_mean
 from skgp_sparse.likelihoods._binary import Probit
 

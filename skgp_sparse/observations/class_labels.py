@@ -20,23 +20,20 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import unique_labels
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.dataset import Dataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.dataset import Dataset
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
+from skgp_sparse._ground.validation import Array, as_text
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import InOrder, LabelView, SomeClasses, TargetView
-from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
-from skgp_sparse.inference.methods import Variational
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
 from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
 from skgp_sparse.likelihoods._classes import EachClass, Softmax
-from skgp_sparse.observations.likelihood_observations import SiteObservations, observations_of
-from skgp_sparse.observations.streams import new_stream
+from skgp_sparse.observations.number_observations import SiteObservations, observations_of
+from skgp_sparse.observations.observation_model import new_stream
 from skgp_sparse.parameters.choices import (
     resolve_latent_kernel,
     resolve_method,
@@ -45,8 +42,8 @@ from skgp_sparse.parameters.choices import (
 )
 from skgp_sparse.parameters.parameter_checks import check_sites_of_solver
 from skgp_sparse.parameters.requests import check_posterior_method, tolerance
+from skgp_sparse.posteriors._contract import Job, start_on_subset, warm_start_of
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Job, start_on_subset, warm_start_of
 from skgp_sparse.posteriors._model_selection import PosteriorSelection
 from skgp_sparse.posteriors._names import resolve_posterior
 from skgp_sparse.posteriors._neighbors import Neighbors

@@ -22,11 +22,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds, kernels
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._engine.predictions.posterior import noise_in_blocks
-from skgp_sparse._ground.normal import log_normal_density
+from skgp_sparse._engine.moments import TargetScaler
+from skgp_sparse._engine.posterior import noise_in_blocks
+from skgp_sparse._ground.linalg import log_normal_density
 from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.warnings import collected, warn
+from skgp_sparse.exceptions import collected, warn
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,
     known_rows,
@@ -35,13 +35,13 @@ from skgp_sparse.explain.leave_one_out import (
     why_unknown,
 )
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
+from skgp_sparse.inference.contracts import if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.inference.parameter_vectors import if_possible
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.parameters.choices import resolve_inducing, resolve_kernel
+from skgp_sparse.posteriors._contract import Points
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Points
 from skgp_sparse.solvers import LBFGS, KeepParameters, fit_at
 
 _FEWEST = 100  # rows of which "auto" learns how the noise varies

@@ -14,16 +14,15 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import inducing, kernels
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
-from skgp_sparse._engine.predictions.feature_posterior import Normals
-from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
-from skgp_sparse._ground.deadline import Deadline
-from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import InducingBasis, Options
+from skgp_sparse._engine.feature_posterior import Normals
+from skgp_sparse._engine.normal_inputs import MissingTargets
+from skgp_sparse._ground.parallel import Deadline, single_threaded_blas
+from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.inference.latent_queries import latent_starts
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.inference.optimizers import STOPPED, Maximum, climb
-from skgp_sparse.inference.parameter_vectors import VectorFunction
 
 _NOISE, _NOISE_BOUNDS = 0.05, (1e-6, 1e3)  # in units of the mean square of the targets
 _SCALE_BOUNDS = (1e-3, 1e5)  # of the length scales, where positions have variance 1

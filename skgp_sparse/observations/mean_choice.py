@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._engine.predictions.posteriors_around import MeanWeights
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import is_auto, is_name
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.moments import TargetScaler
+from skgp_sparse._engine.posteriors_around import MeanWeights
+from skgp_sparse._ground.validation import as_text, is_auto, is_name
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,
     left_out_labels,
@@ -38,7 +37,7 @@ from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.parameters.choices import check_numbers
 from skgp_sparse.parameters.mean_functions import cross_fitted
 from skgp_sparse.parameters.requests import compares_approximations
-from skgp_sparse.posteriors._job import Job
+from skgp_sparse.posteriors._contract import Job
 from skgp_sparse.solvers import Fit
 
 FEWEST_ROWS = 200  # of which a fifth tells enough of a mean

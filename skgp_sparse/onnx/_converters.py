@@ -35,7 +35,7 @@ from skl2onnx.proto import onnx_proto
 from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.predictions.feature_posterior import ExactPosterior, SparsePosterior
+from skgp_sparse._engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse._ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.classification import SparseGPClassifier

@@ -34,11 +34,9 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.moments import NO_EFFECT, or_one
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
-from skgp_sparse._ground.validation import is_auto, require
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.moments import NO_EFFECT, or_one
+from skgp_sparse._ground.validation import Array, as_text, is_auto, require
 from skgp_sparse.hyperpriors import (
     CorrelationPrior,
     LogNormalLengthScales,
@@ -46,10 +44,10 @@ from skgp_sparse.hyperpriors import (
     MissingValuePrior,
 )
 from skgp_sparse.inference.contracts import ThoroughSearch
-from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
 from skgp_sparse.kernels import Categorical, Columns, Missing
+from skgp_sparse.rows.checks import check_missing
 from skgp_sparse.rows.columns import NUMBERS, ColumnTable
-from skgp_sparse.rows.missing import check_missing
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above

@@ -16,15 +16,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
-from skgp_sparse._engine.predictions.posteriors_around import (
-    averaged,
-    missing_entries,
-    spread_values,
-)
-from skgp_sparse._ground.distinct import Distinct
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.typing import Array
-from skgp_sparse._ground.validation import is_name, require
+from skgp_sparse._engine.moments import Distinct
+from skgp_sparse._engine.posteriors_around import averaged, missing_entries, spread_values
+from skgp_sparse._ground.validation import Array, as_text, is_name, require
 from skgp_sparse.likelihoods import Domain, domain_of
 from skgp_sparse.parameters.choices import is_gaussian
 

@@ -7,8 +7,7 @@ from sklearn.base import is_classifier
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import BOOLS, check_number, is_auto, require
+from skgp_sparse._ground.validation import BOOLS, as_text, check_number, is_auto, require
 from skgp_sparse.hyperpriors import HyperPrior
 from skgp_sparse.parameters.choices import is_gaussian
 from skgp_sparse.parameters.mean_functions import check_mean

@@ -8,19 +8,16 @@ from typing import Any, Protocol
 from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._engine.data.dataset import Dataset
-from skgp_sparse._engine.data.moments import NO_EFFECT
-from skgp_sparse._engine.features.inducing_basis import Options
-from skgp_sparse._ground.deadline import Deadline
-from skgp_sparse._ground.parallel import resolve_n_jobs
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import is_auto
+from skgp_sparse._engine.basis import Options
+from skgp_sparse._engine.dataset import Dataset
+from skgp_sparse._engine.moments import NO_EFFECT
+from skgp_sparse._ground.parallel import Deadline, resolve_n_jobs
+from skgp_sparse._ground.validation import as_text, is_auto
 from skgp_sparse.bounds import Bound
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.plan import UNMIXED, facts_of, plan
-from skgp_sparse.posteriors._contract import PosteriorMethod, Request
+from skgp_sparse.posteriors._contract import Job, Points, PosteriorMethod, Request
 from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.posteriors._names import Auto, UncertainInputs
 from skgp_sparse.solvers import resolve_solver
 
@@ -94,13 +91,12 @@ def job_of(
 ) -> Job:
     """The `Job` of a table, by its plan."""
     request, given = request_of(family, posterior), family.parameters
-    is_free = given.kernel is None
+    is_free, memory = given.kernel is None, get_config()["working_memory"] * 2**20
     planned = plan(request, facts_of(rows, kernel, request))
     _check_rows(family, rows)
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = family.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
-    memory = get_config()["working_memory"] * 2**20
     return Job(
         name=name,
         rows=rows,

@@ -15,16 +15,14 @@ from copy import deepcopy
 
 import numpy as np
 
-from skgp_sparse._engine.predictions.feature_posterior import noise_variance
-from skgp_sparse._ground.warnings import collected
-from skgp_sparse.inference.parameter_vectors import arithmetic, if_possible
-from skgp_sparse.posteriors._contract import PosteriorMethod
+from skgp_sparse._engine.feature_posterior import noise_variance
+from skgp_sparse.exceptions import collected
+from skgp_sparse.inference.contracts import arithmetic, if_possible
+from skgp_sparse.posteriors._contract import PosteriorMethod, start_on_subset, started_on_subsets
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._inducing_points import InducingPoints, with_enough_points
-from skgp_sparse.posteriors._job import start_on_subset, started_on_subsets
 from skgp_sparse.posteriors._neighbor_search import FEW, FIT, NearestNeighborSearch, density_of
-from skgp_sparse.posteriors._neighbors import Neighbors
-from skgp_sparse.posteriors._neighbors_with_sites import SiteSearch, most_trained
+from skgp_sparse.posteriors._neighbors import Neighbors, SiteSearch, most_trained
 from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 from skgp_sparse.solvers import KeepParameters
 

@@ -18,21 +18,17 @@ import numpy as np
 from sklearn.base import clone
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.exact.exact import tightened
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.predictions.feature_posterior import Normals, SparsePosterior
-from skgp_sparse._engine.sparse.normal_inputs import MissingTargets
+from skgp_sparse._engine.basis import InducingBasis
+from skgp_sparse._engine.exact import tightened
+from skgp_sparse._engine.feature_posterior import Normals, SparsePosterior
+from skgp_sparse._engine.normal_inputs import MissingTargets
 from skgp_sparse._ground.linalg import Jitter
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import BOOLS, check_number, require
+from skgp_sparse._ground.validation import BOOLS, as_text, check_number, require
+from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import DecoupledObjective, LatentObjective
-from skgp_sparse.inference.parameter_vectors import arithmetic
-from skgp_sparse.posteriors._contract import PosteriorMethod
-from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._fourier_features import FourierFeatures
-from skgp_sparse.posteriors._inducing_points import InducingPoints
-from skgp_sparse.posteriors._iterative_exact import IterativeExact
-from skgp_sparse.posteriors._job import Job, WarmStart, start_on_subset
+from skgp_sparse.posteriors._contract import Job, PosteriorMethod, WarmStart, start_on_subset
+from skgp_sparse.posteriors._exact import Exact, IterativeExact
+from skgp_sparse.posteriors._inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.posteriors._neighbors import Neighbors
 from skgp_sparse.solvers import LBFGS, Fit
 

@@ -29,8 +29,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data.moments import spread_of_the_shortest_quarter
-from skgp_sparse._engine.exact.exact import (
+from skgp_sparse._engine.exact import (
     ProfileEvidence,
     SomeRows,
     correlation_length,
@@ -38,7 +37,8 @@ from skgp_sparse._engine.exact.exact import (
     profile_evidence,
     trend_evidence,
 )
-from skgp_sparse._ground.warnings import collected
+from skgp_sparse._engine.moments import spread_of_the_shortest_quarter
+from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 

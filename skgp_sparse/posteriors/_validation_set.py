@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skgp_sparse._ground.normal import LOG_2PI
+from skgp_sparse._ground.linalg import LOG_2PI
 from skgp_sparse.posteriors._contract import Candidate
 
 _LIMIT = 1.959964**2  # of normal deviates, 95 % have squares below this

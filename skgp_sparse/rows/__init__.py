@@ -2,8 +2,6 @@
 
 - `door`: reads arrays, chunks, and sources, of which it makes a first pass
 - `checks`: the one validator of rows and of what is passed with them; text, times and missing
-  targets where there may be none
-- `missing`: missing values and infinity, by column
+  targets where there may be none; missing values, infinity and impossible latitudes, by column
 - `columns`: columns of tables of any library, their types, codes of categories, orders of labels
-- `latitudes`: latitudes that no place on a sphere has
 """

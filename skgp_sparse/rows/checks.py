@@ -1,9 +1,15 @@
-"""The one validator of rows, `Rules`: errors say what was passed and how to correct it.
+"""Missing values and infinity: what is said of them, by column.
+
+Latitudes that no place on a sphere has: what is said of them, by column.
+
+The one validator of rows, `Rules`: errors say what was passed and how to correct it.
 
 Checks of tables and targets for text, times and missing targets, by column.
 """
 
+from contextlib import contextmanager
 from datetime import date, time, timedelta
+from decimal import Decimal
 from numbers import Real
 from typing import NamedTuple
 
@@ -13,14 +19,136 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.sklearn_compat import check_sample_weight
-from skgp_sparse._ground.validation import check_number, require
+from skgp_sparse import kernels
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.moments import TargetScaler
+from skgp_sparse._ground.validation import as_text, check_number, check_sample_weight, require
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.rows.latitudes import check_latitudes
-from skgp_sparse.rows.missing import MISSING_REMEDY, about_values, is_frame, is_missing
+
+MISSING_LATER = -1.0  # code of a missing level where fit had none; unknown levels have lower ones
+
+
+def is_frame(X):
+    """Whether a table is a data frame of pandas or polars, in which every column has a type."""
+    return hasattr(X, "iloc") and hasattr(X, "dtypes") or hasattr(X, "get_columns")
+
+
+def missing_among(values):
+    """Which objects (n,) are one of the many missing values."""
+    return np.array([is_missing(one) for one in values.tolist()], dtype=bool)
+
+
+def is_missing(value):
+    """Whether an object is one of the many missing values."""
+    if isinstance(value, (float, np.generic, date, Decimal)):
+        return bool(value != value)
+    return value is None or value is np.ma.masked or type(value).__name__ == "NAType"
+
+
+MISSING_REMEDY = (
+    "Missing values need kernel=None, or a kernel with Missing around each part that sees them, "
+    "and arrays or data frames with such rows in fit. X_std, a metric, posterior='fourier', "
+    "partial_fit, sources and clusters take none. Otherwise, impute them, for example by "
+    "sklearn.impute."
+)
+
+
+@contextmanager
+def about_values(X, name, remedy):
+    """Context in which errors of NaN and infinity in X name a column; missing ones have a remedy.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        As the user passed it.
+    name : str
+        Of the estimator.
+    remedy : str
+        What is said after the number of missing values.
+    """
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        if text.startswith("Input X contains NaN"):
+            label, count = _first(X, np.isnan)
+            raise ValueError(
+                f"Input X contains NaN: column {label!r} of X of {name} has {count} missing "
+                f"values. {remedy}"
+            ) from None
+        if text.startswith("Input X contains infinity"):
+            column = _first(X, np.isinf)[0]
+            raise ValueError(
+                f"{text} The first is in column {column!r}. Replace it, or remove the row."
+            ) from None
+        raise
+
+
+def _first(X, is_one):
+    """Name or number of the first column with such a value, and how many there are in it."""
+    values = np.asarray(X, dtype=np.float64)
+    counts = is_one(values.reshape(len(values), -1)).sum(axis=0)
+    j = int(np.argmax(counts > 0))
+    return list(X.columns)[j] if is_frame(X) else j, int(counts[j])
+
+
+def check_missing(X, kernel, names, name, during):
+    """Raise if a value is missing in a column that a kernel sees without `Missing`.
+
+    `during`: what the kernel knows from, for the message.
+    """
+    missing = np.isnan(X)
+    if not missing.any():
+        return
+    wrong = np.flatnonzero(missing.any(axis=0) & kernels.bare(kernel, X.shape[1]))
+    if len(wrong):
+        j = wrong[0]
+        count = missing[:, j].sum()
+        raise ValueError(
+            f"Input X contains NaN: column {names[j]!r} of {name} has {count} missing "
+            f"values, but {during}"
+        )
+
+
+_HIGHEST = 90.0 + 1e-9  # degrees: a pole may be off by rounding
+
+
+def check_latitudes(X, kernel, names, name):
+    """Raise if a `Sphere` of a kernel sees a latitude beyond a pole; missing ones are no matter.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    kernel : sklearn.gaussian_process.kernels.Kernel or None
+        The user's, or one that was fitted.
+    names : sequence or None
+        Names of the columns, None where they have none.
+    name : str
+        Of the estimator.
+    """
+    if kernel is None or not kernels.parts(kernel, kernels.Sphere):
+        return
+    d = X.shape[1]
+    labels = [*range(d)] if names is None or len(names) != d else [*names]
+    kernel = kernels.named(kernel, labels if all(isinstance(one, str) for one in labels) else None)
+    for sphere, columns in kernels.parts_by_columns(kernel, d, kernels.Sphere):
+        if len(columns) == 2:
+            _check(X, sphere, columns, labels, name)
+
+
+def _check(X, sphere, columns, names, name):
+    longitude, latitude = columns
+    beyond = np.flatnonzero(np.abs(X[:, latitude]) > _HIGHEST)
+    if len(beyond):
+        value = as_text(float(X[beyond[0], latitude]))
+        raise ValueError(
+            f"Column {as_text(names[latitude])} of X of {name} is the latitude of {sphere}, in "
+            f"degrees from -90 to 90, but it is {value} in row {beyond[0]}. Pass degrees, with the "
+            f"longitude first, which is column {as_text(names[longitude])} here. Where they are "
+            "the other way round, put Sphere into Columns, such as Columns(Sphere(Matern()), "
+            f"[{latitude}, {longitude}])."
+        )
+
 
 _TEXT = (str, bytes)
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)

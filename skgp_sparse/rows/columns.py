@@ -23,10 +23,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
-from skgp_sparse._ground.plain_text import as_text
-from skgp_sparse._ground.validation import BOOLS
-from skgp_sparse._ground.warnings import TextColumnWarning, warn
-from skgp_sparse.rows.missing import MISSING_LATER, is_frame, is_missing, missing_among
+from skgp_sparse._ground.validation import BOOLS, as_text
+from skgp_sparse.exceptions import TextColumnWarning, warn
+from skgp_sparse.rows.checks import MISSING_LATER, is_frame, is_missing, missing_among
 
 NUMBER, TIME, DURATION, CATEGORY = "a number", "a time", "a duration", "a category"
 TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"

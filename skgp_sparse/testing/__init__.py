@@ -6,8 +6,8 @@ returns None or, of a posterior method, what it refuses. Otherwise it raises an 
 message names the object, the result that was found, and the result that was expected.
 
 The module ``_functions.py`` contains the checks of functions that have derivatives: kernel rules,
-bounds and likelihoods. ``_posteriors.py`` has those of posterior methods and sources.
-``_require.py`` contains the comparisons that all of them use.
+bounds and likelihoods, and the comparisons that all checks use. ``_posteriors.py`` has those of
+posterior methods and sources.
 """
 
 from skgp_sparse.testing._functions import check_bound, check_kernel_rule, check_likelihood

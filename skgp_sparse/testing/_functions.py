@@ -1,4 +1,6 @@
-"""The checks of kernel rules, bounds and likelihoods: values, and derivatives beside differences.
+"""Comparisons that raise an AssertionError with what was found and what was expected.
+
+The checks of kernel rules, bounds and likelihoods: values, and derivatives beside differences.
 
 Rules are compared with the scikit-learn kernel itself, lower bounds with the exact value on small
 problems, and likelihoods with numerical integrals and samples.
@@ -20,7 +22,60 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.likelihoods import Binary, Likelihood
-from skgp_sparse.testing import _require as require
+
+
+def that(condition, sentence):
+    """Raise an AssertionError unless `condition` is true, even under ``python -O``."""
+    if not condition:
+        raise AssertionError(sentence)
+
+
+def call(what, function, *arguments):
+    """Return what a function returns; it must not write into the arrays that it is given."""
+    try:
+        return function(*map(_read_only, arguments))
+    except Exception as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
+
+
+def _read_only(value):
+    return np.broadcast_to(value, value.shape) if isinstance(value, np.ndarray) else value
+
+
+def instance(value, kind):
+    """Require an instance of a public class, which scikit-learn can clone with its parameters."""
+    path = f"{kind.__module__.split('._')[0]}.{kind.__name__}"
+    that(isinstance(value, kind), f"{value!r} must be an instance of {path}.")
+    again = repr(call(f"sklearn.base.clone({value!r})", clone, value))
+    that(again == repr(value), f"The clone of {value!r} is {again}, expected an equal object.")
+
+
+def everywhere(good, actual, what, expected, at=None):
+    """Require that all of `good` is true. `at` has the arguments of every entry by their names."""
+    wrong = np.flatnonzero(~np.asarray(good))
+    if len(wrong):
+        index = wrong[0]
+        text = expected if isinstance(expected, str) else f"{np.ravel(expected)[index]:.10g}"
+        place = ", ".join(f"{name} = {values[index]:g}" for name, values in (at or {}).items())
+        found = f"{np.ravel(actual)[index]:.10g} at {place or f'entry {index}'}"
+        raise AssertionError(f"{what} is {found}, expected {text}.")
+
+
+def finite(values, shape, what, at=None, may_overflow=False):
+    """Require values of a shape, none of which is NaN, or infinite where they may not be."""
+    that(np.shape(values) == shape, f"{what} has shape {np.shape(values)}, expected {shape}.")
+    good = np.isfinite(values) | (may_overflow & ~np.isnan(values))
+    everywhere(good, values, what, "a finite number", at)
+
+
+def close(actual, expected, allowed, what, at=None):
+    """Require that two arrays are equal, or differ by at most `allowed`."""
+    expected, shape = np.asarray(expected), np.shape(actual)
+    that(shape == expected.shape, f"{what} has shape {shape}, expected {expected.shape}.")
+    with np.errstate(invalid="ignore"):  # of equal infinities
+        good = (actual == expected) | (np.abs(actual - expected) <= allowed)
+    everywhere(good, actual, what, expected, at)
+
 
 _ROWS, _POINTS, _COLUMNS = 16, 7, 3  # of inputs of kernels
 _RATIOS = np.concatenate([[0.0, 1e-300, 1e-12], np.geomspace(1e-3, 1e12, 46)])[None]
@@ -55,13 +110,13 @@ class _Curves(NamedTuple):
     def __call__(self, rows):
         """Return what the function returns, after a check of its shapes."""
         count, parts = f"of {rows.shape[1]} rows", self.parts
-        found = require.call(f"{self.what} {count}", self.function, *rows)
+        found = call(f"{self.what} {count}", self.function, *rows)
         sentence = f"{self.what} returns {len(found)} arrays, expected {len(parts)}."
-        require.that(len(found) == len(parts), sentence)
+        that(len(found) == len(parts), sentence)
         place, may_overflow = self.place(rows), self.may_overflow(rows)
         for part, values in zip(parts, found):
             what = f"{self.what}: {part} {count}"
-            require.finite(values, rows[0].shape, what, place, may_overflow)
+            finite(values, rows[0].shape, what, place, may_overflow)
         return found
 
     def place(self, rows):
@@ -74,7 +129,7 @@ class _Curves(NamedTuple):
             place = self.place(rows[:, some])
             for part, alone, values in zip(self.parts, self(rows[:, some]), whole):
                 allowed, what = digits * (unit + np.abs(values[some])), f"{self.what}: {part}"
-                require.close(alone, values[some], allowed, f"{what} of a row alone", place)
+                close(alone, values[some], allowed, f"{what} of a row alone", place)
 
     def check_slopes(self, rows, low, high, allowed):
         """Compare derivatives with central differences; a third part is a negative second one."""
@@ -83,7 +138,7 @@ class _Curves(NamedTuple):
             change = (-1) ** k * (above[k] - below[k]) / np.max(high - low, axis=0)
             what = f"{self.what}: {part}, beside central differences,"
             most = allowed(change, found[k], above[k])
-            require.close(found[k + 1], change, most, what, self.place(rows))
+            close(found[k + 1], change, most, what, self.place(rows))
 
 
 def check_kernel_rule(kernel, X=None, random_state=0):
@@ -118,10 +173,10 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     >>> from skgp_sparse.testing import check_kernel_rule
     >>> check_kernel_rule(ConstantKernel(2.0) * RBF([0.8, 1.3]) + WhiteKernel(0.1))
     """
-    known = require.call(f"differentiable({kernel})", kernels.differentiable, kernel)
+    known = call(f"differentiable({kernel})", kernels.differentiable, kernel)
     hint = "Make its kernels subclasses of DifferentiableKernel, or add a rule for each of them"
     hint = f"{kernel} has no derivative rule. {hint} with skgp_sparse.kernels.register."
-    require.that(known, hint)
+    that(known, hint)
     rng = check_random_state(random_state)
     if X is None:
         columns = max((p.n_elements for p in kernel.hyperparameters), default=1)
@@ -138,10 +193,10 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     pull = lambda inputs: kernels.linearize(kernel, X, Z)[1](G.copy(), inputs)[0]
     what = f"{kernel}: the gradient of theta with inputs=False"
     whole = pull(True)
-    alone = require.call(what, pull, False)
-    require.close(alone, whole, 1e-9 * np.max(np.abs(whole), initial=1e-80), what)
+    alone = call(what, pull, False)
+    close(alone, whole, 1e-9 * np.max(np.abs(whole), initial=1e-80), what)
     K, itself = kernels.evaluate(kernel, X, X), kernel(X, X)
-    require.close(K, itself, 1e-9 * np.max(np.abs(itself)), f"{kernel}: k(X, X) of evaluate")
+    close(K, itself, 1e-9 * np.max(np.abs(itself)), f"{kernel}: k(X, X) of evaluate")
     # at rows that are also inducing points, as at the start of a fit, where slopes may jump
     met, weights = X[:_POINTS], G[:, : len(X)]
     _check_rule(_CROSS, kernel, met, X, weights, " where rows coincide", tolerance=1e300)
@@ -186,19 +241,19 @@ def _check_rule(rule, kernel, at, X, G, where="", tolerance=1e-6):
     by_theta = differences(lambda theta: sums(moved(theta), at), theta, 1e-6)
     by_inputs = differences(lambda x: sums(kernel, x * unit), at / unit, 1e-6)
     for when in ("", " after another call"):
-        value, pull = require.call(what, linearize, kernel, at, X)
+        value, pull = call(what, linearize, kernel, at, X)
         value = np.array(value)  # which the pullback may overwrite
         if when:
             linearize(kernel, at[::-1], X[::-1])
-        found = require.call(what, pull, G)
+        found = call(what, pull, G)
         same = np.array_equal(kernel.theta, theta)
-        require.that(same, f"{kernel}: the rule changes theta to {kernel.theta}.")
-        require.close(value, expected, 1e-9 * largest(expected), f"{kernel}: {value_name}{where}")
+        that(same, f"{kernel}: the rule changes theta to {kernel.theta}.")
+        close(value, expected, 1e-9 * largest(expected), f"{kernel}: {value_name}{where}")
         parts = ("theta", by_theta, 1.0), ("the inputs", by_inputs, unit)
         for mine, (part, its, one) in zip(found, parts):
             text = f"{kernel}: the gradient of {name}{where}{when} with respect to {part},"
             allowed = tolerance * max(largest(expected), largest(its)) / one
-            require.close(mine, its / one, allowed, f"{text} beside differences,")
+            close(mine, its / one, allowed, f"{text} beside differences,")
 
 
 def check_bound(bound):
@@ -230,10 +285,10 @@ def check_bound(bound):
     ...         return x, 1.0
     >>> check_bound(Twice())
     """
-    require.instance(bound, Bound)
+    instance(bound, Bound)
     share = bound.noise_share
     good = isinstance(share, Real) and 0 <= share <= 1
-    require.that(good, f"{bound!r}.noise_share is {share!r}, expected a number in [0, 1].")
+    that(good, f"{bound!r}.noise_share is {share!r}, expected a number in [0, 1].")
 
     def penalty(x):
         phi, slope = bound.penalty(x)
@@ -250,14 +305,14 @@ def check_bound(bound):
         curve = whole if n is None else whole._replace(what=name, function=own, names=("total/n",))
         (phi, slope), what, place = curve(_RATIOS), curve.what, curve.place(_RATIOS)
         good, expected = phi[:1] == 0, "0, as nothing is unexplained"
-        require.everywhere(good, phi, what, expected, place)
+        everywhere(good, phi, what, expected, place)
         good, expected = phi >= 0, "no negative number, as is_lower_bound is True"
-        require.everywhere(good | (not bound.is_lower_bound), phi, what, expected, place)
+        everywhere(good | (not bound.is_lower_bound), phi, what, expected, place)
         low, high = _RATIOS * (1.0 - _SHIFT), np.maximum(_RATIOS * (1.0 + _SHIFT), 1e-9)  # one side
         most = lambda change, _, above, by=high[0]: 1e-5 * (np.abs(change) + np.abs(above) / by)
         curve.check_slopes(_RATIOS, low, high, most)
         good, expected = (slope >= 0) | (n is None), "a value that rises with the total"
-        require.everywhere(good, slope, what, expected, place)
+        everywhere(good, slope, what, expected, place)
     choices = np.arange(_RATIOS.size)[::-2], np.arange(0), np.array([7])
     whole.check_alone(_RATIOS, choices, 1e-10, 0.0)
     for length_scale in _LENGTH_SCALES if bound.is_lower_bound else ():
@@ -282,7 +337,7 @@ def _check_claim(bound, length_scale):
         for y in (np.zeros(len(x)), 1e3 * (exact @ eigh(model, exact)[1][:, -1])):
             actual, most = (multivariate_normal(cov=one).logpdf(y) for one in (model, exact))
             actual -= subtracted
-            require.that(
+            that(
                 actual <= most + 1e-8 * max(1.0, abs(most)),  # by rounding
                 f"{bound!r} has is_lower_bound = True, but its objective is {actual:.10g} for "
                 f"{kernel} and noise {noise.mean():.3g}, expected at most the exact value, "
@@ -330,9 +385,9 @@ def check_likelihood(likelihood, y=None, random_state=0):
     >>> check_likelihood(Logit())
     >>> check_likelihood(Gamma(), y=[0.3, 2.0])
     """
-    require.instance(likelihood, Likelihood)
+    instance(likelihood, Likelihood)
     limits, pairs = np.shape(likelihood.limits), (len(likelihood.theta), 2)
-    require.that(limits == pairs, f"{likelihood!r}.limits has shape {limits}, expected {pairs}.")
+    that(limits == pairs, f"{likelihood!r}.limits has shape {limits}, expected {pairs}.")
     if y is None and not isinstance(likelihood, Binary):
         raise ValueError(f"check_likelihood needs y: observations in the domain of {likelihood!r}.")
     rng, is_log_concave = check_random_state(random_state), likelihood.is_log_concave
@@ -347,7 +402,7 @@ def check_likelihood(likelihood, y=None, random_state=0):
         largest = np.max(np.abs(curvature), where=np.isfinite(curvature), initial=0.0)
         good = (curvature >= -1e-9 * largest) | (not is_log_concave)
         what = "no negative number: p(y | f) must be log-concave in f"
-        require.everywhere(good, curvature, f"{curve.what}: curvature", what, curve.place(rows))
+        everywhere(good, curvature, f"{curve.what}: curvature", what, curve.place(rows))
     expected, rest = curves["expected"], rows[:, _is_moderate(rows)]
     value, _, curvature = expected(rest)
     size = np.maximum(np.abs(value), np.abs(curvature) * np.maximum(rest[2], 1.0))
@@ -357,8 +412,8 @@ def check_likelihood(likelihood, y=None, random_state=0):
     _check_values(curves, rest)
     if isinstance(likelihood, Binary):
         rows[0], what = 1.0, f"{likelihood!r}.probability"
-        p = require.call(what, likelihood.probability, *rows[1:])
-        require.close(p, np.exp(curves["tilted"](rows)[0]), 1e-9, what, expected.place(rows))
+        p = call(what, likelihood.probability, *rows[1:])
+        close(p, np.exp(curves["tilted"](rows)[0]), 1e-9, what, expected.place(rows))
     _check_samples(likelihood, rows[1:, (np.abs(rows[1]) <= 2.5) & (rows[2] <= 1.0)], rng)
 
 
@@ -386,9 +441,9 @@ def _check_derivatives(likelihood, kind, curve, rows):
     moved = lambda theta: _curve(likelihood.with_theta(theta), kind)(rows)[0]
     expected = differences(moved, likelihood.theta, _SHIFT).reshape(-1, rows.shape[1])
     what = f"{likelihood!r}.{method} (of {kind})"
-    slopes = require.call(what, partial(getattr(likelihood, method), **_POWERS[kind]), *rows)
+    slopes = call(what, partial(getattr(likelihood, method), **_POWERS[kind]), *rows)
     what, most = f"{what}, beside central differences,", 1e-5 * (1.0 + np.abs(expected))
-    require.close(slopes, expected, most, what)
+    close(slopes, expected, most, what)
 
 
 def _check_values(curves, rows):
@@ -403,7 +458,7 @@ def _check_values(curves, rows):
         sums = logsumexp(_POWERS[kind].get("power", 1.0) * logs, axis=1, b=_MASS)
         sums = logs @ _MASS if kind == "expected" else sums
         what, allowed = f"{curve.what}: value, beside a sum over 4001 nodes,", 1.0 + np.abs(sums)
-        require.close(curve(rows)[0], sums, 1e-6 * allowed, what, curve.place(rows))
+        close(curve(rows)[0], sums, 1e-6 * allowed, what, curve.place(rows))
 
 
 def _check_samples(likelihood, rows, rng):
@@ -411,10 +466,10 @@ def _check_samples(likelihood, rows, rng):
     (mean, variance), place = rows, dict(zip(("mean", "variance"), rows))
     what = f"{likelihood!r}.response and sample of {rows.shape[1]} rows"
     f = mean + np.sqrt(variance) * rng.normal(size=(_SAMPLES, len(mean)))
-    response = require.call(what, likelihood.response, mean, variance)
-    drawn = require.call(what, likelihood.sample, f, rng)
-    require.call(what, likelihood.check, drawn.ravel(), "check_likelihood")
-    require.finite(drawn, f.shape, f"{likelihood!r}.sample")
+    response = call(what, likelihood.response, mean, variance)
+    drawn = call(what, likelihood.sample, f, rng)
+    call(what, likelihood.check, drawn.ravel(), "check_likelihood")
+    finite(drawn, f.shape, f"{likelihood!r}.sample")
     squares = (drawn - drawn.mean(axis=0)) ** 2
     for part, values, samples in zip(("mean", "variance"), response, (drawn, squares)):
         expected, most = samples.mean(axis=0), np.max(np.abs(samples - samples.mean(0)), axis=0)
@@ -422,7 +477,7 @@ def _check_samples(likelihood, rows, rng):
         allowed += _ERRORS**2 * np.abs(values) / _SAMPLES * (part == "variance")
         allowed[np.isinf(values)] = np.inf  # an infinite variance has no estimate
         name = f"{likelihood!r}.response: {part}, beside {_SAMPLES} samples,"
-        require.close(values, expected, allowed, name, place)
+        close(values, expected, allowed, name, place)
     for q in (0.1, 0.5, 0.95):
         try:
             actual = likelihood.quantile(q, mean, variance)
@@ -432,4 +487,4 @@ def _check_samples(likelihood, rows, rng):
         good = np.mean(drawn < actual, axis=0) <= q + off
         good &= np.mean(drawn <= actual, axis=0) >= q - off
         expected = f"the quantile {q} of {_SAMPLES} samples"
-        require.everywhere(good, actual, f"{likelihood!r}.quantile", expected, place)
+        everywhere(good, actual, f"{likelihood!r}.quantile", expected, place)

@@ -17,24 +17,25 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
 from skgp_sparse import bounds
-from skgp_sparse._engine.data import dataset
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.dataset import Batch, Dataset
-from skgp_sparse._engine.features.basis import Basis, Features
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
-from skgp_sparse._engine.sparse import collapsed, passes
+from skgp_sparse._engine import collapsed, dataset, passes
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import Basis, Features, InducingBasis, Options, Problem
+from skgp_sparse._engine.dataset import Batch, Dataset
 from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import Settings, Solver
-from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse.inference.contracts import Settings, Solver, VectorFunction
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives
-from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
+from skgp_sparse.inference.site_objective import (
+    ExpectationPropagation,
+    SiteObjective,
+    SiteObjectives,
+    Variational,
+)
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.observations.observation_model import ObservationModel
 from skgp_sparse.posteriors import InducingPoints, PosteriorMethod
+from skgp_sparse.posteriors._contract import Job, Points
 from skgp_sparse.posteriors._exact import Exact
-from skgp_sparse.posteriors._job import Job, Points
 from skgp_sparse.solvers import LBFGS
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)

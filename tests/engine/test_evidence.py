@@ -16,11 +16,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine.data import array_dataset
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.exact import exact, iterative_posterior
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
-from skgp_sparse._engine.sparse import collapsed
+from skgp_sparse._engine import array_dataset, collapsed, exact, iterative_posterior
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skgp_sparse.inference.fixed_point import Step, solve_fixed_point
+from skgp_sparse.inference.optimizers import Step, solve_fixed_point
 
 
 def course(gaps, values=None):

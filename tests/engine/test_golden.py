@@ -14,8 +14,7 @@ from conftest import BOUNDS, Case, agree, stored
 from kernel_cases import parsed
 from sklearn.gaussian_process import kernels as sk
 
-from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.sparse import collapsed
+from skgp_sparse._engine import collapsed, exact
 from skgp_sparse._ground.linalg import Jitter
 
 ORACLE = stored("regression")

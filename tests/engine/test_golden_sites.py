@@ -14,13 +14,17 @@ from conftest import agree, infer, stored
 from kernel_cases import parsed
 
 from skgp_sparse import bounds
-from skgp_sparse._engine.data.array_dataset import ArrayDataset, PerRow, by_row
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
-from skgp_sparse._engine.sparse import collapsed_sites
+from skgp_sparse._engine import collapsed_sites
+from skgp_sparse._engine.array_dataset import ArrayDataset, PerRow, by_row
+from skgp_sparse._engine.basis import InducingBasis, Options
 from skgp_sparse._ground.linalg import Jitter
-from skgp_sparse.inference.methods import ExpectationPropagation, Variational
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
+from skgp_sparse.inference.site_objective import (
+    ExpectationPropagation,
+    SiteObjective,
+    SiteObjectives,
+    Variational,
+)
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.likelihoods._classes import Softmax
 

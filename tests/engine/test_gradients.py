@@ -6,9 +6,7 @@ from conftest import BOUNDS, KERNELS, NOISES, agree, make_case
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data import dataset
-from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.sparse import collapsed
+from skgp_sparse._engine import collapsed, dataset, exact
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import Bound

@@ -19,14 +19,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.data import array_dataset, dataset
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
-from skgp_sparse._engine.predictions import posterior
-from skgp_sparse._engine.predictions.posterior import Prior
-from skgp_sparse._engine.sparse import collapsed
+from skgp_sparse._engine import array_dataset, collapsed, dataset, exact, posterior
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import InducingBasis, Options, Problem
+from skgp_sparse._engine.moments import TargetScaler
+from skgp_sparse._engine.posterior import Prior
 from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import DTC, FITC, PEP, Titsias, TitsiasNew

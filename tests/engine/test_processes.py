@@ -10,27 +10,20 @@ from conftest import make_case
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.exact.exact import tightened
-from skgp_sparse._engine.exact.iterative_posterior import IterativePosterior, leading_rows
-from skgp_sparse._engine.features.fourier_basis import FourierBasis
-from skgp_sparse._engine.features.inducing_basis import InducingBasis
-from skgp_sparse._engine.neighbors.nearest import distinct_rows
-from skgp_sparse._engine.neighbors.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.predictions import posterior as contract
-from skgp_sparse._engine.predictions.feature_posterior import FeaturePosterior
-from skgp_sparse._engine.predictions.posterior import (
-    IndependentPosteriors,
-    Posterior,
-    PosteriorAround,
-    Prior,
-)
-from skgp_sparse._engine.predictions.posteriors_around import (
+from skgp_sparse._engine import collapsed, exact
+from skgp_sparse._engine import posterior as contract
+from skgp_sparse._engine.basis import FourierBasis, InducingBasis
+from skgp_sparse._engine.exact import tightened
+from skgp_sparse._engine.feature_posterior import FeaturePosterior
+from skgp_sparse._engine.iterative_posterior import IterativePosterior, leading_rows
+from skgp_sparse._engine.nearest import distinct_rows
+from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
+from skgp_sparse._engine.posterior import IndependentPosteriors, Posterior, PosteriorAround, Prior
+from skgp_sparse._engine.posteriors_around import (
     PosteriorInMetric,
     PosteriorWithMean,
     PosteriorWithMissingValues,
 )
-from skgp_sparse._engine.sparse import collapsed, decoupled
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.testing._posteriors import check_predictions
 
@@ -56,7 +49,7 @@ def _exact():
 def _decoupled():
     problem = CASE.problem(TitsiasNew())
     small = problem._replace(basis=InducingBasis(CASE.Z[:4]))
-    return decoupled.conclude(problem, small)[1]
+    return collapsed.decoupled_conclude(problem, small)[1]
 
 
 def _tight():

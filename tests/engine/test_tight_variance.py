@@ -6,12 +6,10 @@ from scipy.linalg import sqrtm
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine.data import array_dataset
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.exact import exact
-from skgp_sparse._engine.exact.exact import tightened
-from skgp_sparse._engine.features.inducing_basis import Options
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import array_dataset, exact, moments
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import Options
+from skgp_sparse._engine.exact import tightened
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.posteriors import InducingPoints
 from skgp_sparse.sources import Arrays
@@ -194,7 +192,7 @@ def test_what_is_not_defined_is_refused(parameters, message):
 
 def test_rows_that_are_not_in_memory_are_refused(monkeypatch):
     X, y = smooth()
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
     with pytest.raises(ValueError, match="needs all rows in memory. Pass arrays"):
         SparseGPRegressor(posterior=TIGHT, **GIVEN).fit(Arrays(X, y))
     with pytest.raises(AttributeError) as caught:

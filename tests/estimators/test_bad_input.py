@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import moments
 from skgp_sparse.bounds import PEP
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.inducing import BY_NAME
@@ -356,7 +356,7 @@ def test_known_noise_beside_targets_of_any_size(n_inducing, size, alpha):
 
 
 def test_rows_of_weight_zero_may_hold_anything(monkeypatch):
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)  # large tables keep such rows
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)  # large tables keep such rows
     weight = np.ones(62)
     weight[:2] = 0.0
     table = np.vstack([[1e300, -1e300], [5.0, 5.0], X])  # as large as they are

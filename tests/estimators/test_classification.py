@@ -24,10 +24,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds, plan
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.explain import views
-from skgp_sparse.inference.methods import Variational
-from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Binary, Logit, Probit
 from skgp_sparse.likelihoods._classes import Softmax
 from skgp_sparse.observations import observation_model as family

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import moments
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.posteriors import Exact, InducingPoints, IterativeExact
@@ -148,7 +148,7 @@ def through(monkeypatch, tmp_path, request):
 
     def open_door(door):
         if door in LARGE:
-            monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+            monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
         enter = {
             "memory map": partial(from_memory_map, folder=tmp_path),
             "source": from_source,

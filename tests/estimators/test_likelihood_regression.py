@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.predictions.posterior import Prior
+from skgp_sparse._engine.posterior import Prior
 from skgp_sparse.bounds import DTC, PEP, Titsias, TitsiasNew
 from skgp_sparse.explain.views import TargetView
 from skgp_sparse.likelihoods import Censored, Gamma, NegativeBinomial, Poisson, Probit, StudentT

@@ -26,7 +26,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.kernels import Columns, Missing, Sphere
 from skgp_sparse.observations import mean_choice
 from skgp_sparse.parameters import mean_functions

@@ -27,22 +27,19 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
-from skgp_sparse._engine.predictions import sampled_functions
-from skgp_sparse._engine.predictions.posterior import without_negative
+from skgp_sparse._engine import moments, sampled_functions
+from skgp_sparse._engine.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
-from skgp_sparse._ground import distinct
 from skgp_sparse._ground.linalg import cholesky
 from skgp_sparse.dask import DaskSparseGPRegressor, _cluster_estimators, _distributed_rows
 from skgp_sparse.displays import CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
-    fixed_point,
+    contracts,
     latent_queries,
-    methods,
     minibatches,
     optimizers,
-    parameter_vectors,
     site_loop,
     site_objective,
     stochastic,
@@ -122,7 +119,7 @@ def latent(**parameters):
 
 def from_a_stream():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distinct, "_SMALL_TABLE", 0)
+        patch.setattr(moments, "_SMALL_TABLE", 0)
         return fit(Arrays(X, Y), None, n_inducing=5)
 
 
@@ -131,7 +128,7 @@ def collection(values=X):
 
 
 def overflows():
-    with parameter_vectors.arithmetic():
+    with contracts.arithmetic():
         return 10.0**400
 
 
@@ -285,7 +282,7 @@ OF_NUMBERS = [
     ("The objective is not", lambda: solvers._fit_of(RBF(), SimpleNamespace(value=np.nan), 1)),
     (
         "The sites overflow",
-        lambda: fixed_point.solve_fixed_point(
+        lambda: optimizers.solve_fixed_point(
             lambda state: SimpleNamespace(gap=np.nan), None, None, tol=1.0, max_iter=1
         ),
     ),
@@ -409,7 +406,7 @@ def test_a_bound_of_minibatches_that_is_not_finite(monkeypatch):
     conclude = minibatches.SiteMinibatchView.conclude
 
     def without_total(*args):
-        monkeypatch.setattr(methods.Variational, "total", lambda *args: np.nan)
+        monkeypatch.setattr(site_objective.Variational, "total", lambda *args: np.nan)
         return conclude(*args)
 
     monkeypatch.setattr(minibatches.SiteMinibatchView, "conclude", without_total)

@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _safeguards
-from skgp_sparse._ground.sklearn_compat import IterationReporter
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
+from skgp_sparse._ground.validation import IterationReporter
 from skgp_sparse.bounds import PEP
 from skgp_sparse.explain.fit_warnings import warn_at_bounds
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
@@ -326,7 +326,7 @@ def test_pickles_name_their_version_and_another_is_refused(make, monkeypatch):
     assert "skgp_sparse_version" in model.__getstate__()
     loaded = pickle.loads(dumped)
     assert vars(loaded).keys() == vars(model).keys()
-    monkeypatch.setattr(_safeguards, "__version__", "99.0")
+    monkeypatch.setattr(_estimator, "__version__", "99.0")
     name = type(model).__name__
     with pytest.raises(ValueError, match=f"{name} was made by skgp_sparse .* this is 99.0.*fit"):
         pickle.loads(dumped)

@@ -8,8 +8,8 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
-from skgp_sparse._ground import deadline
-from skgp_sparse._ground.deadline import Deadline
+from skgp_sparse._ground import parallel
+from skgp_sparse._ground.parallel import Deadline
 from skgp_sparse.solvers import Minibatches
 
 RNG = np.random.RandomState(0)
@@ -22,7 +22,7 @@ SPARSE = {"n_inducing": 20, "random_state": 0}
 @pytest.fixture
 def ticks(monkeypatch):
     """A clock that goes on by a second whenever somebody looks at it."""
-    monkeypatch.setattr(deadline, "monotonic", count().__next__)
+    monkeypatch.setattr(parallel, "monotonic", count().__next__)
 
 
 def test_a_deadline_comes_once_and_says_so_once(ticks):
@@ -39,14 +39,14 @@ def test_items_come_until_the_deadline(ticks):
 
 def test_what_may_begin_depends_on_the_time_that_has_gone(monkeypatch):
     now = [10.0]
-    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
+    monkeypatch.setattr(parallel, "monotonic", lambda: now[0])
     moment = Deadline(6.0)
     now[0] = 14.0
     assert moment.allows(0.5) and not moment.allows(0.51) and Deadline().allows(1e9)
 
 
 def test_what_is_done_in_turn_shares_the_time(monkeypatch):
-    monkeypatch.setattr(deadline, "monotonic", lambda: 10.0)
+    monkeypatch.setattr(parallel, "monotonic", lambda: 10.0)
     assert Deadline(6.0).share(3).left() == 2.0
     assert Deadline().share(3).left() == np.inf
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import moments
 from skgp_sparse.explain.leave_one_out import Scores, widths
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
@@ -174,6 +174,6 @@ def test_rows_that_are_not_known(monkeypatch):
         batches.fit(X, np.exp(Y)).predict_interval(X[:2], method="conformal")
     with pytest.raises(ValueError, match="X_std"):
         few.fit(X, Y, X_std=0.1 + 0 * X).predict_interval(X[:2], method="conformal")
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
     with pytest.raises(ValueError, match="large source"):
         few.fit(Arrays(X, Y, chunk_size=100)).predict_interval(X[:2], method="conformal")

@@ -9,7 +9,7 @@ from scipy.stats import norm, poisson
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import moments
 from skgp_sparse.bounds import PEP
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.sources import Arrays
@@ -263,7 +263,7 @@ def test_what_is_not_known():
 
 
 def test_rows_that_are_not_in_memory(monkeypatch):
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
     model = SparseGPRegressor(KERNEL + WhiteKernel(), inducing_init=Z, optimizer=None)
     arrays = model.fit(X, Y).loo_predict()
     assert len(arrays.mean) == N

@@ -22,8 +22,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _differentiable
-from skgp_sparse.kernels._sklearn_kernels import formulas
+from skgp_sparse.kernels import _differentiable, _sklearn_leaves
 
 pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -34,9 +33,9 @@ import pandas as pd
 from dask import delayed
 from distributed import Client, Event, LocalCluster, get_worker
 
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import moments
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.moments import TargetScaler
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.inference import minibatches, stochastic
@@ -64,11 +63,11 @@ class Another(RBF):
     """The same, of which workers know nothing yet."""
 
 
-class RuleOfRenamed(formulas.LengthScaleRule):
+class RuleOfRenamed(_sklearn_leaves.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(formulas.squared_exponential, roots=False, footprint=1)
+        super().__init__(_sklearn_leaves.squared_exponential, roots=False, footprint=1)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,7 @@ def client(cluster):
 @pytest.fixture
 def on_workers(monkeypatch):
     """Tables of any size stay on the workers, and local ones are not sorted."""
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture(scope="module")

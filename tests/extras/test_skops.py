@@ -17,7 +17,7 @@ from skgp_sparse import (
     kernels,
     likelihoods,
 )
-from skgp_sparse.observations import likelihood_observations as sites
+from skgp_sparse.observations import number_observations as sites
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, _names
 
 RNG = np.random.RandomState(0)

@@ -10,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import moments
 from skgp_sparse.kernels import Categorical, Columns, Sphere, _categorical
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
@@ -218,7 +218,7 @@ def test_codes_are_whole_and_sources_have_categories(monkeypatch):
     frame, y = data(60)
     with pytest.raises(ValueError, match="values are not codes"):
         SparseGPRegressor(Columns(Categorical(), "x")).fit(frame, y)
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
     source = Arrays(frame.to_numpy(), y, chunk_size=20)
     kernel = Columns(RBF(), 0) * Columns(Categorical(), 1)
     assert SparseGPRegressor(kernel, n_inducing=5, random_state=0).fit(source).n_inducing_ == 5

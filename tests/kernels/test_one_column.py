@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine.predictions import sampled_functions
+from skgp_sparse._engine import sampled_functions
 from skgp_sparse.kernels import (
     Categorical,
     Columns,

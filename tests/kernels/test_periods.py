@@ -5,9 +5,9 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse.inference import periods
-from skgp_sparse.inference.periods import longest_alias
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse.inference import starts as periods
+from skgp_sparse.inference.starts import longest_alias
 from skgp_sparse.kernels import Columns, positions_of
 
 
@@ -156,7 +156,7 @@ def test_rows_with_two_columns_have_no_periodogram():
     rows = ArrayDataset(x, x[:, :1])
     kernel = ExpSineSquared() + WhiteKernel()
     assert periods.line_of(rows) is None
-    np.testing.assert_array_equal(periods.limits(kernel, rows), kernel.bounds)
+    np.testing.assert_array_equal(periods.period_limits(kernel, rows), kernel.bounds)
 
 
 def test_restarts_draw_periods_from_two_gaps_to_the_range_within_their_bounds():
@@ -164,9 +164,9 @@ def test_restarts_draw_periods_from_two_gaps_to_the_range_within_their_bounds():
     free = ExpSineSquared()
     narrow = ExpSineSquared(periodicity_bounds=(3.0, 10.0))
     elsewhere = ExpSineSquared(periodicity_bounds=(1e-3, 1e-1))
-    drawn = [np.exp(periods.limits(one, rows))[1] for one in (free, narrow, elsewhere)]
+    drawn = [np.exp(periods.period_limits(one, rows))[1] for one in (free, narrow, elsewhere)]
     np.testing.assert_allclose(drawn, [[2.0, 20.0], [3.0, 10.0], [1e-3, 1e-1]])
-    np.testing.assert_array_equal(periods.limits(free, rows)[0], free.bounds[0])
+    np.testing.assert_array_equal(periods.period_limits(free, rows)[0], free.bounds[0])
 
 
 @pytest.mark.parametrize("spacing", [0.25, 1.0, 3600.0])

@@ -12,8 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _differentiable
-from skgp_sparse.kernels._sklearn_kernels import formulas
+from skgp_sparse.kernels import _differentiable, _sklearn_leaves
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-3, 3, (60, 1))
@@ -33,11 +32,11 @@ class Wavy(RBF):
     """A kernel without a rule of the package."""
 
 
-class RuleOfWavy(formulas.LengthScaleRule):
+class RuleOfWavy(_sklearn_leaves.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(formulas.squared_exponential, roots=False, footprint=1)
+        super().__init__(_sklearn_leaves.squared_exponential, roots=False, footprint=1)
 
 
 class WithState(Wavy):
@@ -83,7 +82,7 @@ def test_a_pickle_of_a_kernel_brings_its_rule(kind):
 
 
 def test_a_class_of_the_user_with_a_rule_of_the_package():
-    kernels.register(Wavy, formulas.RBF_RULE)
+    kernels.register(Wavy, _sklearn_leaves.RBF_RULE)
     text = pickle.dumps(Wavy())
     forget(Wavy)
     assert kernels.differentiable(pickle.loads(text))

@@ -12,12 +12,11 @@ from scipy.special import erfcx, logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._engine.features.inducing_basis import Options
-from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import Options
+from skgp_sparse._engine.moments import TargetScaler
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.inference.site_objective import ExpectationPropagation, SiteObjectives, Variational
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.likelihoods._special import clipped_moments, log_probability
 from skgp_sparse.testing import check_likelihood

@@ -12,11 +12,15 @@ from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, bounds
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
-from skgp_sparse._engine.sparse import collapsed, collapsed_sites
-from skgp_sparse.inference.methods import ExpectationPropagation, Variational
+from skgp_sparse._engine import collapsed, collapsed_sites
+from skgp_sparse._engine.basis import InducingBasis, Options
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteObjective, SiteObjectives
+from skgp_sparse.inference.site_objective import (
+    ExpectationPropagation,
+    SiteObjective,
+    SiteObjectives,
+    Variational,
+)
 from skgp_sparse.likelihoods import (
     Beta,
     Censored,

@@ -11,9 +11,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse.explain.leave_one_out import known_rows, left_out_numbers, some_rows
-from skgp_sparse.inference.parameter_vectors import VectorFunction
+from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
-from skgp_sparse.observations import gaussian_observations, heteroscedastic_noise
+from skgp_sparse.observations import heteroscedastic_noise, number_observations
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 from skgp_sparse.solvers import LBFGS, Minibatches
 from skgp_sparse.testing import check_kernel_rule
@@ -136,7 +136,7 @@ def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
     if not does_vary:
         y = np.sin(X[:, 0]) + 0.3 * np.random.RandomState(0).normal(size=300)
     options = {"n_inducing": 20} if posterior == "inducing" else {}
-    monkeypatch.setattr(gaussian_observations, "compares_approximations", lambda given: False)
+    monkeypatch.setattr(number_observations, "compares_approximations", lambda given: False)
     model = SparseGPRegressor(posterior=posterior, random_state=0, **options).fit(X, y)
     assert varies(model) == does_vary
     fit = model._fits[0]

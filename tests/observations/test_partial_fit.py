@@ -12,13 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import moments
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.inference.minibatches import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
-from skgp_sparse.observations import likelihood_observations as sites
-from skgp_sparse.observations import streams
-from skgp_sparse.posteriors import _job
+from skgp_sparse.observations import number_observations as sites
+from skgp_sparse.observations import observation_model
+from skgp_sparse.posteriors import _contract
 from skgp_sparse.solvers import Stochastic
 from skgp_sparse.sources import Arrays
 
@@ -156,7 +156,7 @@ def test_known_noise_keeps_the_scale_of_the_first_call():
 
 
 def test_rows_that_are_gone_still_count(monkeypatch):
-    monkeypatch.setattr(streams, "_MOST_ROWS", 20)
+    monkeypatch.setattr(observation_model, "_MOST_ROWS", 20)
     X, y, weight = table()
     model = in_chunks(fixed(), X, y, weight, chunks=10)
     assert len(model._stream.reservoir) == 20
@@ -241,7 +241,7 @@ def test_row_by_row(likelihood):
 
 @pytest.mark.second
 def test_moves_come_when_rows_have_doubled(monkeypatch):
-    monkeypatch.setattr(streams, "_ERRORS", np.inf)
+    monkeypatch.setattr(observation_model, "_ERRORS", np.inf)
     X, y, _ = table(400)
     model, moves = small(), []
     for start in range(0, 400, 50):
@@ -304,7 +304,7 @@ def test_nothing_is_forgotten_where_nothing_changes():
 
 @pytest.mark.second
 def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
-    monkeypatch.setattr(_job, "_ITERATIONS", 2)
+    monkeypatch.setattr(_contract, "_ITERATIONS", 2)
     model = small(n_inducing=20).partial_fit(*changing(200, 1.0, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
@@ -313,7 +313,7 @@ def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
 
 
 def test_inducing_points_that_should_stay_do(monkeypatch):
-    monkeypatch.setattr(streams, "_GROWTH", 1.0)  # a move in every call
+    monkeypatch.setattr(observation_model, "_GROWTH", 1.0)  # a move in every call
     model = small(n_inducing=20, optimize_inducing=False).partial_fit(*changing(200, 1.0, 0))
     theta, Z = model.kernel_.theta, model.inducing_points_.copy()
     model.partial_fit(*changing(200, 1.0, 1))
@@ -417,7 +417,7 @@ def test_after_a_fit_and_a_pickle_the_rows_are_unknown(model):
 
 @pytest.mark.parametrize("model", [small(), SparseGPClassifier(n_inducing=12)], ids=["y", "labels"])
 def test_after_a_fit_of_a_large_source_the_rows_are_not_in_memory(model, monkeypatch):
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
     X, y, _ = table()
     y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
     model.set_params(max_iter=3).fit(Arrays(X, y))
@@ -463,7 +463,7 @@ def test_pickles_go_on_where_they_were():
 
 @pytest.mark.second
 def test_memory_is_bounded_whatever_arrives(monkeypatch):
-    monkeypatch.setattr(streams, "_MOST_ROWS", 300)
+    monkeypatch.setattr(observation_model, "_MOST_ROWS", 300)
     model, sizes = small(max_iter=5), []
     for chunk in range(50):
         model.partial_fit(*changing(100, 1.0, chunk))
@@ -578,7 +578,7 @@ def test_settled_sites_of_numbers(few_together, likelihood):
 
 @pytest.mark.second
 def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
-    monkeypatch.setattr(streams, "_MOST_ROWS", 400)
+    monkeypatch.setattr(observation_model, "_MOST_ROWS", 400)
     model, scores, sizes = SparseGPClassifier(n_inducing=20, random_state=0), [], []
     for chunk in range(24):
         X, y = changing(100, 1.0 if chunk < 14 else -1.0, chunk)

@@ -12,12 +12,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import InducingBasis, Options
 from skgp_sparse.explain.views import SomeClasses
-from skgp_sparse.inference.methods import Variational
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.likelihoods._classes import EachClass
 

@@ -20,7 +20,8 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine.exact.iterative_posterior import (
+from skgp_sparse._engine.basis import InducingBasis, Options
+from skgp_sparse._engine.iterative_posterior import (
     IterativePosterior,
     KernelProduct,
     leading_rows,
@@ -28,7 +29,6 @@ from skgp_sparse._engine.exact.iterative_posterior import (
     preconditioner,
     solve,
 )
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options
 from skgp_sparse.bounds import PEP
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.posteriors import IterativeExact
@@ -48,7 +48,7 @@ SINGLE = [KERNELS[index] for index in (0, 1, 2, 3)]
 
 @pytest.fixture(autouse=True)
 def few_rows_tell_hyperparameters(monkeypatch):
-    monkeypatch.setattr("skgp_sparse.posteriors._iterative_exact._ROWS_OF_THETA", (300, 500))
+    monkeypatch.setattr("skgp_sparse.posteriors._exact._ROWS_OF_THETA", (300, 500))
 
 
 def table(n=900, d=3, p=1, seed=0):
@@ -330,7 +330,7 @@ def test_of_repeated_rows_one_copy_is_held_out(weighted, monkeypatch):
         seen.append((posterior.noise[held_out], data.weight[held_out]))
         return 1.0
 
-    monkeypatch.setattr("skgp_sparse.posteriors._iterative_exact._factor", look)
+    monkeypatch.setattr("skgp_sparse.posteriors._exact._factor", look)
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-2)
     model = SparseGPRegressor(
         kernel, posterior="rows", optimizer=None, n_inducing=300, random_state=0
@@ -373,7 +373,7 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
     y = y + 0.02 * np.random.RandomState(1).normal(size=len(y))
     model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1e-5, random_state=0)
     if by_whom == "user":
-        monkeypatch.setattr("skgp_sparse.posteriors._iterative_exact.solve", stopping)
+        monkeypatch.setattr("skgp_sparse.posteriors._exact.solve", stopping)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # but two iterations may explain nothing yet
             warnings.simplefilter("ignore", ConstantFitWarning)
@@ -483,7 +483,7 @@ def test_interrupts_leave_nothing_behind(monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skgp_sparse.posteriors._iterative_exact.solve", interrupt)
+    monkeypatch.setattr("skgp_sparse.posteriors._exact.solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert not hasattr(model, "kernel_")

@@ -10,18 +10,17 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse._engine.neighbors import left_out
-from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
-from skgp_sparse._engine.neighbors.neighbors_posterior import SiteRows
+from skgp_sparse._engine import neighbors_posterior
+from skgp_sparse._engine.neighbors_posterior import LeaveOneOut, SiteRows
+from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.inference.local_site_objective import (
     LocalSiteObjective,
     MetricPrior,
     NeighborsObjective,
 )
-from skgp_sparse.inference.parameter_vectors import VectorFunction
 from skgp_sparse.likelihoods import NegativeBinomial, Probit
 from skgp_sparse.posteriors import Neighbors
-from skgp_sparse.posteriors._metric_starts import full, low_rank, of_columns
+from skgp_sparse.posteriors._neighbor_search import full, low_rank, of_columns
 
 RNG = np.random.RandomState(0)
 N, D, R = 12, 4, 2
@@ -105,7 +104,9 @@ def test_outer_products_are_those_of_the_gradients_of_dense_means():
         slopes = (up - down) / 2e-5
         G += w * slopes @ slopes.T
     G /= left.count.sum()
-    assert_allclose(left_out.gradient_outer_product(kernel, left), G, rtol=1e-6, atol=1e-8)
+    assert_allclose(
+        neighbors_posterior.gradient_outer_product(kernel, left), G, rtol=1e-6, atol=1e-8
+    )
 
 
 def test_a_low_rank_begins_where_means_change():

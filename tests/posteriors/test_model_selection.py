@@ -10,11 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, plan
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.hyperpriors import NO_PRIOR
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.posteriors import _job
+from skgp_sparse.posteriors import _contract
 from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.posteriors._model_selection import ExactRival, RivalOfPoints, ValidationSet
 from skgp_sparse.posteriors._neighbor_search import NearestNeighborSearch
@@ -105,7 +105,7 @@ def test_subsets_go_on_from_one_another():
     X, y = additive(1500)
     kernel = ConstantKernel() * RBF(np.ones(6)) + WhiteKernel(0.5)
     job = job_of(kernel, X, y)
-    begun, curvature = _job.started_on_subsets(job, np.random.RandomState(0))
+    begun, curvature = _contract.started_on_subsets(job, np.random.RandomState(0))
     assert curvature.pairs and begun.settings.n_restarts == 0
     objective = job.model.exact(job.rows, job.settings.options)
     best = SparseGPRegressor(kernel, posterior="exact", random_state=0).fit(X, y)
@@ -119,12 +119,12 @@ def test_noise_that_few_rows_put_at_nothing_is_raised():
     rows = ArrayDataset(X, y[:, None] / y.std())
     objective = GaussianObjectives(Titsias()).exact(rows, job_of(RBF(), X, y).settings.options)
     quiet = ConstantKernel() * RBF(np.full(6, 4.0)) + WhiteKernel(1e-6, (1e-8, 10.0))
-    raised = _job._with_likelier_noise(objective, quiet, NO_PRIOR)
+    raised = _contract._with_likelier_noise(objective, quiet, NO_PRIOR)
     assert_allclose(raised.k2.noise_level, 1e-6 * np.exp(6.0))
     loud = quiet.clone_with_theta(np.append(quiet.theta[:-1], np.log(0.3)))
-    assert _job._with_likelier_noise(objective, loud, NO_PRIOR) is loud
+    assert _contract._with_likelier_noise(objective, loud, NO_PRIOR) is loud
     without = ConstantKernel() * RBF(np.ones(6))
-    assert _job._with_likelier_noise(objective, without, NO_PRIOR) is without
+    assert _contract._with_likelier_noise(objective, without, NO_PRIOR) is without
 
 
 @pytest.mark.second

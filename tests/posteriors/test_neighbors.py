@@ -17,12 +17,12 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.dataset import Batch
-from skgp_sparse._engine.neighbors import left_out
-from skgp_sparse._engine.neighbors.left_out import LeaveOneOut
-from skgp_sparse._engine.neighbors.nearest import NearestRows, distinct_rows
-from skgp_sparse._ground.small_matrices import back_substituted, whitened
+from skgp_sparse._engine import neighbors_posterior
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.dataset import Batch
+from skgp_sparse._engine.nearest import NearestRows, distinct_rows
+from skgp_sparse._engine.neighbors_posterior import LeaveOneOut
+from skgp_sparse._ground.linalg import back_substituted, whitened
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.posteriors._validation_set import ValidationScore, ValidationSet
 
@@ -62,9 +62,11 @@ def test_the_density_of_rows_left_out_and_its_gradients_are_golden(name):
     ref, kernel = golden(name)
     parts, W = parts_of(ref), ref["W"]
     J, theta_bar, W_bar = map(
-        sum, zip(*(left_out.value_and_gradient(kernel, part, W) for part in parts))
+        sum, zip(*(neighbors_posterior.value_and_gradient(kernel, part, W) for part in parts))
     )
-    assert_allclose(J, sum(left_out.value(kernel, part, W) for part in parts), rtol=1e-13)
+    assert_allclose(
+        J, sum(neighbors_posterior.value(kernel, part, W) for part in parts), rtol=1e-13
+    )
     if len(parts) > 1:  # the first row of a chain has no neighbours
         d = float(kernels.diagonal(kernel, ref["X"])[0]) + ref["noise"] + ref["alpha"][0]
         J += norm.logpdf(ref["y"][0], scale=np.sqrt(d)).sum()
@@ -82,13 +84,13 @@ def test_means_and_variances_given_neighbours_are_golden(name):
     ref, kernel = golden(name)
     X, D = ref["X"] @ ref["W"].T, ref["alpha"] + np.nan_to_num(ref["noise"])
     for part in parts_of(ref):
-        mean, variance = left_out.moments(kernel, part, ref["W"])
+        mean, variance = neighbors_posterior.moments(kernel, part, ref["W"])
         own = D[part.own] if name.startswith("probit") else 0.0  # where v is latent
         assert_allclose(mean, ref["m"][part.own], atol=1e-9)
         assert_allclose(variance - own, ref["v"][part.own], atol=1e-9)
     NQ = ref["NQ"]
     P = np.concatenate([X[NQ], (ref["Q"] @ ref["W"].T)[:, None]], axis=1)
-    at_queries = left_out.krige(kernel, P, ref["y"][NQ], D[NQ])
+    at_queries = neighbors_posterior.krige(kernel, P, ref["y"][NQ], D[NQ])
     assert_allclose(at_queries.mean, ref["mean"], atol=1e-9)
     assert_allclose(at_queries.variance, ref["var"], atol=1e-9)
 
@@ -98,7 +100,7 @@ def test_gradients_at_held_sites_are_golden(name):
     ref, kernel = golden(name)
     part, W, labels = left_out_of(ref, np.arange(len(ref["X"])), ref["N"]), ref["W"], ref["labels"]
     P, seen = part.points(W)
-    local, pull = left_out.linearise(kernel, seen, part.y_near, part.noise_near)
+    local, pull = neighbors_posterior.linearise(kernel, seen, part.y_near, part.noise_near)
     root = np.sqrt(1.0 + local.variance)
     z = labels * local.mean[:, 0] / root
     assert_allclose(log_ndtr(z).sum(), ref["J"], rtol=1e-9)

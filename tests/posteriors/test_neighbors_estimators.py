@@ -122,6 +122,6 @@ def test_a_source_is_read_or_refused(monkeypatch):
     given = {"kernel": RBF(0.7) + WhiteKernel(0.1), "optimizer": None}
     fitted = model(**given).fit(Arrays(X, y, chunk_size=70))
     assert_allclose(answers(fitted), answers(model(**given).fit(X, y)), rtol=1e-6)
-    monkeypatch.setattr("skgp_sparse._engine.neighbors.nearest._SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("skgp_sparse._engine.nearest._SHARE_OF_MEMORY", 0.0)
     with pytest.raises(ValueError, match="600 rows of a source take more than .*'inducing'"):
         model().fit(Arrays(X, y, chunk_size=70))

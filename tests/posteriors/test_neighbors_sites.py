@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine.neighbors.neighbors_posterior import SiteRows
+from skgp_sparse._engine.neighbors_posterior import SiteRows
 from skgp_sparse.inference import local_site_objective
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.likelihoods import (
@@ -21,7 +21,7 @@ from skgp_sparse.likelihoods import (
     Probit,
     StudentT,
 )
-from skgp_sparse.posteriors import Neighbors, _neighbors_with_sites
+from skgp_sparse.posteriors import Neighbors, _neighbors
 
 KERNEL = ConstantKernel(2.0) * Matern([0.8, 1.2], nu=1.5)
 LIKELIHOODS = [
@@ -231,7 +231,7 @@ def test_training_may_know_some_of_the_rows_only(monkeypatch):
     label = f + 0.3 * rng.normal(size=len(f)) > 0
     given = {"kernel": ConstantKernel(5.0) * RBF(1.0), "max_iter": 8}
     whole = fitted(SparseGPClassifier, X[:1200], label[:1200], **given)
-    monkeypatch.setattr(_neighbors_with_sites, "_TRAINED", 400)
+    monkeypatch.setattr(_neighbors, "_TRAINED", 400)
     some = fitted(SparseGPClassifier, X[:1200], label[:1200], **given)
     assert some._fits[0].objective.near.n_rows == whole._fits[0].objective.near.n_rows == 1200
     scores = [
@@ -342,5 +342,5 @@ def test_the_posterior_of_all_rows_is_refused_for_labels_in_words():
 
 
 def test_trials_of_wide_tables_have_fewer_rows():
-    numbers = [_neighbors_with_sites.most_trained(d) for d in (2, 64, 256, 6400)]
+    numbers = [_neighbors.most_trained(d) for d in (2, 64, 256, 6400)]
     assert numbers == [20_000, 20_000, 10_000, 2000]

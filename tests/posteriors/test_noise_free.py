@@ -7,11 +7,10 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._ground.linalg import Jitter, jittered_cholesky
-from skgp_sparse._ground.small_matrices import whitened
-from skgp_sparse.inference.parameter_vectors import if_possible
+from skgp_sparse._ground.linalg import Jitter, jittered_cholesky, whitened
+from skgp_sparse.inference.contracts import if_possible
 from skgp_sparse.observations import heteroscedastic_noise as varying_noise
-from skgp_sparse.posteriors import _learned_metric
+from skgp_sparse.posteriors import _neighbors
 from skgp_sparse.posteriors._model_selection import ExactRival, RivalOfPoints
 from skgp_sparse.posteriors._neighbor_search import NearestNeighborSearch
 
@@ -177,7 +176,7 @@ def test_metrics_and_varying_noise_lose_where_they_fail(monkeypatch):
     assert check("exact", X, y).posterior_ == "exact"
     with pytest.raises(np.linalg.LinAlgError, match="no factor"):
         check("exact", X, y, noise="learned")
-    monkeypatch.setattr(_learned_metric, "_learned", fail)
+    monkeypatch.setattr(_neighbors, "_learned", fail)
     assert check("exact", X, y, metric="full").posterior_ == "exact"
     with pytest.raises(np.linalg.LinAlgError, match="no factor"):
         check("exact", X, y, metric=1)

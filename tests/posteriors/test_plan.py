@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
+from skgp_sparse._engine.array_dataset import ArrayDataset
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Categorical, Columns
 from skgp_sparse.plan import Facts
@@ -21,9 +21,9 @@ from skgp_sparse.posteriors import (
 )
 from skgp_sparse.posteriors._contract import Request
 from skgp_sparse.posteriors._inducing_points import ExactIfQuiet
-from skgp_sparse.posteriors._learned_metric import InLearnedMetric
 from skgp_sparse.posteriors._model_selection import PosteriorSelection
 from skgp_sparse.posteriors._names import Auto, LargerMean, UncertainInputs
+from skgp_sparse.posteriors._neighbors import InLearnedMetric
 
 FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))
 MANY = MANY._replace(n_distinct=inf)

@@ -20,7 +20,7 @@ from skgp_sparse import (
     solvers,
     sources,
 )
-from skgp_sparse._ground.plain_text import as_text
+from skgp_sparse._ground.validation import as_text
 from skgp_sparse.displays import CoverageDisplay, EffectDisplay
 
 pytestmark = [pytest.mark.second, pytest.mark.filterwarnings("ignore")]

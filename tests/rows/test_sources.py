@@ -23,18 +23,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine.data import dataset
-from skgp_sparse._engine.data.array_dataset import ArrayDataset
-from skgp_sparse._engine.data.chunked_dataset import ChunkedDataset, Reader
-from skgp_sparse._engine.data.moments import TargetScaler
-from skgp_sparse._engine.features.inducing_basis import InducingBasis, Options, Problem
-from skgp_sparse._engine.sparse import collapsed
-from skgp_sparse._ground import distinct
+from skgp_sparse._engine import collapsed, dataset, moments
+from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse._engine.basis import InducingBasis, Options, Problem
+from skgp_sparse._engine.moments import TargetScaler
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.methods import Variational
-from skgp_sparse.inference.site_objective import SiteObjectives
+from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Probit
+from skgp_sparse.rows.door import ChunkedDataset, Reader
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
@@ -82,7 +79,7 @@ class Listed:
 @pytest.fixture
 def large(monkeypatch):
     """No table is small."""
-    monkeypatch.setattr(distinct, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture

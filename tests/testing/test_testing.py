@@ -19,9 +19,9 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
-from skgp_sparse.inference.methods import Spherical
+from skgp_sparse.inference.site_objective import Spherical
 from skgp_sparse.kernels import _differentiable
-from skgp_sparse.kernels._sklearn_kernels.formulas import RationalQuadraticRule
+from skgp_sparse.kernels._sklearn_leaves import RationalQuadraticRule
 from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood, check_source
