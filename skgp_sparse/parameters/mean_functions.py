@@ -1,6 +1,6 @@
 """Mean functions: what other estimators predict of a row, as latent values.
 
-Training rows have predictions of fits without them (cross-fitting, three folds), queries those of a
+Training rows have predictions of fits without them (cross-fitting, three folds, five of labels), queries those of a
 fit to all rows. Rows with equal inputs, or of one group, are in the same fold. Latent values are
 numbers as they are, logarithms where a likelihood has a logarithmic link, and logits of classes.
 """
@@ -23,7 +23,7 @@ from skgp_sparse.likelihoods import Domain, domain_of
 from skgp_sparse.parameters.choices import is_gaussian
 
 NAMES = "auto", "boosting", "linear"
-_N_FOLDS, FEWEST_ROWS = 3, 10
+_N_FOLDS, _OF_LABELS, FEWEST_ROWS = 3, 5, 10
 _OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
 _MOST_LEVELS = 255  # of a category that boosting takes
 _STOPPED_EARLY, _MOST_TREES = 10_000, 300  # rows of which boosting leaves some out to stop early
@@ -235,14 +235,14 @@ def _folds(form, random_state, name):
     first = np.unique(index, return_index=True)[1]
     if len(first) < FEWEST_ROWS:
         raise ValueError(
-            f"{name}: a mean is fitted three times without a third of the rows, which needs at "
+            f"{name}: a mean is fitted without a part of the rows, and again, which needs at "
             f"least {FEWEST_ROWS} different rows. Got {len(first)}. Set mean to None."
         )
     order = random_state.permutation(len(first))
     if form.classes is not None:
         order = order[np.argsort(form.y[first[order]], kind="stable")]
     fold = np.empty(len(first), int)
-    fold[order] = np.arange(len(first)) % _N_FOLDS
+    fold[order] = np.arange(len(first)) % (_N_FOLDS if form.classes is None else _OF_LABELS)
     return fold[index]
 
 
