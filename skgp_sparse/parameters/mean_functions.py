@@ -1,7 +1,7 @@
 """Mean functions: what other estimators predict of a row, as latent values.
 
-Training rows have predictions of fits without them (cross-fitting, three folds, five of labels), queries those of a
-fit to all rows. Rows with equal inputs, or of one group, are in the same fold. Latent values are
+Training rows have predictions of fits without them (cross-fitting, three folds, five of labels),
+queries those of a fit to all rows. Rows with equal inputs are in the same fold. Latent values are
 numbers as they are, logarithms where a likelihood has a logarithmic link, and logits of classes.
 """
 

@@ -440,7 +440,7 @@ def test_a_mean_of_labels_that_does_not_pay_is_fitted_once(monkeypatch):
     assert model.fit(X, noise).mean_ is None
     assert len(fits) == 1
     assert model.fit(X, LABELS).mean_ is not None
-    assert len(fits) == 1 + 4  # three without a third of the rows, and one to all of them
+    assert len(fits) == 1 + 6  # five without a fifth of the rows, and one to all of them
 
 
 def test_the_first_fit_tells_of_the_rows_that_it_leaves_out(monkeypatch):
