@@ -62,7 +62,7 @@ class ConstantFitWarning(UserWarning):
     """
 
 
-_ROOT = os.path.dirname(os.path.dirname(__file__))  # of this package
+_ROOT = os.path.dirname(__file__)  # of this package
 _OTHERS = (os.path.dirname(module.__file__) for module in (sklearn, joblib))
 _INSIDE = tuple(folder + os.sep for folder in (_ROOT, *_OTHERS))  # through which users call us
 _about = ContextVar("about", default="")
