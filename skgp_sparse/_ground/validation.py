@@ -1,11 +1,8 @@
 """Checks of parameters, whose errors say what was got and what is right.
 
-Values of users as text, for messages: numbers are plain, whatever library they are of.
-
-Names of types that several rooms share: the shape of an array is not part of its type, docstrings
-tell it.
-
-Functions that the package uses of scikit-learn, private or absent in some versions.
+Beside them stand what they need: values of users as text, in which numbers are plain, whatever
+library they are of; types that several rooms share; and functions of scikit-learn that are private
+or absent in some versions.
 """
 
 from collections.abc import Callable

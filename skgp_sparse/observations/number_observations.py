@@ -1,16 +1,13 @@
-"""Numbers with Gaussian noise, which is part of the kernel.
+"""Numbers with Gaussian noise, which is part of the kernel, or with a likelihood.
 
-Of rows that arrive later, sums over all rows are kept, and rows that come are added to them: at
-given theta and Z, nothing is lost.
+Of rows with Gaussian noise that arrive later, sums over all rows are kept, and rows that come are
+added to them: at given theta and Z, nothing is lost.
 
-Numbers that a likelihood follows: counts, positive numbers, numbers with heavy tails.
-
-Rows with a likelihood that arrive later: what becomes of their sites.
-
-Sites depend on all rows. Up to a number of rows, all of them are inferred together, as a fit does.
-Then sites are frozen: they stay as they are, and what they say of the process is kept as a sum. The
-newest rows are inferred given this sum. When theta and Z move, which is seldom, the rows in the
-reservoir are inferred instead, with weights that stand for all rows, and freeze together.
+With a likelihood, sites depend on all rows. Up to a number of rows, all of them are inferred
+together, as a fit does. Then sites are frozen: they stay as they are, and what they say of the
+process is kept as a sum. The newest rows are inferred given this sum. When theta and Z move, which
+is seldom, the rows in the reservoir are inferred instead, with weights that stand for all rows, and
+freeze together.
 """
 
 from abc import abstractmethod

@@ -1,7 +1,4 @@
-"""Inducing points: hyperparameters and points maximise a bound of the evidence together.
-
-Random Fourier features: cosines and sines at frequencies drawn from a stationary kernel.
-"""
+"""Inducing points, or random Fourier features, and hyperparameters maximise a bound together."""
 
 from numbers import Integral
 from typing import Any

@@ -1,14 +1,10 @@
-r"""Names of posteriors become objects, whose parameters are checked.
+"""Names of posteriors become objects, and variants of inducing points that their options ask for.
 
-Inducing points, and more of them for the mean.
-
-Inducing points whose rows have smaller variances given these than before any data.
-
-Inducing points for rows whose inputs are known up to their standard deviations.
-
-The true input of a row is ``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is learned for each
-row under this prior, together with hyperparameters and inducing points. To hold ``q`` at the prior
-would be worse than to ignore `X_std`: what the targets say about inputs would count as noise.
+A variant has more points for the mean, or variances given the whole posterior, or rows whose inputs
+are known up to their standard deviations. The true input of such a row is
+``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is learned for each row under this prior,
+together with hyperparameters and inducing points. To hold ``q`` at the prior would be worse than to ignore
+`X_std`: what the targets say about inputs would count as noise.
 """
 
 from numbers import Integral

@@ -1,4 +1,6 @@
-"""Neighbours where rows have a likelihood: labels, counts, numbers with heavy tails.
+"""Neighbours: every prediction is given the rows that are nearest to the query.
+
+Where rows have a likelihood (labels, counts, numbers with heavy tails), the search has four steps:
 
 1. Hyperparameters of a small exact fit, or those of an earlier fit where they are better.
 2. In turn, sweeps over at most 20,000 rows, fewer if they have many columns, find their sites, and
@@ -8,9 +10,7 @@
 4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin where
    the sites of the others predict them.
 
-Neighbours: every prediction is given the rows that are nearest to the query.
-
-A metric that neighbours learn, for another posterior.
+Another posterior can be given the metric that neighbours learn.
 """
 
 from dataclasses import replace

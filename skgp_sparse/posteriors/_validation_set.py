@@ -1,7 +1,4 @@
-"""Rows that are held out, and what became of the models that predicted them.
-
-Common factor of all variances, from rows that were predicted without their targets.
-"""
+"""Rows that are held out, the models that predicted them, and a common factor of variances."""
 
 from copy import copy
 from dataclasses import replace

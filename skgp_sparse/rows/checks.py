@@ -1,10 +1,7 @@
-"""Missing values and infinity: what is said of them, by column.
+"""The one validator of rows, `Rules`, and checks of what is passed with them, by column.
 
-Latitudes that no place on a sphere has: what is said of them, by column.
-
-The one validator of rows, `Rules`: errors say what was passed and how to correct it.
-
-Checks of tables and targets for text, times and missing targets, by column.
+Text, times, missing values, infinity and latitudes that no place on a sphere has are refused.
+Errors say what was passed and how to correct it.
 """
 
 from contextlib import contextmanager

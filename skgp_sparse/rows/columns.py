@@ -1,13 +1,8 @@
-"""Columns of tables of any library, read as numbers, times or levels.
+"""Columns of tables of any library: values as numbers, types, missing values, orders of labels.
 
 Columns of pandas whose values NumPy reads as they are, and those that are categories, are read
-together: reading a table with many columns one by one takes longer than a prediction.
-
-Types of the columns of a table: numbers, times, or categories, whose levels become codes.
-
-Table of the columns of X: names, categories, missing values.
-
-The order of labels: that of a category, that of numbers, or the one that a user names.
+together: reading a table with many columns one by one takes longer than a prediction. Levels of
+categories become codes.
 """
 
 import re

@@ -1,9 +1,8 @@
-"""Comparisons that raise an AssertionError with what was found and what was expected.
+"""Checks of kernel rules, bounds and likelihoods, and comparisons that all checks use.
 
-The checks of kernel rules, bounds and likelihoods: values, and derivatives beside differences.
-
-Rules are compared with the scikit-learn kernel itself, lower bounds with the exact value on small
-problems, and likelihoods with numerical integrals and samples.
+Derivatives are compared with differences, rules with the scikit-learn kernel itself, lower bounds
+with the exact value on small problems, and likelihoods with numerical integrals and samples. An
+AssertionError says what was found and what was expected.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""The check of posterior methods, which tries what an estimator may ask of one.
-
-The check of sources, which reads all chunks several times as a fit does.
-"""
+"""Checks of posterior methods and of sources, which are used as an estimator uses them."""
 
 import pickle
 import warnings
