@@ -3,8 +3,8 @@
 A variant has more points for the mean, or variances given the whole posterior, or rows whose inputs
 are known up to their standard deviations. The true input of such a row is
 ``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is learned for each row under this prior,
-together with hyperparameters and inducing points. To hold ``q`` at the prior would be worse than to ignore
-`X_std`: what the targets say about inputs would count as noise.
+together with hyperparameters and inducing points. To hold ``q`` at the prior would be worse than to
+ignore `X_std`: what the targets say about inputs would count as noise.
 """
 
 from numbers import Integral
