@@ -30,8 +30,7 @@ _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the hyperpa
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
 _ITERATIONS = 10  # of the second trial of inducing points
-_SOME_ROWS, _ON_SOME = 3000, 40  # of which inducing points are learned first, in so many iterations
-_ON_ALL, _WITH_SITES = 15, 5  # iterations on all rows, and where these have sites
+_SOME_ROWS, _ON_SOME, _ON_ALL, _WITH_SITES = 3000, 40, 15, 5  # rows, iterations: inducing points
 _MOST_PROBLEMS = 3  # that select for all
 
 
@@ -265,13 +264,12 @@ class RivalOfPoints:
 
     def fit(self):
         """The `Fit` to all rows, after most of the iterations on some of them."""
-        if self.objective is None:
-            self.objective = self.points.objective(self.job, self.random_state)
-        self.objective, job = self.objective.on(self.job.rows), self.job
+        objective = self.objective or self.points.objective(self.job, self.random_state)
+        self.objective, job = objective.on(self.job.rows), self.job
         if len(job.rows) > _SOME_ROWS:
             self._go_on(job.rows, _ON_SOME)
-            most = _WITH_SITES if job.model.has_sites else _ON_ALL
-            job = self.job.with_settings(max_iter=min(most, job.settings.max_iter))
+            most = min(_WITH_SITES if job.model.has_sites else _ON_ALL, job.settings.max_iter)
+            job = self.job.with_settings(max_iter=most)
         with collected():  # it need not converge
             return self.points.go_on(job, self.objective, self.random_state)
 
