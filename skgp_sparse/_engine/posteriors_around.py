@@ -1,7 +1,8 @@
 r"""Posteriors around another one: beside a mean, in a metric, or at rows that lack values.
 
 **A mean.** The weight of another prediction follows the variance. A process knows where it does not
-know: its predictive variance v(x), noise included, is large there. With the mean μ of the process g and another prediction m,
+know: its predictive variance v(x), noise included, is large there. With the mean μ of the process g
+and another prediction m,
 
     w(x) = s(a + b log(v(x) / e)),    s(z) = 1 / (1 + exp(-z)),
     f(x) = (1 - w(x)) μ(x) + w(x) m(x) + φ(x) (g(x) - μ(x)),    φ(x)² = exp(c + d w(x)),
@@ -12,8 +13,9 @@ process is that of residuals of m, both are added: f(x) = g(x) + m(x).
 
 **A metric.** The other posterior sees ``W x`` in the place of x.
 
-**Missing values.** Queries may lack values of columns in which no training row lacked one. A missing
-value is taken to be one of K values that are spread as those of its column in training, whatever the row is otherwise. With the moments m_k and C_k of rows x_k that have these values,
+**Missing values.** Queries may lack values of columns in which no training row lacked one. A
+missing value is taken to be one of K values that are spread as those of its column in training,
+whatever the row is otherwise. With the moments m_k and C_k of rows x_k that have these values,
 
     mean = Σ m_k / K,     var = Σ (v_k + (m_k - mean)²) / K + s u · (number of missing values).
 
