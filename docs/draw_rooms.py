@@ -7,21 +7,21 @@ import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parent.parent
 WORDS = {
-    "_engine": "everything O(n)",
+    "engine": "everything O(n)",
     "acquisition": "optimisation",
-    "_ground": "linear algebra, threads",
+    "ground": "linear algebra, threads",
     "bounds": "objectives",
     "dask": "clusters",
     "displays": "pictures",
-    "parameters": "names become objects",
+    "choices": "names become objects",
     "explain": "answers about a fit",
-    "observations": "what targets are",
+    "targets": "what targets are",
     "inference": "objectives, optimisers",
     "kernels": "values and pullbacks",
     "likelihoods": "noise",
     "metrics": "scores",
-    "posteriors": "what predictions are given",
-    "rows": "what users pass",
+    "methods": "what predictions are given",
+    "data": "what users pass",
     "sources": "rows on disk",
 }
 

@@ -23,10 +23,19 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.posteriors_around import averaged, missing_entries
-from skgp_sparse._engine.sampled_functions import quantiles_of_columns, sobol_indices
-from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.validation import (
+from skgp_sparse._typed_inputs import TypedInputs
+from skgp_sparse._version import __version__
+from skgp_sparse.choices.parameter_checks import check_parameters, check_restarts
+from skgp_sparse.data.checks import is_lazy
+from skgp_sparse.data.columns import order_of
+from skgp_sparse.data.door import OpenSource, as_passed, opened, read, read_chunk
+from skgp_sparse.engine.functions import quantiles_of_columns, sobol_indices
+from skgp_sparse.engine.posteriors_around import averaged, missing_entries
+from skgp_sparse.explain.fit_warnings import warn_of_constant_fits, warn_of_kernels_at_bounds
+from skgp_sparse.explain.leave_one_out import ScoredRows
+from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
+from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.validation import (
     Array,
     CallbackSupportMixin,
     IterationReporter,
@@ -37,24 +46,10 @@ from skgp_sparse._ground.validation import (
     is_name,
     with_callbacks,
 )
-from skgp_sparse._typed_inputs import TypedInputs
-from skgp_sparse._version import __version__
-from skgp_sparse.explain.fit_warnings import warn_of_constant_fits, warn_of_kernels_at_bounds
-from skgp_sparse.explain.leave_one_out import ScoredRows
-from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
 from skgp_sparse.inference.contracts import split_thetas, value_or_minus_inf
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.observations.mean_choice import FittedProblems, fit_with_mean
-from skgp_sparse.observations.observation_model import (
-    advance,
-    fit_all,
-    inducing_points_of,
-    selection_of,
-)
-from skgp_sparse.parameters.parameter_checks import check_parameters, check_restarts
-from skgp_sparse.rows.checks import is_lazy
-from skgp_sparse.rows.columns import order_of
-from skgp_sparse.rows.door import OpenSource, as_passed, opened, read, read_chunk
+from skgp_sparse.targets.mean import FittedProblems, fit_with_mean
+from skgp_sparse.targets.model import advance, fit_all, inducing_points_of, selection_of
 
 
 class Progress:

@@ -4,13 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.posteriors_around import (
-    PosteriorWithMissingValues,
-    missing_entries,
-    spread_values,
-)
-from skgp_sparse.kernels import Missing, parts
-from skgp_sparse.rows.checks import (
+from skgp_sparse.data.checks import (
     FLOATS,
     MISSING_REMEDY,
     about_values,
@@ -24,8 +18,14 @@ from skgp_sparse.rows.checks import (
     is_lazy,
     on_numpy,
 )
-from skgp_sparse.rows.columns import FROM_DTYPE, as_table, numbers_only, types_of
-from skgp_sparse.rows.door import OpenSource, check_query
+from skgp_sparse.data.columns import FROM_DTYPE, as_table, numbers_only, types_of
+from skgp_sparse.data.door import OpenSource, check_query
+from skgp_sparse.engine.posteriors_around import (
+    PosteriorWithMissingValues,
+    missing_entries,
+    spread_values,
+)
+from skgp_sparse.kernels import Missing, parts
 
 
 class TypedInputs:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr, ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._ground.linalg import LOG_2PI
-from skgp_sparse._ground.validation import Array, as_text, check_number
+from skgp_sparse.ground.linalg import LOG_2PI
+from skgp_sparse.ground.validation import Array, as_text, check_number
 
 __all__ = [
     "log_expected_improvement",

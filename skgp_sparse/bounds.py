@@ -8,7 +8,7 @@ All objectives have the form
 where ``r_i = k_ii - q_ii`` is the residual variance of row ``i``: the prior variance that the
 inducing points leave unexplained. A subclass of `Bound` defines three things: the share ``c`` of the
 residual variance that counts as noise (`noise_share`), the penalty ``φ`` of a row (`penalty`), and
-the function of the summed penalties that is subtracted (`reduce`). The subpackage ``_engine``
+the function of the summed penalties that is subtracted (`reduce`). The subpackage ``engine``
 computes the value and the gradient of every objective from these three, for weighted rows, several
 targets and blocks of rows.
 """
@@ -19,7 +19,7 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skgp_sparse._ground.validation import Array, Scalars, check_number
+from skgp_sparse.ground.validation import Array, Scalars, check_number
 
 
 class Bound(BaseEstimator, ABC):

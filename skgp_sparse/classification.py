@@ -13,7 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse._ground.validation import (
+from skgp_sparse.bounds import Bound
+from skgp_sparse.choices.parameter_checks import can_learn_later
+from skgp_sparse.data.columns import order_of
+from skgp_sparse.explain.leave_one_out import loo_probabilities
+from skgp_sparse.ground.validation import (
     AnyArray,
     Array,
     AutoName,
@@ -29,16 +33,12 @@ from skgp_sparse._ground.validation import (
     SigmoidName,
     SolverName,
 )
-from skgp_sparse.bounds import Bound
-from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Binary, Likelihood
-from skgp_sparse.observations.class_labels import ClassLabels, announced_classes, announced_order
-from skgp_sparse.parameters.parameter_checks import can_learn_later
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.rows.columns import order_of
 from skgp_sparse.sources import Source
+from skgp_sparse.targets.labels import ClassLabels, announced_classes, announced_order
 
 _Self = TypeVar("_Self", bound="SparseGPClassifier")
 

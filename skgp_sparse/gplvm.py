@@ -1,27 +1,43 @@
-"""The estimator `BayesianGPLVM`."""
+"""The estimator `BayesianGPLVM`: columns of targets that share latent inputs.
 
-from __future__ import annotations  # short names of types in help
+Unlike in an `ObservationModel`, whose rows have inputs, all that is given here are targets, some of
+which may be missing. Columns are centred and have one common unit, so that their relative sizes
+count.
+"""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp_sparse._engine.basis import Options
-from skgp_sparse._engine.feature_posterior import Normals
+from skgp_sparse import inducing, kernels
 from skgp_sparse._estimator import Progress, VersionedPickle, unchanged_on_failure
-from skgp_sparse._ground.linalg import Jitter
-from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.validation import (
+from skgp_sparse.bounds import Bound
+from skgp_sparse.choices.choices import resolve_bound
+from skgp_sparse.choices.parameter_checks import check_latent
+from skgp_sparse.data import checks
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.engine.basis import InducingBasis, Options
+from skgp_sparse.engine.feature_posterior import Normals
+from skgp_sparse.engine.normal_inputs import MissingTargets
+from skgp_sparse.exceptions import warn
+from skgp_sparse.ground.linalg import Jitter
+from skgp_sparse.ground.parallel import Deadline, resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.validation import (
     Array,
     AutoName,
+    Bools,
     BoundName,
     CallbackSupportMixin,
     IterationReporter,
@@ -33,21 +49,168 @@ from skgp_sparse._ground.validation import (
     is_auto,
     with_callbacks,
 )
-from skgp_sparse.bounds import Bound
-from skgp_sparse.exceptions import warn
-from skgp_sparse.inference.latent_queries import LatentModel, locate
-from skgp_sparse.observations.latent_fits import (
-    LatentFit,
-    LatentSettings,
-    LatentUnits,
-    fit_latent,
-    in_order,
-)
-from skgp_sparse.observations.observation_model import deadline_of
-from skgp_sparse.parameters.choices import resolve_bound
-from skgp_sparse.parameters.parameter_checks import check_latent
-from skgp_sparse.rows import checks
+from skgp_sparse.inference.contracts import VectorFunction
+from skgp_sparse.inference.latent_queries import LatentModel, LatentStart, latent_starts, locate
+from skgp_sparse.inference.objectives import LatentObjective
+from skgp_sparse.inference.optimizers import STOPPED, Maximum, climb
 from skgp_sparse.solvers import warn_unless_converged
+from skgp_sparse.targets.model import deadline_of
+
+_NOISE, _NOISE_BOUNDS = 0.05, (1e-6, 1e3)  # in units of the mean square of the targets
+_SCALE_BOUNDS = (1e-3, 1e5)  # of the length scales, where positions have variance 1
+
+
+class LatentUnits(NamedTuple):
+    """Targets are standardised as ``(y - mean) / scale``."""
+
+    mean: np.ndarray  # (p,)
+    scale: float
+
+    @classmethod
+    def of(cls, Y: Array) -> LatentUnits:
+        """Units in which observed targets have mean 0 per column, and mean square 1 in all."""
+        mean = np.nanmean(Y, axis=0)
+        scale = np.sqrt(np.nanmean((Y - mean) ** 2))
+        rounding = 4.0 * np.finfo(float).eps * np.abs(mean).max()
+        return cls(mean, float(scale) if scale > rounding else max(rounding, 1.0))
+
+    def standardised(self, Y: Array) -> tuple[Array, Bools]:
+        """Targets, 0 where they are missing, and whether they were observed (n, p)."""
+        mask = ~np.isnan(Y)
+        return np.where(mask, (Y - self.mean) / self.scale, 0.0), mask
+
+
+class LatentSettings(NamedTuple):
+    """How a fit is looked for."""
+
+    n_restarts: int
+    max_iter: int
+    tol: float
+    noise: float | None  # variance of the standardised targets; None: learned
+    options: Options
+    progress: Callable[..., Any] | None = None  # (iteration, value, about) -> stop?
+    deadline: Deadline = Deadline()  # after which no start begins, and no iteration
+
+
+class LatentFit(NamedTuple):
+    """Fit from the best start: the objective, the kernel and the maximum."""
+
+    objective: LatentObjective
+    kernel: Kernel  # white noise included
+    maximum: Maximum
+
+
+def fit_latent(
+    y: Array,
+    mask: Bools,
+    bound: Bound,
+    given: Any,
+    settings: LatentSettings,
+    random_state: np.random.RandomState,
+) -> LatentFit:
+    """The `LatentFit` with the highest bound.
+
+    Parameters
+    ----------
+    y, mask : ndarray of shape (n, p)
+        Standardised targets, and whether they were observed.
+    bound : Bound
+    given : estimator
+        Whose public parameters it reads.
+    settings : LatentSettings
+    random_state : RandomState
+    """
+    fits: list[LatentFit] = []
+    count = settings.n_restarts + 1
+    starts = latent_starts(y, given.n_components, count, random_state)
+    with single_threaded_blas():
+        for k, start in enumerate(starts):
+            about = f"start {k + 1}" if count > 1 else ""
+            tell = settings.progress and partial(settings.progress, about=about)
+            own = settings._replace(progress=tell)
+            fits.append(_climb_from(start, y, mask, bound, given, own, random_state))
+            if fits[-1].maximum.message == STOPPED:
+                break
+    return max(fits, key=lambda fit: fit.maximum.value)
+
+
+def initial_kernel(given: Any, length_scale: Array, noise: float | None) -> Kernel:
+    """The kernel to begin with, its noise included; `noise` is that of the user, or None."""
+    kernel = given.kernel
+    if kernel is None:
+        kernel = ConstantKernel(1.0) * RBF(length_scale, _SCALE_BOUNDS)
+    if kernels.has_noise(kernel):
+        return clone(kernel)
+    if noise is None:
+        return clone(kernel) + WhiteKernel(_NOISE, _NOISE_BOUNDS)
+    return clone(kernel) + WhiteKernel(noise, "fixed")
+
+
+def _climb_from(
+    start: LatentStart,
+    y: Array,
+    mask: Bools,
+    bound: Bound,
+    given: Any,
+    settings: LatentSettings,
+    random_state: np.random.RandomState,
+) -> LatentFit:
+    """The `LatentFit` from a `LatentStart`."""
+    n, d = start.mean.shape
+    kernel = initial_kernel(given, start.length_scale, settings.noise)
+    Z = start.mean
+    if given.n_inducing < n:
+        Z = inducing.k_means(Z, given.n_inducing, kernel, random_state)
+    objective = LatentObjective(
+        rows=ArrayDataset(np.empty((n, 0)), y),
+        bound=bound,
+        basis=InducingBasis(Z),
+        prior=Normals(np.zeros((n, d)), np.ones((n, d))),
+        shift=start.mean,
+        log_ratio=np.full((n, d), np.log(start.variance)),
+        missing=MissingTargets.of_mask(mask),
+        options=settings.options,
+    )
+    function = VectorFunction(objective, kernel, move_basis=True)
+    maximum = _climb(function, settings, min(start.slow, settings.max_iter))
+    latent, kernel = function.at(maximum.x)
+    return LatentFit(latent, kernel, maximum)
+
+
+def _climb(function: VectorFunction, settings: LatentSettings, slow: int) -> Maximum:
+    """The `Maximum`, after so many iterations in which all parameters have the same unit."""
+    begun = x0 = None
+    if slow:
+        begun = climb(function, settings, max_iter=slow, alike=True)
+        if begun.message == STOPPED or slow == settings.max_iter:
+            return begun
+        x0 = begun.x
+    maximum = climb(function, settings, x0, max_iter=settings.max_iter - slow)
+    return maximum._replace(n_iter=maximum.n_iter + (begun.n_iter if begun else 0))
+
+
+def in_order(fit: LatentFit) -> LatentFit:
+    """A copy of the fit, components sorted by their KL divergence, each with a positive peak.
+
+    The bound depends neither on the order of components nor on their signs, where the kernel has
+    one length scale for each, or treats all of them alike.
+    """
+    latent, kernel = fit.objective, clone(fit.kernel)
+    order = np.argsort(-latent.divergences().sum(axis=0), kind="stable")
+    mean = latent.inputs.mean
+    signs = np.where(mean[np.abs(mean).argmax(axis=0), np.arange(mean.shape[1])] < 0, -1.0, 1.0)
+    for name, value in kernel.get_params().items():
+        of_columns = name.split("__")[-1] in ("length_scale", "length_scale_bounds")
+        has_one_each = np.ndim(value) == (2 if name.endswith("bounds") else 1)
+        if of_columns and has_one_each and len(value) == len(order):
+            kernel.set_params(**{name: np.asarray(value)[order]})
+    moved = latent.at(
+        basis=(latent.inducing_points * signs)[:, order],
+        shift=(latent.shift * signs)[:, order],
+        log_ratio=latent.log_ratio[:, order],
+    )
+    return fit._replace(objective=moved, kernel=kernel)
+
 
 _JITTER = 1e-6  # as positions move, inducing points may come close to each other
 _TOL = 1e-4  # the tolerance of "auto", in nats per entry of X that was observed

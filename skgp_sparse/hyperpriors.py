@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._ground.validation import Array, Ints, Scalars, check_number, require
+from skgp_sparse.ground.validation import Array, Ints, Scalars, check_number, require
 
 
 class HyperPrior(BaseEstimator, ABC):

@@ -15,8 +15,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.moments import Distinct, present_mean_and_spread, unique_rows
-from skgp_sparse._ground.validation import Array, Triple
+from skgp_sparse.data.moments import Distinct, present_mean_and_spread, unique_rows
+from skgp_sparse.ground.validation import Array, Triple
 
 _LLOYD_ITERATIONS = 10  # a start, not a clustering
 _OUTLYING = 2.0**30  # square of the largest distance from the mean, in length scales

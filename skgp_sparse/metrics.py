@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from skgp_sparse._ground.validation import AnyArray, Array, MaybeArray, Triple, as_text
+from skgp_sparse.ground.validation import AnyArray, Array, MaybeArray, Triple, as_text
 
 __all__ = [
     "calibration_error",

@@ -16,9 +16,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._engine.sampled_functions import SampledFunctions
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse._ground.validation import (
+from skgp_sparse.bounds import Bound
+from skgp_sparse.choices.choices import is_gaussian
+from skgp_sparse.choices.parameter_checks import can_learn_later, check_gaussian, check_quantiles
+from skgp_sparse.data import checks
+from skgp_sparse.data.door import check_query
+from skgp_sparse.engine.functions import SampledFunctions
+from skgp_sparse.explain.leave_one_out import (
+    LooPrediction,
+    check_interval,
+    conformal_interval,
+    interval_of_model,
+    loo_prediction,
+    scores_of,
+)
+from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
+from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
+from skgp_sparse.ground.validation import (
     AnyArray,
     Array,
     AutoName,
@@ -36,30 +51,12 @@ from skgp_sparse._ground.validation import (
     as_text,
     check_number,
 )
-from skgp_sparse.bounds import Bound
-from skgp_sparse.explain.leave_one_out import (
-    LooPrediction,
-    check_interval,
-    conformal_interval,
-    interval_of_model,
-    loo_prediction,
-    scores_of,
-)
-from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
-from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
-from skgp_sparse.observations.number_observations import (
-    GaussianObservations,
-    LikelihoodObservations,
-)
-from skgp_sparse.parameters.choices import is_gaussian
-from skgp_sparse.parameters.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.rows import checks
-from skgp_sparse.rows.door import check_query
 from skgp_sparse.sources import Source
+from skgp_sparse.targets.numbers import GaussianObservations, LikelihoodObservations
 
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
 

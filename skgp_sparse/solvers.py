@@ -16,10 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.posterior import Posterior, RowTerms
-from skgp_sparse._ground.validation import Array, Optimizer, as_text, check_number, require
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.exceptions import warn
+from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_number, require
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import (
     Conclusion,

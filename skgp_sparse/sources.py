@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from skgp_sparse._ground.validation import as_text
+from skgp_sparse.ground.validation import as_text
 
 FilePath = str | Path
 Names = str | Sequence[str] | None

@@ -41,13 +41,13 @@ from tiers import (  # noqa: F401  # hooks of pytest
     pytest_xdist_make_scheduler,
 )
 
-from skgp_sparse._engine import array_dataset
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import InducingBasis, Options, Problem
-from skgp_sparse._ground.linalg import Jitter
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
+from skgp_sparse.data import arrays
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.engine.basis import InducingBasis, Options, Problem
+from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.inference.site_loop import SiteUpdate
-from skgp_sparse.observations import mean_choice
+from skgp_sparse.targets import mean
 
 threadpool_limits(1)  # for good, where NumPy was there before
 
@@ -116,7 +116,7 @@ class Case(NamedTuple):
 
     def groups(self):
         """The table as the exact engine takes it."""
-        return array_dataset.DistinctInputs.of_block(self.rows().everything())
+        return arrays.DistinctInputs.of_block(self.rows().everything())
 
     def repeated(self):
         """The same table with rows of weight w written w times."""
@@ -187,4 +187,4 @@ def _without_axis(numbers):
 @pytest.fixture
 def without_means(monkeypatch):
     """Default fits have neither a mean nor a calibration, as those of sources and clusters."""
-    monkeypatch.setattr(mean_choice, "FEWEST_ROWS", np.inf)
+    monkeypatch.setattr(mean, "FEWEST_ROWS", np.inf)

@@ -67,7 +67,7 @@ def logarithms(folder, seeds):
             if "LogScale" not in str(model.kernel_):
                 continue
             with mock.patch(
-                "skgp_sparse.observations.observation_model.with_logarithms",
+                "skgp_sparse.targets.model.with_logarithms",
                 lambda job, columns: job,
             ):
                 plain = fitted(labels, X, y)
@@ -88,7 +88,7 @@ def of_missing(folder, seeds):
             X, y, X_test, y_test, _ = read(Path(folder), name, seed)
             with mock.patch.object(MissingValuePrior, "of", lambda self, kernel, scale: NO_PRIOR):
                 models = [fitted(labels, X, y)]
-            with mock.patch("skgp_sparse.parameters.choices._OF_MISSING", 0.0):
+            with mock.patch("skgp_sparse.choices.choices._OF_MISSING", 0.0):
                 models.append(fitted(labels, X, y))
             models.append(fitted(labels, X, y))
             found.append([density(one, X_test, y_test, 1.0) for one in models])

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from skgp_sparse._engine import neighbors_posterior
-from skgp_sparse._engine.neighbors_posterior import LeaveOneOut
-from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse.engine import neighbors
+from skgp_sparse.engine.neighbors import LeaveOneOut
+from skgp_sparse.ground.parallel import single_threaded_blas
 
 RESULTS = Path(__file__).parent / "results" / "neighbors_engine.md"
 ROWS, D, REPEATS = 4000, 18, 3
@@ -52,9 +52,9 @@ def rows_of_table():
         for nu in (0.5, 1.5, np.inf):
             kernel = ConstantKernel(1.0) * Matern(np.full(D, 4.0), nu=nu) + WhiteKernel(0.01)
             tasks = (
-                partial(neighbors_posterior.moments, kernel, left),
-                partial(neighbors_posterior.value_and_gradient, kernel, left),
-                partial(neighbors_posterior.value_and_gradient, kernel, left, metric),
+                partial(neighbors.moments, kernel, left),
+                partial(neighbors.value_and_gradient, kernel, left),
+                partial(neighbors.value_and_gradient, kernel, left, metric),
             )
             seconds = list(map(cpu_seconds, tasks))
             cells = " | ".join(f"{1e3 * one:.0f}" for one in seconds)
@@ -65,7 +65,7 @@ def main():
     head = (
         "# The engine of neighbours\n\n"
         f"CPU milliseconds for {ROWS} rows, d = {D}, blocks of "
-        f"{neighbors_posterior.block_size(30)} rows at k = 30.\n\n"
+        f"{neighbors.block_size(30)} rows at k = 30.\n\n"
         "| k | nu | moments | density and gradient | and that of a metric | Gflop/s |\n"
         "|---|---|---|---|---|---|\n"
     )

@@ -116,8 +116,8 @@ def with_features(method, m):
 def objective(X, y, kernel, bound, n_jobs=None):
     """`f(theta, Z) -> value, theta_grad, Z_grad`, one evaluation as `fit` does it."""
     # ADAPT: to how rows, bounds and objectives are made, and to what `fit` wraps them in.
-    from skgp_sparse._engine.basis import InducingBasis
-    from skgp_sparse._ground.parallel import single_threaded_blas
+    from skgp_sparse.engine.basis import InducingBasis
+    from skgp_sparse.ground.parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import CollapsedObjective
 
     nowhere = InducingBasis(np.empty((0, X.shape[1])))  # `at` moves it
@@ -135,7 +135,7 @@ def objective(X, y, kernel, bound, n_jobs=None):
 def exact_evaluation(X, y, kernel):
     """A function of no argument: value and gradient (theta) of the exact process."""
     # ADAPT: to how rows, models and objectives are made, and to what `fit` wraps them in.
-    from skgp_sparse._ground.parallel import single_threaded_blas
+    from skgp_sparse.ground.parallel import single_threaded_blas
     from skgp_sparse.inference.objectives import GaussianObjectives
 
     exact = GaussianObjectives(bound_named("titsias_new")).exact(table_rows(X, y), options())
@@ -151,13 +151,13 @@ def exact_evaluation(X, y, kernel):
 def as_in_fit():
     """The context in which `fit` computes: threads stay from one evaluation to the next."""
     # ADAPT: to what `fit` wraps its evaluations in.
-    from skgp_sparse._ground.parallel import single_threaded_blas
+    from skgp_sparse.ground.parallel import single_threaded_blas
 
     return single_threaded_blas()
 
 
 def table_rows(X, y):
-    from skgp_sparse._engine.array_dataset import ArrayDataset
+    from skgp_sparse.data.arrays import ArrayDataset
 
     return ArrayDataset(X, y.reshape(-1, 1))
 
@@ -167,7 +167,7 @@ def cluster_rows(client, X, y):
     """Standardised dask arrays as the table that `fit` makes of them, gone afterwards."""
     # ADAPT: to how estimators on a cluster make their rows.
     from skgp_sparse.dask._cluster_estimators import read_partitions
-    from skgp_sparse.rows.checks import Rules
+    from skgp_sparse.data.checks import Rules
 
     with contextlib.ExitStack() as held:
         rules, nothing = Rules("benchmark", None), {"sample_weight": None, "offset": None}
@@ -177,7 +177,7 @@ def cluster_rows(client, X, y):
 def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):
     """A function of no argument: value and gradient (theta, Z) on a table, as in a fit."""
     # ADAPT: to how objectives are made.
-    from skgp_sparse._engine.basis import InducingBasis
+    from skgp_sparse.engine.basis import InducingBasis
     from skgp_sparse.inference.objectives import CollapsedObjective
 
     at = CollapsedObjective(rows, bound_named(bound), InducingBasis(Z), options(n_jobs))
@@ -216,8 +216,8 @@ def bound_named(name):
 def options(n_jobs=None):
     """How the estimator computes, by default when nobody says otherwise."""
     # ADAPT: to the defaults of the estimator.
-    from skgp_sparse._engine.basis import Options
-    from skgp_sparse._ground.parallel import resolve_n_jobs
+    from skgp_sparse.engine.basis import Options
+    from skgp_sparse.ground.parallel import resolve_n_jobs
 
     memory = sklearn.get_config()["working_memory"] * 2**20
     return Options(n_jobs=resolve_n_jobs(n_jobs), memory=memory)
@@ -375,8 +375,8 @@ def site_objective(X, y, bound, Z):
 def objective_with(likelihood, X, y, bound, Z):
     """The objective of rows with any likelihood."""
     # ADAPT: to how methods and objectives are made.
+    from skgp_sparse.choices.choices import resolve_method
     from skgp_sparse.inference.site_objective import SiteObjectives
-    from skgp_sparse.parameters.choices import resolve_method
 
     model = SiteObjectives(resolve_method(bound, likelihood, "a benchmark"))
     return model.sparse(table_rows(X, y), Z, options())
@@ -394,7 +394,7 @@ def shared_matern(X):
 def likelihood_evaluations(n, d, m, n_classes=5):
     """Functions of no argument by likelihood: value and gradient, from the last sites on."""
     from skgp_sparse import likelihoods
-    from skgp_sparse._ground.parallel import single_threaded_blas
+    from skgp_sparse.ground.parallel import single_threaded_blas
     from skgp_sparse.likelihoods._classes import Softmax
 
     rng = np.random.RandomState(0)
@@ -483,7 +483,7 @@ def gradient(model):
 def policy_of_streams(name):
     """`partial_fit` with another rule of when theta and Z move."""
     # ADAPT: to where the limits of the policy are.
-    from skgp_sparse.observations import observation_model
+    from skgp_sparse.targets import model as observation_model
 
     limits = {
         "none": {"_GROWTH": np.inf, "_ERRORS": np.inf},
@@ -632,7 +632,7 @@ def course_of_fit(model, X, y, limit=np.inf):
     """
     # ADAPT: to the names of the parts of a search, and to who calls `maximise`.
     from skgp_sparse.inference import stochastic
-    from skgp_sparse.inference.minibatches import Samples
+    from skgp_sparse.inference.stochastic import Samples
 
     course = Course(limit)
     search = stochastic.Search
@@ -685,9 +685,9 @@ def gplvm(q, m, bound="auto", **options):
 def latent_starts():
     """A list to which each start of a fit in this context adds bound, iterations, CPU seconds."""
     # ADAPT: to who climbs from a start.
-    from skgp_sparse.observations import latent_fits
+    from skgp_sparse import gplvm
 
-    found, climb = [], latent_fits._climb_from
+    found, climb = [], gplvm._climb_from
 
     def traced(*given):
         begun = time.process_time()
@@ -696,11 +696,11 @@ def latent_starts():
         found.append([float(fit.maximum.value), fit.maximum.n_iter, seconds])
         return fit
 
-    latent_fits._climb_from = traced
+    gplvm._climb_from = traced
     try:
         yield found
     finally:
-        latent_fits._climb_from = climb
+        gplvm._climb_from = climb
 
 
 def latent_start(Y, q, m):

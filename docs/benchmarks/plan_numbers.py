@@ -22,7 +22,8 @@ import numpy as np
 import ours
 import wild
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor, plan
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.choices import plan
 
 STORE = common.RESULTS / "plan_numbers.json"
 INDUCING = {"posterior": "inducing"}

@@ -27,10 +27,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse._engine.array_dataset import ArrayDataset, joined
-from skgp_sparse._engine.moments import is_small
-from skgp_sparse._ground.parallel import single_threaded_blas
-from skgp_sparse._ground.validation import check_any_weight
+from skgp_sparse.choices.parameter_checks import can_learn_later
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.dask import _distributed_rows
 from skgp_sparse.dask._distributed_rows import (
@@ -42,10 +39,13 @@ from skgp_sparse.dask._distributed_rows import (
     once,
     resolve_client,
 )
-from skgp_sparse.parameters.parameter_checks import can_learn_later
+from skgp_sparse.data.arrays import ArrayDataset, joined
+from skgp_sparse.data.checks import check_classes, is_lazy, within_limits
+from skgp_sparse.data.door import encoded
+from skgp_sparse.data.moments import is_small
+from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.validation import check_any_weight
 from skgp_sparse.regression import SparseGPRegressor
-from skgp_sparse.rows.checks import check_classes, is_lazy, within_limits
-from skgp_sparse.rows.door import encoded
 
 _CLIENT = """client : distributed.Client, default=None
     The client of the cluster that works on dask collections. None means the client that is current

@@ -38,9 +38,11 @@ from distributed import Client, get_client
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from skgp_sparse._engine.array_dataset import ArrayDataset, joined
-from skgp_sparse._engine.dataset import Dataset, Layout, block_budget, row_blocks
-from skgp_sparse._engine.moments import (
+from skgp_sparse.data.arrays import ArrayDataset, joined
+from skgp_sparse.data.checks import is_lazy
+from skgp_sparse.data.dataset import Dataset, Layout, block_budget, row_blocks
+from skgp_sparse.data.door import Outline, about_rows
+from skgp_sparse.data.moments import (
     Moments,
     TargetScaler,
     merge,
@@ -49,11 +51,9 @@ from skgp_sparse._engine.moments import (
     spread_or_zero,
     unique_rows,
 )
-from skgp_sparse._ground.parallel import single_threaded_blas, slices
-from skgp_sparse._ground.validation import as_text
 from skgp_sparse.explain.views import Task
-from skgp_sparse.rows.checks import is_lazy
-from skgp_sparse.rows.door import Outline, about_rows
+from skgp_sparse.ground.parallel import single_threaded_blas, slices
+from skgp_sparse.ground.validation import as_text
 
 SAME_ROWS = (
     "Partitions of X and of what belongs to its rows must hold the same rows. Make them from one "

@@ -2,7 +2,7 @@
 
 Values to draw of a column of any type that `fit` takes, and tables in which it has a value.
 
-A column is read as estimators read it: by `rows.columns`, in numbers. What is drawn are values of
+A column is read as estimators read it: by `data.columns`, in numbers. What is drawn are values of
 its own type: times on an axis of dates, levels as points.
 """
 
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skgp_sparse._ground.validation import BOOLS, AnyArray, Array
-from skgp_sparse.rows.checks import is_frame, missing_among
-from skgp_sparse.rows.columns import (
+from skgp_sparse.data.checks import is_frame, missing_among
+from skgp_sparse.data.columns import (
     CATEGORY,
     DURATION,
     TIME,
@@ -22,6 +21,7 @@ from skgp_sparse.rows.columns import (
     columns_of,
     is_named,
 )
+from skgp_sparse.ground.validation import BOOLS, AnyArray, Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

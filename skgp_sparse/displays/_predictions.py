@@ -10,8 +10,8 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._ground.validation import AnyArray, Array, as_text
-from skgp_sparse.rows.checks import is_frame
+from skgp_sparse.data.checks import is_frame
+from skgp_sparse.ground.validation import AnyArray, Array, as_text
 
 from ._display import (
     Display,

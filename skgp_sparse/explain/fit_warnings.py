@@ -17,15 +17,15 @@ from scipy.optimize import minimize
 from scipy.special import xlogy
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine.exact import lag_correlation
-from skgp_sparse._engine.moments import or_one
-from skgp_sparse._engine.posterior import LeftOut
-from skgp_sparse._ground.linalg import log_normal_density
-from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse.data.moments import or_one
+from skgp_sparse.engine.exact import lag_correlation
+from skgp_sparse.engine.posterior import LeftOut
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
 from skgp_sparse.explain.leave_one_out import calibrated_labels, predicted, why_unknown
+from skgp_sparse.ground.linalg import log_normal_density
+from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.kernels import has_noise, length_scale_places
-from skgp_sparse.posteriors._scales import some_rows
+from skgp_sparse.methods.scales import some_rows
 
 
 def warn_of_kernels_at_bounds(family, jobs, fits):

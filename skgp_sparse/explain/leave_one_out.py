@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.dataset import Batch
-from skgp_sparse._engine.moments import Distinct
-from skgp_sparse._engine.posterior import LEAVE_ONE_OUT, LeftOut, Posterior, noise_in_blocks
-from skgp_sparse._ground.linalg import log_normal_density
-from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.validation import BOOLS, require
+from skgp_sparse.data.dataset import Batch
+from skgp_sparse.data.moments import Distinct
+from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, Posterior, noise_in_blocks
 from skgp_sparse.explain.views import centre_and_scale
+from skgp_sparse.ground.linalg import log_normal_density
+from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.validation import BOOLS, require
 
 
 class LooPrediction(NamedTuple):

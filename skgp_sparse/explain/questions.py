@@ -9,17 +9,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.basis import InducingBasis, Options
-from skgp_sparse._engine.iterative_posterior import upper_bound
-from skgp_sparse._engine.posterior import BOUNDS, GRADIENTS, require
-from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.validation import as_text
+from skgp_sparse.choices.choices import is_gaussian, resolve_bound, with_noise_floor
+from skgp_sparse.choices.plan import tolerance
+from skgp_sparse.data.checks import check_columns
+from skgp_sparse.engine.basis import InducingBasis, Options
+from skgp_sparse.engine.iterative import upper_bound
+from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse.exceptions import warn
+from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.validation import as_text
 from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.parameters.choices import is_gaussian, resolve_bound, with_noise_floor
-from skgp_sparse.parameters.requests import tolerance
-from skgp_sparse.rows.checks import check_columns
 
 _RESIDUAL = 1e-3  # of the solve: it costs the bound about its square over the noise
 

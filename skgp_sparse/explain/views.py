@@ -18,16 +18,16 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgp_sparse._engine import sampled_functions
-from skgp_sparse._engine.dataset import row_blocks
-from skgp_sparse._engine.moments import TargetScaler, log_densities_of_targets
-from skgp_sparse._engine.posterior import FUNCTIONS, NORMALS, Prior, noise_in_blocks, require
-from skgp_sparse._ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse._ground.validation import as_text
+from skgp_sparse.choices.choices import is_gaussian, resolve_likelihood
+from skgp_sparse.choices.parameter_checks import check_kernel
+from skgp_sparse.data.checks import check_one_column, check_std, check_truth
+from skgp_sparse.data.dataset import row_blocks
+from skgp_sparse.data.moments import TargetScaler, log_densities_of_targets
+from skgp_sparse.engine import functions
+from skgp_sparse.engine.posterior import FUNCTIONS, NORMALS, Prior, noise_in_blocks, require
 from skgp_sparse.exceptions import warn
-from skgp_sparse.parameters.choices import is_gaussian, resolve_likelihood
-from skgp_sparse.parameters.parameter_checks import check_kernel
-from skgp_sparse.rows.checks import check_one_column, check_std, check_truth
+from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.validation import as_text
 
 _ENTRIES_PER_BLOCK = 1 << 20  # entries of the systems that are solved together
 _SMALLEST_PROBABILITY = 1e-12  # pairwise probability
@@ -302,7 +302,7 @@ class TargetView(NamedTuple):
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         require(self.process, FUNCTIONS, name)
         drawn = self.process.sample_functions(k, n_frequencies, random_state)
-        return sampled_functions.in_units(drawn, self.units, check)
+        return functions.in_units(drawn, self.units, check)
 
     def noise_std(self, X):
         """Standard deviation of the learned noise, (n,) or (n, p)."""

@@ -14,14 +14,14 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from skgp_sparse._engine.moments import TargetScaler
-from skgp_sparse._engine.posterior import LeftOut, Posterior
-from skgp_sparse._engine.posteriors_around import MeanWeights, PosteriorWithMean
-from skgp_sparse._ground.linalg import log_normal_density
-from skgp_sparse._ground.validation import Array
+from skgp_sparse.choices.mean_functions import LEAST_PROBABILITY, MeanFunction
+from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.engine.posterior import LeftOut, Posterior
+from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean
 from skgp_sparse.explain.leave_one_out import LeftOutRows
+from skgp_sparse.ground.linalg import log_normal_density
+from skgp_sparse.ground.validation import Array
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.parameters.mean_functions import LEAST_PROBABILITY, MeanFunction
 
 _RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square

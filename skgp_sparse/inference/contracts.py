@@ -19,12 +19,12 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.basis import Basis, Evaluation, InducingBasis, Observations, Options
-from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.posterior import Posterior, RowTerms
-from skgp_sparse._ground.parallel import Deadline
-from skgp_sparse._ground.validation import AnyArray, Array, Ints, Scalars
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine.basis import Basis, Evaluation, InducingBasis, Observations, Options
+from skgp_sparse.engine.collapsed_sites import Cores
+from skgp_sparse.engine.posterior import Posterior, RowTerms
+from skgp_sparse.ground.parallel import Deadline
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior
 
 _DIVERGED = 10.0  # nats per row, by which a value is lower whose inner loop has diverged

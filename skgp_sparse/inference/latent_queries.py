@@ -28,16 +28,16 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.dataset import Batch
-from skgp_sparse._engine.feature_posterior import (
+from skgp_sparse.data.dataset import Batch
+from skgp_sparse.engine.feature_posterior import (
     InducingPosterior,
     Normals,
     explained,
     predict_blocks,
 )
-from skgp_sparse._engine.normal_inputs import MissingTargets, log_likelihoods, outer_products
-from skgp_sparse._ground.linalg import row_dots
-from skgp_sparse._ground.parallel import ordered_map, slices
+from skgp_sparse.engine.normal_inputs import MissingTargets, log_likelihoods, outer_products
+from skgp_sparse.ground.linalg import row_dots
+from skgp_sparse.ground.parallel import ordered_map, slices
 
 _RANK = 1e-8  # singular values below this share of the largest one are 0
 _BEYOND = 0.01  # standard deviation of the means beyond the rank

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine import neighbors_posterior
-from skgp_sparse._engine.basis import Evaluation
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.neighbors_posterior import LeaveOneOut, SiteRows
-from skgp_sparse._engine.posterior import Posterior, RowTerms
-from skgp_sparse._ground.linalg import log_normal_density
-from skgp_sparse._ground.parallel import slices
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine import neighbors
+from skgp_sparse.engine.basis import Evaluation
+from skgp_sparse.engine.neighbors import LeaveOneOut, SiteRows
+from skgp_sparse.engine.posterior import Posterior, RowTerms
+from skgp_sparse.ground.linalg import log_normal_density
+from skgp_sparse.ground.parallel import slices
 from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock, kernel_block
 
 
@@ -89,7 +89,7 @@ class NeighborsObjective(_LeftOutObjective):
 
     def value(self, kernel, inner_state=None):
         """The log density."""
-        J = neighbors_posterior.value(kernel, self.left, self.metric, self.n_jobs)
+        J = neighbors.value(kernel, self.left, self.metric, self.n_jobs)
         return self._share * J - self._price()[0]
 
     def value_of(self, mean, variance):
@@ -99,9 +99,7 @@ class NeighborsObjective(_LeftOutObjective):
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta and, where it is learned, wrt the metric."""
-        J, *gradients = neighbors_posterior.value_and_gradient(
-            kernel, self.left, self.metric, self.n_jobs
-        )
+        J, *gradients = neighbors.value_and_gradient(kernel, self.left, self.metric, self.n_jobs)
         price, of_metric = self._price()
         theta_bar, metric_bar = (self._share * gradient for gradient in gradients)
         gradient = {"kernel": theta_bar, "metric": metric_bar - of_metric}
@@ -182,15 +180,13 @@ class LocalSiteObjective(_LeftOutObjective):
     def value(self, kernel, inner_state=None):
         """The log density."""
         objective = self._followed(kernel)
-        J = neighbors_posterior.value(
-            kernel, objective.left, self.metric, self.n_jobs, objective._densities
-        )
+        J = neighbors.value(kernel, objective.left, self.metric, self.n_jobs, objective._densities)
         return self._share * J - self._price()[0]
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with a gradient for each block, sites held."""
         one, share = self._followed(kernel), self._share
-        J, theta_bar, metric_bar = neighbors_posterior.value_and_gradient(
+        J, theta_bar, metric_bar = neighbors.value_and_gradient(
             kernel, one.left, self.metric, self.n_jobs, one._densities
         )
         price, of_metric = self._price()
@@ -255,10 +251,7 @@ class LocalSiteObjective(_LeftOutObjective):
         if self.near.n_rows * (self.near.near.shape[1] + 1) ** 2 > _KEPT:
             return [None] * len(groups)
         lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)
-        return [
-            neighbors_posterior.kernel_matrices(kernel, left, self.metric, self.n_jobs)
-            for left in lefts
-        ]
+        return [neighbors.kernel_matrices(kernel, left, self.metric, self.n_jobs) for left in lefts]
 
     def _swept(self, kernel, sites, matrices):
         """The next sites, and how far from them these are, in nats."""
@@ -276,9 +269,7 @@ class LocalSiteObjective(_LeftOutObjective):
 
     def _cavities(self, kernel, left, matrices=None):
         """Mean and variance (s,) of rows that are left out."""
-        mean, variance = neighbors_posterior.moments(
-            kernel, left, self.metric, self.n_jobs, matrices
-        )
+        mean, variance = neighbors.moments(kernel, left, self.metric, self.n_jobs, matrices)
         return mean[:, 0], np.maximum(variance, _SMALLEST_RELATIVE_VARIANCE * variance.max())
 
     def _densities(self, block, local, noise):

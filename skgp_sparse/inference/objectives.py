@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skgp_sparse._engine import collapsed, exact, normal_inputs
-from skgp_sparse._engine.array_dataset import DistinctInputs
-from skgp_sparse._engine.basis import Basis, Options, Problem
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.feature_posterior import Normals
-from skgp_sparse._engine.normal_inputs import LatentProblem, MissingTargets
-from skgp_sparse._engine.posterior import RowTerms
+from skgp_sparse.data.arrays import DistinctInputs
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine import collapsed, exact, normal_inputs
+from skgp_sparse.engine.basis import Basis, Options, Problem
+from skgp_sparse.engine.feature_posterior import Normals
+from skgp_sparse.engine.normal_inputs import LatentProblem, MissingTargets
+from skgp_sparse.engine.posterior import RowTerms
 from skgp_sparse.inference.contracts import (
     Conclusion,
     ExactFit,
@@ -29,7 +29,7 @@ from skgp_sparse.inference.contracts import (
     basis_block,
     kernel_block,
 )
-from skgp_sparse.inference.minibatches import GaussianMinibatchView
+from skgp_sparse.inference.stochastic import GaussianMinibatchView
 
 _FEW_LATENT_ROWS = 200  # that tell noise and residual
 _LEAST_SPREAD = 1e-3  # of means, where all of them are alike

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._ground.parallel import Deadline
+from skgp_sparse.ground.parallel import Deadline
 
 _CORRECTIONS = 50  # with thousands of coordinates of Z, more than the usual 10 pay
 _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets

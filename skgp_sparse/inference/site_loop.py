@@ -40,10 +40,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skgp_sparse._engine.array_dataset import Bundles, PerRow, by_row
-from skgp_sparse._engine.basis import Observations
-from skgp_sparse._engine.collapsed_sites import Cores
-from skgp_sparse._ground.parallel import ordered_map
+from skgp_sparse.data.arrays import Bundles, PerRow, by_row
+from skgp_sparse.engine.basis import Observations
+from skgp_sparse.engine.collapsed_sites import Cores
+from skgp_sparse.ground.parallel import ordered_map
 from skgp_sparse.inference.contracts import Method
 from skgp_sparse.inference.optimizers import Step, solve_fixed_point
 

@@ -8,7 +8,7 @@ noise and targets, and nothing here is differentiated.
 How sites are updated: variational inference or expectation propagation, one row at a time.
 
 With marginals ``N(m, s)`` of a row whose residual variance is ``r``, ``μ`` and ``h`` from the
-inducing points (`skgp_sparse._engine.collapsed_sites`); the likelihood sees ``f + o`` with
+inducing points (`skgp_sparse.engine.collapsed_sites`); the likelihood sees ``f + o`` with
 the known offset ``o`` of the row:
 
 `Variational`
@@ -44,12 +44,12 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skgp_sparse._engine import collapsed_sites
-from skgp_sparse._engine.array_dataset import DistinctInputs
-from skgp_sparse._engine.basis import Basis, Evaluation, InducingBasis, Options, Problem
-from skgp_sparse._engine.dataset import Dataset
-from skgp_sparse._engine.passes import Sums
-from skgp_sparse._engine.posterior import IndependentPosteriors, RowTerms
+from skgp_sparse.data.arrays import DistinctInputs
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine import collapsed_sites
+from skgp_sparse.engine.basis import Basis, Evaluation, InducingBasis, Options, Problem
+from skgp_sparse.engine.collapsed import Sums
+from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.inference.contracts import (
     Conclusion,
@@ -61,7 +61,6 @@ from skgp_sparse.inference.contracts import (
     basis_block,
     kernel_block,
 )
-from skgp_sparse.inference.minibatches import SiteMinibatchView
 from skgp_sparse.inference.site_loop import (
     SMALLEST,
     Inner,
@@ -70,6 +69,7 @@ from skgp_sparse.inference.site_loop import (
     SiteUpdate,
     natural_parameters,
 )
+from skgp_sparse.inference.stochastic import SiteMinibatchView
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from skgp_sparse._ground.validation import as_text
+from skgp_sparse.ground.validation import as_text
 
 from ._nodes import (
     Array,

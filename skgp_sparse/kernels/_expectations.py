@@ -54,7 +54,7 @@ from scipy.sparse import csr_array
 from scipy.stats import norm, qmc
 from sklearn.gaussian_process import kernels as _sk
 
-from skgp_sparse._ground.parallel import empty
+from skgp_sparse.ground.parallel import empty
 
 from ._differentiable import diagonal, linearize
 from ._heteroscedastic_noise import HeteroscedasticNoise

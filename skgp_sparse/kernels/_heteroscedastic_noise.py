@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteKernel
 
-from skgp_sparse._ground.validation import as_text
+from skgp_sparse.ground.validation import as_text
 
 from ._differentiable import DifferentiableKernel, evaluate, linearize
 from ._nodes import Array, Node, Pull, Scalars, White, assemble, constant_diag, no_gradient

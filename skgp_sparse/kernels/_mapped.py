@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._ground.validation import as_text
+from skgp_sparse.ground.validation import as_text
 
 from ._differentiable import DifferentiableKernel, node, own_sizes, parts_by_columns
 from ._nodes import Array, Ints, Node, Pull, Scalars, free

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse._ground.parallel import applied
-from skgp_sparse._ground.validation import as_text
+from skgp_sparse.ground.parallel import applied
+from skgp_sparse.ground.validation import as_text
 
 from ._categorical import CORRELATION, agreement
 from ._differentiable import DifferentiableKernel, node, parts_by_columns

@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 from sklearn.gaussian_process import kernels as _sk
 
-from skgp_sparse._ground.parallel import applied
+from skgp_sparse.ground.parallel import applied
 
 from . import _sklearn_leaves
 from ._differentiable import add_builder, add_family, node, register

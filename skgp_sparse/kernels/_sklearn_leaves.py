@@ -46,7 +46,7 @@ from functools import partial
 import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
 
-from skgp_sparse._ground.parallel import empty
+from skgp_sparse.ground.parallel import empty
 
 from ._nodes import KernelRule, constant_diag
 

@@ -6,7 +6,7 @@ A likelihood has two main methods for rows whose latent values are ``f ~ N(mean,
 - `tilted` computes ``log E[p(y | f)]``, which expectation propagation needs.
 
 Both methods also return the first derivative (slope) and the negative second derivative (curvature)
-with respect to the mean. The subpackages ``inference`` and ``_engine`` compute sites, gradients and
+with respect to the mean. The subpackages ``inference`` and ``engine`` compute sites, gradients and
 predictions from these. The site of a row is a Gaussian function of ``f`` that replaces
 ``p(y | f)``.
 
@@ -25,10 +25,9 @@ integrates numerically; `expect` helps with its other methods.
 from skgp_sparse.likelihoods._base import Domain, Likelihood, LogConcave, expect
 from skgp_sparse.likelihoods._base import check_parameters as check_parameters
 from skgp_sparse.likelihoods._base import warn_outside_bounds as warn_outside_bounds
-from skgp_sparse.likelihoods._beta import Beta
 from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
 from skgp_sparse.likelihoods._classes import Ordinal
-from skgp_sparse.likelihoods._counts import Gamma, NegativeBinomial, Poisson
+from skgp_sparse.likelihoods._counts import Beta, Gamma, NegativeBinomial, Poisson
 from skgp_sparse.likelihoods._location_scale import Censored, StudentT
 
 __all__ = [

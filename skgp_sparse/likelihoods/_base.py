@@ -16,9 +16,9 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 
-from skgp_sparse._ground.quadrature import STRIP, expectation, log_moments
-from skgp_sparse._ground.validation import Array, Bools, Limits, Scalars, Triple, as_text
 from skgp_sparse.exceptions import warn
+from skgp_sparse.ground.integrals import STRIP, expectation, log_moments
+from skgp_sparse.ground.validation import Array, Bools, Limits, Scalars, Triple, as_text
 
 SMALLEST_PRECISION = 1e-30  # precision of a function that is nearly constant
 

@@ -5,8 +5,8 @@ from abc import abstractmethod
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 
-from skgp_sparse._ground.quadrature import expectation, log_moments
-from skgp_sparse._ground.validation import Array, Scalars, Triple
+from skgp_sparse.ground.integrals import expectation, log_moments
+from skgp_sparse.ground.validation import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain, Likelihood, best_constant, expect
 
 ENCODES_LABELS = "Use SparseGPClassifier, which encodes any labels."

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skgp_sparse._ground import softmax
-from skgp_sparse._ground.linalg import LOG_2PI
-from skgp_sparse._ground.quadrature import log_moments
-from skgp_sparse._ground.validation import Array, Scalars, Triple
+from skgp_sparse.ground import integrals
+from skgp_sparse.ground.integrals import log_moments
+from skgp_sparse.ground.linalg import LOG_2PI
+from skgp_sparse.ground.validation import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain, expect
 from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Binary, Labels
 from skgp_sparse.likelihoods._special import log_probability
@@ -97,7 +97,7 @@ class Softmax(Labels):
             Its first derivatives with respect to `mean`, and its negative second derivatives with
             respect to one element of `mean` at a time.
         """
-        value, slope, curvature = softmax.log_sum_exp(mean, variance)
+        value, slope, curvature = integrals.log_sum_exp(mean, variance)
         at_label = (y.astype(int), np.arange(len(y)))
         value = mean[at_label] - value
         np.negative(slope, out=slope)
@@ -121,7 +121,7 @@ class Softmax(Labels):
         ndarray of shape (C, n)
             Probabilities, with an absolute error of about 1e-11. In each row, they add up to 1.
         """
-        return softmax.probabilities(mean, variance)
+        return integrals.probabilities(mean, variance)
 
     def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the log probabilities of labels; see `Likelihood.log_density`.

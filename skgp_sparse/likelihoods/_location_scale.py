@@ -11,10 +11,10 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
-from skgp_sparse._ground.linalg import LOG_2PI
-from skgp_sparse._ground.quadrature import alike, expectation, log_moments, means, trapezoid
-from skgp_sparse._ground.validation import Array, Bools, Index, Limits, Scalars, Triple
 from skgp_sparse.exceptions import warn
+from skgp_sparse.ground.integrals import alike, expectation, log_moments, means, trapezoid
+from skgp_sparse.ground.linalg import LOG_2PI
+from skgp_sparse.ground.validation import Array, Bools, Index, Limits, Scalars, Triple
 from skgp_sparse.likelihoods._base import (
     SMALLEST_PRECISION,
     Likelihood,
@@ -23,12 +23,12 @@ from skgp_sparse.likelihoods._base import (
     median,
 )
 from skgp_sparse.likelihoods._binary import Probit
-from skgp_sparse.likelihoods._quantiles import solve_quantile
 from skgp_sparse.likelihoods._special import (
     clipped_moments,
     digamma_rest,
     gamma_peak,
     log_probability,
+    solve_quantile,
 )
 
 _STRIP = 2.5  # in scales, in which probabilities have no zero

@@ -35,11 +35,11 @@ from skl2onnx.proto import onnx_proto
 from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse._estimator import fitted_view
-from skgp_sparse._ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.classification import SparseGPClassifier
+from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.explain.views import ResponseView
+from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.regression import SparseGPRegressor
 

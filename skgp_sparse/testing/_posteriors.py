@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import clone
 
 from skgp_sparse import kernels
-from skgp_sparse._engine.posterior import Posterior
 from skgp_sparse._estimator import fits_of
 from skgp_sparse.classification import SparseGPClassifier
+from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.sources import Arrays, Chunk, is_source

@@ -17,10 +17,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
 from skgp_sparse import bounds
-from skgp_sparse._engine import collapsed, dataset, passes
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import Basis, Features, InducingBasis, Options, Problem
-from skgp_sparse._engine.dataset import Batch, Dataset
+from skgp_sparse.data import dataset
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.dataset import Batch, Dataset
+from skgp_sparse.engine import collapsed
+from skgp_sparse.engine.basis import Basis, Features, InducingBasis, Options, Problem
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Settings, Solver, VectorFunction
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives
@@ -32,11 +33,11 @@ from skgp_sparse.inference.site_objective import (
     Variational,
 )
 from skgp_sparse.likelihoods import Probit
-from skgp_sparse.observations.observation_model import ObservationModel
+from skgp_sparse.methods.contract import Job, Points
+from skgp_sparse.methods.exact import Exact
 from skgp_sparse.posteriors import InducingPoints, PosteriorMethod
-from skgp_sparse.posteriors._contract import Job, Points
-from skgp_sparse.posteriors._exact import Exact
 from skgp_sparse.solvers import LBFGS
+from skgp_sparse.targets.model import ObservationModel
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)
 METHODS = {
@@ -362,16 +363,16 @@ def test_what_waits_between_two_visits_travels(bound, monkeypatch):
     problem = case.problem(BOUNDS[bound])
     features, layout = problem.features(), problem.layout()
     whole = collapsed.value_and_gradient(problem)
-    _, waiting = passes.forward_pass(problem, features, layout, gradient=True)
+    _, waiting = collapsed.forward_pass(problem, features, layout, gradient=True)
     assert all(part is not None for part in waiting)
     travelled = pickle.loads(pickle.dumps(waiting))
-    evaluate, asked = passes.forward_pass, []
+    evaluate, asked = collapsed.forward_pass, []
 
     def travelling(*args, **others):
         asked.append(args)
         return evaluate(*args, **others)[0], travelled
 
-    monkeypatch.setattr(passes, "forward_pass", travelling)
+    monkeypatch.setattr(collapsed, "forward_pass", travelling)
     agree_evaluations(collapsed.value_and_gradient(problem), whole, 1e-14)
     assert len(asked) == 1
 

@@ -16,9 +16,10 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import array_dataset, collapsed, exact, iterative_posterior
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import InducingBasis, Options, Problem
+from skgp_sparse.data import arrays
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.engine import collapsed, exact, iterative
+from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays
 
@@ -41,20 +42,18 @@ def table(n=700, p=1, seed=0, weight=None, noise=0.0):
 
 
 def exact_evidence(kernel, rows):
-    return exact.value(kernel, array_dataset.DistinctInputs.of(rows))
+    return exact.value(kernel, arrays.DistinctInputs.of(rows))
 
 
 @pytest.fixture(autouse=True)
 def few_leading_rows(monkeypatch):
-    monkeypatch.setattr(iterative_posterior, "_LEADING", 100)
+    monkeypatch.setattr(iterative, "_LEADING", 100)
 
 
 def found(kernel, rows, Z, tol=1e-6):
     """The upper bound, and the residual."""
     features = InducingBasis(Z).at(kernel, Options())
-    return iterative_posterior.upper_bound(
-        kernel, features, rows.everything(), 2, tol=tol, max_iter=500
-    )
+    return iterative.upper_bound(kernel, features, rows.everything(), 2, tol=tol, max_iter=500)
 
 
 def own(kernel, rows, Z, bound):

@@ -19,10 +19,10 @@ from sklearn.gaussian_process.kernels import (
 from test_contracts import TIGHT, check_objective, directional_slopes
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse._engine import basis as fourier_basis
-from skgp_sparse._engine import collapsed
-from skgp_sparse._engine.basis import FourierBasis, Options, Problem, sobol_draws
 from skgp_sparse.bounds import Titsias
+from skgp_sparse.engine import basis as fourier_basis
+from skgp_sparse.engine import collapsed
+from skgp_sparse.engine.basis import FourierBasis, Options, Problem, sobol_draws
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.site_objective import ExpectationPropagation, SiteObjectives, Variational
 from skgp_sparse.kernels import Columns

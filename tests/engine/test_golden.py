@@ -14,8 +14,8 @@ from conftest import BOUNDS, Case, agree, stored
 from kernel_cases import parsed
 from sklearn.gaussian_process import kernels as sk
 
-from skgp_sparse._engine import collapsed, exact
-from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse.engine import collapsed, exact
+from skgp_sparse.ground.linalg import Jitter
 
 ORACLE = stored("regression")
 CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE if "/" in key))

@@ -14,10 +14,10 @@ from conftest import agree, infer, stored
 from kernel_cases import parsed
 
 from skgp_sparse import bounds
-from skgp_sparse._engine import collapsed_sites
-from skgp_sparse._engine.array_dataset import ArrayDataset, PerRow, by_row
-from skgp_sparse._engine.basis import InducingBasis, Options
-from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse.data.arrays import ArrayDataset, PerRow, by_row
+from skgp_sparse.engine import collapsed_sites
+from skgp_sparse.engine.basis import InducingBasis, Options
+from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import (
     ExpectationPropagation,

@@ -19,14 +19,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import array_dataset, collapsed, dataset, exact, posterior
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import InducingBasis, Options, Problem
-from skgp_sparse._engine.moments import TargetScaler
-from skgp_sparse._engine.posterior import Prior
-from skgp_sparse._ground.linalg import Jitter
-from skgp_sparse._ground.parallel import single_threaded_blas
 from skgp_sparse.bounds import DTC, FITC, PEP, Titsias, TitsiasNew
+from skgp_sparse.data import arrays, dataset
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.engine import collapsed, exact, posterior
+from skgp_sparse.engine.basis import InducingBasis, Options, Problem
+from skgp_sparse.engine.posterior import Prior
+from skgp_sparse.ground.linalg import Jitter
+from skgp_sparse.ground.parallel import single_threaded_blas
 
 LOWER_BOUNDS = ("vfe", "artemev", "titsias_new")
 FEW_BOUNDS = ("vfe", "artemev", "titsias_new", "fitc", "pep_0.5", "dtc")
@@ -501,7 +502,7 @@ def test_the_exact_value_alone_is_that_with_its_gradient(n, noise):
     X, weight = np.repeat(rng.normal(size=(n, 2)), 2, axis=0), rng.integers(1, 3, 2 * n) * 1.0
     y = np.column_stack([np.sin(X[:, 0]), X[:, 1]]) + noise * rng.normal(size=(2 * n, 2))
     table = ArrayDataset(X, y, 1e-14 + noise * rng.uniform(size=2 * n), weight)
-    groups = array_dataset.DistinctInputs.of(table)
+    groups = arrays.DistinctInputs.of(table)
     for kernel in (ConstantKernel(2.0) * RBF(3.0), Matern([0.7, 2.0], nu=2.5)):
         both = exact.value_and_gradient(kernel, groups)
         # without noise, the matrix is nearly singular, and values have three or four digits

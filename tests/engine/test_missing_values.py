@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine.posteriors_around import spread_values
+from skgp_sparse.engine.posteriors_around import spread_values
 from skgp_sparse.posteriors import InducingPoints
 
 N = 90

@@ -14,12 +14,12 @@ from conftest import BOUNDS, agree, stored
 from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skgp_sparse._engine import collapsed, feature_posterior, normal_inputs
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import InducingBasis, Options, Problem
-from skgp_sparse._engine.feature_posterior import Normals
-from skgp_sparse._engine.normal_inputs import LatentProblem, MissingTargets
-from skgp_sparse._ground.linalg import Jitter
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.engine import collapsed, feature_posterior, normal_inputs
+from skgp_sparse.engine.basis import InducingBasis, Options, Problem
+from skgp_sparse.engine.feature_posterior import Normals
+from skgp_sparse.engine.normal_inputs import LatentProblem, MissingTargets
+from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.inference.objectives import LatentObjective
 
 ORACLE = stored("gplvm")
@@ -160,7 +160,7 @@ def test_known_inputs_are_those_of_regression(bound):
 
 def test_neither_blocks_nor_threads_nor_memory_matter(monkeypatch):
     whole = normal_inputs.value_and_gradient(problem())
-    monkeypatch.setattr("skgp_sparse._engine.dataset._BLOCK_BYTES", 64 * 28 * 8)
+    monkeypatch.setattr("skgp_sparse.data.dataset._BLOCK_BYTES", 64 * 28 * 8)
     latent = problem()
     assert len(latent.layout().blocks) > 3
     for options in (Options(n_jobs=2), Options(memory=1e5)):

@@ -10,21 +10,20 @@ from conftest import make_case
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._engine import collapsed, exact
-from skgp_sparse._engine import posterior as contract
-from skgp_sparse._engine.basis import FourierBasis, InducingBasis
-from skgp_sparse._engine.exact import tightened
-from skgp_sparse._engine.feature_posterior import FeaturePosterior
-from skgp_sparse._engine.iterative_posterior import IterativePosterior, leading_rows
-from skgp_sparse._engine.nearest import distinct_rows
-from skgp_sparse._engine.neighbors_posterior import NeighborsPosterior
-from skgp_sparse._engine.posterior import IndependentPosteriors, Posterior, PosteriorAround, Prior
-from skgp_sparse._engine.posteriors_around import (
+from skgp_sparse.bounds import TitsiasNew
+from skgp_sparse.engine import collapsed, exact
+from skgp_sparse.engine import posterior as contract
+from skgp_sparse.engine.basis import FourierBasis, InducingBasis
+from skgp_sparse.engine.exact import tightened
+from skgp_sparse.engine.feature_posterior import FeaturePosterior
+from skgp_sparse.engine.iterative import IterativePosterior, leading_rows
+from skgp_sparse.engine.neighbors import NeighborsPosterior, distinct_rows
+from skgp_sparse.engine.posterior import IndependentPosteriors, Posterior, PosteriorAround, Prior
+from skgp_sparse.engine.posteriors_around import (
     PosteriorInMetric,
     PosteriorWithMean,
     PosteriorWithMissingValues,
 )
-from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.testing._posteriors import check_predictions
 
 CASE = make_case("matern_1.5", m=8, targets=2)

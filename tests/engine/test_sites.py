@@ -13,12 +13,12 @@ from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import bounds, kernels
-from skgp_sparse._engine import collapsed, collapsed_sites
-from skgp_sparse._engine import exact as exact_regression
-from skgp_sparse._engine.array_dataset import DistinctInputs, PerRow
-from skgp_sparse._engine.basis import InducingBasis, Options
-from skgp_sparse._ground.linalg import Jitter
-from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse.data.arrays import DistinctInputs, PerRow
+from skgp_sparse.engine import collapsed, collapsed_sites
+from skgp_sparse.engine import exact as exact_regression
+from skgp_sparse.engine.basis import InducingBasis, Options
+from skgp_sparse.ground.linalg import Jitter
+from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import (
     ExpectationPropagation,

@@ -7,7 +7,7 @@ import pytest
 from conftest import stored
 from numpy.testing import assert_allclose
 
-from skgp_sparse._ground import softmax
+from skgp_sparse.ground import integrals
 from skgp_sparse.likelihoods import Logit
 from skgp_sparse.likelihoods._classes import Softmax
 
@@ -51,8 +51,8 @@ def one_integral(mean, variance, step=0.2):
 
 
 def check_rows(mean, variance, rule):
-    value, p, curvature = softmax.log_sum_exp(mean, variance)
-    rough = softmax.probabilities(mean, variance)
+    value, p, curvature = integrals.log_sum_exp(mean, variance)
+    rough = integrals.probabilities(mean, variance)
     for row in range(mean.shape[1]):
         expected = rule(mean[:, row], variance[:, row])
         assert_allclose(value[row], expected[0], rtol=0, atol=TOLERANCE)
@@ -105,12 +105,12 @@ def test_two_classes_are_the_logit_of_their_difference(deviation):
 @pytest.mark.parametrize("deviation", DEVIATIONS)
 def test_probabilities_and_curvatures_are_derivatives(deviation):
     mean, variance = random_rows(4, 6, deviation)
-    _, p, curvature = softmax.log_sum_exp(mean, variance)
+    _, p, curvature = integrals.log_sum_exp(mean, variance)
     change = 1e-4 * max(1.0, deviation)
     for c in range(4):
         move = np.zeros((4, 1))
         move[c] = change
-        up, down = (softmax.log_sum_exp(mean + sign * move, variance) for sign in (1.0, -1.0))
+        up, down = (integrals.log_sum_exp(mean + sign * move, variance) for sign in (1.0, -1.0))
         assert_allclose((up[0] - down[0]) / (2 * change), p[c], rtol=1e-7, atol=1e-8)
         assert_allclose((up[1] - down[1])[c] / (2 * change), curvature[c], rtol=1e-7, atol=1e-8)
 
@@ -119,12 +119,12 @@ def test_probabilities_and_curvatures_are_derivatives(deviation):
 def test_curvatures_are_twice_the_derivatives_by_the_variances(deviation):
     mean, variance = random_rows(3, 6, deviation)
     change = 1e-4 * deviation**2
-    curvature = softmax.log_sum_exp(mean, variance)[2]
+    curvature = integrals.log_sum_exp(mean, variance)[2]
     for c in range(3):
         move = np.zeros((3, 1))
         move[c] = change
-        difference = softmax.log_sum_exp(mean, variance + move)[0]
-        difference -= softmax.log_sum_exp(mean, variance - move)[0]
+        difference = integrals.log_sum_exp(mean, variance + move)[0]
+        difference -= integrals.log_sum_exp(mean, variance - move)[0]
         assert_allclose(difference / change, curvature[c], rtol=1e-6, atol=1e-8 / deviation**2)
 
 
@@ -135,10 +135,10 @@ def test_extreme_rows_are_finite_and_probabilities_add_up():
         mean = rng.uniform(-1.0, 1.0, size=(n_classes, 8)) * 10.0 ** rng.uniform(-3, 3, size=8)
         variance = 10.0 ** rng.uniform(-10.0, 4.0, size=(n_classes, 8))
         variance[:, 4:] = variance[0, 4:]
-        value, p, curvature = softmax.log_sum_exp(mean, variance)
+        value, p, curvature = integrals.log_sum_exp(mean, variance)
         for array in (value, p, curvature):
             assert np.all(np.isfinite(array))
-        for array in (p, softmax.probabilities(mean, variance)):
+        for array in (p, integrals.probabilities(mean, variance)):
             assert array.min() >= 0.0 and array.max() <= 1.0 + 1e-15
             assert_allclose(array.sum(axis=0), 1.0, rtol=0, atol=1e-14)
         assert curvature.min() >= 0.0 and curvature.max() <= 0.25 + TOLERANCE
@@ -147,7 +147,7 @@ def test_extreme_rows_are_finite_and_probabilities_add_up():
 
 def test_values_that_are_certain_give_the_softmax():
     mean = np.array([[1.0, 0.0, 1e8], [0.5, -700.0, 0.0], [-2.0, 3.0, 1e-3]])
-    value, p, curvature = softmax.log_sum_exp(mean, np.zeros((3, 3)))
+    value, p, curvature = integrals.log_sum_exp(mean, np.zeros((3, 3)))
     expected = np.exp(mean - mean.max(axis=0))
     expected /= expected.sum(axis=0)
     assert_allclose(value, np.logaddexp.reduce(mean), rtol=1e-14, atol=TOLERANCE)
@@ -156,20 +156,20 @@ def test_values_that_are_certain_give_the_softmax():
 
 
 def test_no_rows_give_empty_arrays():
-    value, p, curvature = softmax.log_sum_exp(np.zeros((3, 0)), np.zeros((3, 0)))
+    value, p, curvature = integrals.log_sum_exp(np.zeros((3, 0)), np.zeros((3, 0)))
     assert value.shape == (0,) and p.shape == curvature.shape == (3, 0)
-    assert softmax.probabilities(np.zeros((3, 0)), np.zeros((3, 0))).shape == (3, 0)
+    assert integrals.probabilities(np.zeros((3, 0)), np.zeros((3, 0))).shape == (3, 0)
 
 
 def test_rows_do_not_depend_on_other_rows_and_classes_not_on_their_order():
     mean, variance = random_rows(4, 3000, 1.5)
     variance[:, ::7] *= 100.0
-    whole = softmax.log_sum_exp(mean, variance)
+    whole = integrals.log_sum_exp(mean, variance)
     for some in (slice(0, 1), slice(100, 400), slice(0, None, 7)):
-        for found, expected in zip(softmax.log_sum_exp(mean[:, some], variance[:, some]), whole):
+        for found, expected in zip(integrals.log_sum_exp(mean[:, some], variance[:, some]), whole):
             assert_allclose(found, expected[..., some], rtol=0, atol=TOLERANCE)
     order = [2, 0, 3, 1]
-    found = softmax.log_sum_exp(mean[order], variance[order])
+    found = integrals.log_sum_exp(mean[order], variance[order])
     assert_allclose(found[0], whole[0], rtol=0, atol=TOLERANCE)
     assert_allclose(found[1], whole[1][order], rtol=0, atol=1e-12)
     assert_allclose(found[2], whole[2][order], rtol=0, atol=1e-12)
@@ -177,7 +177,7 @@ def test_rows_do_not_depend_on_other_rows_and_classes_not_on_their_order():
 
 def test_a_shift_of_all_means_moves_only_the_value():
     mean, variance = random_rows(3, 50, 1.0)
-    first, second = (softmax.log_sum_exp(m, variance) for m in (mean, mean + 300.0))
+    first, second = (integrals.log_sum_exp(m, variance) for m in (mean, mean + 300.0))
     assert_allclose(second[0] - first[0], 300.0, rtol=1e-14)
     assert_allclose(second[1], first[1], rtol=0, atol=TOLERANCE)
 
@@ -239,9 +239,9 @@ def test_threads_do_not_disturb_each_other():
     mean, variance = random_rows(3, 4000, 1.0)
     parts = [slice(start, start + 500) for start in range(0, 4000, 500)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda s: softmax.log_sum_exp(mean[:, s], variance[:, s]), parts))
+        found = list(pool.map(lambda s: integrals.log_sum_exp(mean[:, s], variance[:, s]), parts))
     for some, three in zip(parts, found):
-        expected = softmax.log_sum_exp(mean[:, some], variance[:, some])
+        expected = integrals.log_sum_exp(mean[:, some], variance[:, some])
         for array, same in zip(three, expected):
             assert np.array_equal(array, same)
 
@@ -249,10 +249,10 @@ def test_threads_do_not_disturb_each_other():
 @pytest.mark.parametrize("scale", [1e8, 1e20, 1e100])
 def test_very_wide_rows_do_not_warn_and_have_the_probabilities_of_their_ratios(scale):
     mean, std = np.array([[1.0], [0.0], [-1.0]]), np.array([[1.0], [0.7], [0.5]])
-    expected = softmax.probabilities(1e6 * mean, (1e6 * std) ** 2)
+    expected = integrals.probabilities(1e6 * mean, (1e6 * std) ** 2)
     with np.errstate(all="raise", under="ignore"):
-        p = softmax.probabilities(scale * mean, (scale * std) ** 2)
-        value, slope, curvature = softmax.log_sum_exp(scale * mean, (scale * std) ** 2)
+        p = integrals.probabilities(scale * mean, (scale * std) ** 2)
+        value, slope, curvature = integrals.log_sum_exp(scale * mean, (scale * std) ** 2)
     assert_allclose(p, expected, rtol=1e-5)
     assert_allclose(slope, expected, rtol=1e-5)
     assert np.isfinite(value).all() and np.isfinite(curvature).all()

@@ -6,10 +6,11 @@ from scipy.linalg import sqrtm
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse._engine import array_dataset, exact, moments
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import Options
-from skgp_sparse._engine.exact import tightened
+from skgp_sparse.data import arrays, moments
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.engine import exact
+from skgp_sparse.engine.basis import Options
+from skgp_sparse.engine.exact import tightened
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.posteriors import InducingPoints
 from skgp_sparse.sources import Arrays
@@ -85,7 +86,7 @@ def test_its_divergence_from_the_exact_process_is_the_gap_of_the_bound(bound, he
     noise = np.random.RandomState(1).uniform(0.01, 0.5, size=80) if heteroscedastic else 0.0
     rows, Z = table(noise=noise), np.random.RandomState(2).normal(size=(10, 2))
     _, tight = posteriors(rows, bound, Z=Z)
-    groups = array_dataset.DistinctInputs.of(rows)
+    groups = arrays.DistinctInputs.of(rows)
     gap = exact.value(KERNEL, groups)
     gap -= objective_of(rows, bound, Z).value(KERNEL)
     at = np.vstack([rows.X, Z])
@@ -123,7 +124,7 @@ def test_variances_are_positive_and_smaller_than_the_usual_ones(m, spread):
 def test_at_all_rows_it_is_the_exact_process():
     rows = table()
     _, tight = posteriors(rows, m=80)
-    truth = exact.posterior(KERNEL, array_dataset.DistinctInputs.of(rows))[0]
+    truth = exact.posterior(KERNEL, arrays.DistinctInputs.of(rows))[0]
     for found, wanted in zip(tight.mean_and_variance(AT), truth.mean_and_variance(AT)):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
@@ -131,7 +132,7 @@ def test_at_all_rows_it_is_the_exact_process():
 def test_at_an_inducing_point_nothing_is_left_to_be_smaller_and_both_are_below_the_exact_one():
     rows, Z = table(), np.random.RandomState(2).normal(size=(10, 2))
     plain, tight = posteriors(rows, Z=Z)
-    truth = exact.posterior(KERNEL, array_dataset.DistinctInputs.of(rows))[0]
+    truth = exact.posterior(KERNEL, arrays.DistinctInputs.of(rows))[0]
     usual, variance, wanted = (one.mean_and_variance(Z)[1] for one in (plain, tight, truth))
     np.testing.assert_allclose(variance, usual, atol=1e-6)
     assert np.all(usual < wanted)

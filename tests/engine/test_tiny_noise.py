@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.posterior import pivoted_root
+from skgp_sparse.engine.posterior import pivoted_root
 from skgp_sparse.posteriors import Neighbors
 
 NOISE, DIGITS = 1e-10, 1e-3

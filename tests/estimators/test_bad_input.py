@@ -17,11 +17,11 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine import moments
 from skgp_sparse.bounds import PEP
+from skgp_sparse.choices.choices import BOUNDS
+from skgp_sparse.data import moments
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.inducing import BY_NAME
-from skgp_sparse.parameters.choices import BOUNDS
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 2))

@@ -23,13 +23,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgp_sparse import SparseGPClassifier, bounds, plan
-from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse import SparseGPClassifier, bounds
+from skgp_sparse.choices import plan
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.explain import views
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Binary, Logit, Probit
 from skgp_sparse.likelihoods._classes import Softmax
-from skgp_sparse.observations import observation_model as family
+from skgp_sparse.targets import model as family
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

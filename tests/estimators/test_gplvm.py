@@ -15,13 +15,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import InducingBasis
-from skgp_sparse._engine.feature_posterior import Normals
-from skgp_sparse._engine.normal_inputs import MissingTargets
 from skgp_sparse.bounds import TitsiasNew
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.engine.basis import InducingBasis
+from skgp_sparse.engine.feature_posterior import Normals
+from skgp_sparse.engine.normal_inputs import MissingTargets
+from skgp_sparse.gplvm import LatentFit, in_order
 from skgp_sparse.inference.objectives import LatentObjective
-from skgp_sparse.observations.latent_fits import LatentFit, in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

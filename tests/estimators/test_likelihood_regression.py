@@ -20,8 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.posterior import Prior
 from skgp_sparse.bounds import DTC, PEP, Titsias, TitsiasNew
+from skgp_sparse.engine.posterior import Prior
 from skgp_sparse.explain.views import TargetView
 from skgp_sparse.likelihoods import Censored, Gamma, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.metrics import log_predictive_density_scorer

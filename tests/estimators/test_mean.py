@@ -26,13 +26,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse.choices import mean_functions
+from skgp_sparse.choices.choices import StandardisedColumns
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.kernels import Columns, Missing, Sphere
-from skgp_sparse.observations import mean_choice
-from skgp_sparse.parameters import mean_functions
-from skgp_sparse.parameters.choices import StandardisedColumns
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
+from skgp_sparse.targets import mean as mean_choice
 
 RNG = np.random.RandomState(0)
 N = 260

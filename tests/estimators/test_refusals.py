@@ -27,18 +27,19 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
-from skgp_sparse._engine import moments, sampled_functions
-from skgp_sparse._engine.posterior import without_negative
 from skgp_sparse._estimator import fitted_view
-from skgp_sparse._ground.linalg import cholesky
+from skgp_sparse.choices import choices
 from skgp_sparse.dask import DaskSparseGPRegressor, _cluster_estimators, _distributed_rows
+from skgp_sparse.data import moments
 from skgp_sparse.displays import CoverageDisplay
+from skgp_sparse.engine import functions
+from skgp_sparse.engine.posterior import without_negative
 from skgp_sparse.exceptions import TextColumnWarning
+from skgp_sparse.ground.linalg import cholesky
 from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.inference import (
     contracts,
     latent_queries,
-    minibatches,
     optimizers,
     site_loop,
     site_objective,
@@ -53,7 +54,6 @@ from skgp_sparse.kernels import (
 )
 from skgp_sparse.likelihoods import Gamma, Probit
 from skgp_sparse.likelihoods._classes import Softmax
-from skgp_sparse.parameters import choices
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
@@ -198,7 +198,7 @@ OF_SCORES = [
     ("y_true, y_mean and y_std must have", lambda: metrics.crps([0.0, 1.0], [0.0], [1.0])),
     ("y_true, lower and upper must", lambda: metrics.interval_coverage([0.0, 1.0], [0.0], [1.0])),
     ("needs 1 axes. Got 2. Pass", lambda: CoverageDisplay(np.array([0.5])).plot(ax=[None, None])),
-    ("is not finite", lambda: sampled_functions._indices(*np.full((3, 1, 1), np.inf))),
+    ("is not finite", lambda: functions._indices(*np.full((3, 1, 1), np.inf))),
 ]
 OF_FITS = [
     ("skgp_sparse.likelihoods.Binary. Got", lambda: labelled(likelihood="probits")),
@@ -396,20 +396,20 @@ def test_minibatches_that_fail(owner, name, value, text, monkeypatch):
 
 @pytest.mark.second
 def test_sites_of_minibatches_that_do_not_converge(monkeypatch):
-    monkeypatch.setattr(minibatches, "_PASSES", 1)
+    monkeypatch.setattr(stochastic, "_PASSES", 1)
     with pytest.warns(ConvergenceWarning, match="sites of all rows did not converge in 1 passes"):
         by_minibatches(likelihood="student_t")
 
 
 @pytest.mark.second
 def test_a_bound_of_minibatches_that_is_not_finite(monkeypatch):
-    conclude = minibatches.SiteMinibatchView.conclude
+    conclude = stochastic.SiteMinibatchView.conclude
 
     def without_total(*args):
         monkeypatch.setattr(site_objective.Variational, "total", lambda *args: np.nan)
         return conclude(*args)
 
-    monkeypatch.setattr(minibatches.SiteMinibatchView, "conclude", without_total)
+    monkeypatch.setattr(stochastic.SiteMinibatchView, "conclude", without_total)
     with pytest.raises(np.linalg.LinAlgError, match="The bound of all rows is not finite. Check"):
         by_minibatches(likelihood="student_t")
 

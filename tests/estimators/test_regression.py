@@ -22,7 +22,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgp_sparse import SparseGPRegressor, plan
+from skgp_sparse import SparseGPRegressor
+from skgp_sparse.choices import plan
 from skgp_sparse.inference.starts import restarts
 from skgp_sparse.posteriors import Candidate, Exact
 

@@ -20,12 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
-from skgp_sparse._ground.validation import IterationReporter
 from skgp_sparse.bounds import PEP
+from skgp_sparse.choices.choices import BOUNDS
 from skgp_sparse.explain.fit_warnings import warn_at_bounds
+from skgp_sparse.ground.validation import IterationReporter
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
-from skgp_sparse.parameters.choices import BOUNDS
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, IterativeExact, Neighbors
 from skgp_sparse.solvers import Minibatches
 

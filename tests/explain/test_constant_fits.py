@@ -8,7 +8,7 @@ from scipy.special import logit
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
-from skgp_sparse._engine.posteriors_around import MeanWeights
+from skgp_sparse.engine.posteriors_around import MeanWeights
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.explain.weighted_means import LeftOutMean
 from skgp_sparse.likelihoods import Censored

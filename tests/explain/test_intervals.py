@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine import moments
+from skgp_sparse.data import moments
 from skgp_sparse.explain.leave_one_out import Scores, widths
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays

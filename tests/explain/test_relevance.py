@@ -10,7 +10,7 @@ from sklearn.feature_selection import RFECV, SelectFromModel
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine.sampled_functions import column_factors, sobol_indices
+from skgp_sparse.engine.functions import column_factors, sobol_indices
 from skgp_sparse.kernels import Categorical, Columns
 from skgp_sparse.sources import Stream
 

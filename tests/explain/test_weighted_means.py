@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine.posterior import LeftOut
-from skgp_sparse._engine.posteriors_around import MeanWeights
+from skgp_sparse.engine.posterior import LeftOut
+from skgp_sparse.engine.posteriors_around import MeanWeights
 from skgp_sparse.explain import weighted_means
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 

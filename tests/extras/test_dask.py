@@ -33,12 +33,12 @@ import pandas as pd
 from dask import delayed
 from distributed import Client, Event, LocalCluster, get_worker
 
-from skgp_sparse._engine import moments
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.moments import TargetScaler
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset
-from skgp_sparse.inference import minibatches, stochastic
+from skgp_sparse.data import moments
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.inference import stochastic
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
 from skgp_sparse.solvers import Minibatches
 
@@ -842,7 +842,7 @@ def test_backends_of_joblib_still_work(backend, client, table):
 def few_stages(monkeypatch):
     stages = stochastic.Stage(10, 3, False), stochastic.Stage(40, 3, True)
     monkeypatch.setattr(stochastic, "STAGES", stages)
-    monkeypatch.setattr(minibatches, "MOST", N)  # of weighted rows, as many as a local fit draws
+    monkeypatch.setattr(stochastic, "MOST", N)  # of weighted rows, as many as a local fit draws
 
 
 PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}

@@ -17,8 +17,9 @@ from skgp_sparse import (
     kernels,
     likelihoods,
 )
-from skgp_sparse.observations import number_observations as sites
-from skgp_sparse.posteriors import FourierFeatures, InducingPoints, _names
+from skgp_sparse.choices import plan
+from skgp_sparse.posteriors import FourierFeatures, InducingPoints
+from skgp_sparse.targets import numbers as sites
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 2))
@@ -61,7 +62,7 @@ def streamed(make, y, **parameters):
 FITS = {
     **{
         f"posterior={one}": lambda one=one: SparseGPRegressor(posterior=one, max_iter=2).fit(X, Y)
-        for one in _names.BY_NAME
+        for one in plan.BY_NAME
     },
     **{
         f"likelihood={one}": lambda one=one: regressor(y=SHARES.get(one, COUNTS), likelihood=one)

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from skgp_sparse._ground import parallel
-from skgp_sparse._ground.parallel import single_threaded_blas
+from skgp_sparse.ground import parallel
+from skgp_sparse.ground.parallel import single_threaded_blas
 
 LARGE = (1 << 9, 1 << 9)  # 2 MB
 

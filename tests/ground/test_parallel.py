@@ -7,8 +7,8 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skgp_sparse._ground import parallel
-from skgp_sparse._ground.parallel import for_each, ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground import parallel
+from skgp_sparse.ground.parallel import for_each, ordered_map, resolve_n_jobs, single_threaded_blas
 
 N_JOBS = (1, 2, 5)
 LONG = 300  # seconds after which what does not come is given up

@@ -11,10 +11,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine import dataset as engine_table
-from skgp_sparse._engine.array_dataset import ArrayDataset
+from skgp_sparse.data import dataset as engine_table
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.minibatches import GaussianMinibatchView, Samples
+from skgp_sparse.inference.stochastic import GaussianMinibatchView, Samples
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
 

@@ -10,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
-from skgp_sparse._engine import moments
+from skgp_sparse.data import moments
 from skgp_sparse.kernels import Categorical, Columns, Sphere, _categorical
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule

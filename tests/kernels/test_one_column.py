@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse._engine import sampled_functions
+from skgp_sparse.engine import functions
 from skgp_sparse.kernels import (
     Categorical,
     Columns,
@@ -104,10 +104,10 @@ def test_sobol_indices_are_those_of_rows_that_are_predicted_anew(targets, monkey
     y[:, 0] += X[:, 0] + (X[:, 2] == 1)
     model = SparseGPRegressor(categorical_features=[2, 3], optimizer=None).fit(X, y)
     found = model.feature_importances_, model.sobol_first_, model.sobol_error_
-    monkeypatch.setattr(sampled_functions, "_FEWEST_TOGETHER", 10**6)
+    monkeypatch.setattr(functions, "_FEWEST_TOGETHER", 10**6)
     other = SparseGPRegressor(categorical_features=[2, 3], optimizer=None, n_jobs=2).fit(X, y)
     assert_allclose(other.feature_importances_, found[0], rtol=1e-10)
-    monkeypatch.setattr(sampled_functions, "_replaced", anew)
+    monkeypatch.setattr(functions, "_replaced", anew)
     again = SparseGPRegressor(categorical_features=[2, 3], optimizer=None).fit(X, y)
     for one, name in zip(found, ("feature_importances_", "sobol_first_", "sobol_error_")):
         assert_allclose(one, getattr(again, name), rtol=1e-8, atol=1e-12)

@@ -12,9 +12,9 @@ from scipy.special import erfcx, logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import Options
-from skgp_sparse._engine.moments import TargetScaler
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.engine.basis import Options
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import ExpectationPropagation, SiteObjectives, Variational
 from skgp_sparse.likelihoods import Censored

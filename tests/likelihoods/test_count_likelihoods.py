@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, gammaln
 
-from skgp_sparse._ground.quadrature import log_moments
+from skgp_sparse.ground.integrals import log_moments
 from skgp_sparse.likelihoods import (
     Beta,
     Gamma,

@@ -12,8 +12,8 @@ from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, bounds
-from skgp_sparse._engine import collapsed, collapsed_sites
-from skgp_sparse._engine.basis import InducingBasis, Options
+from skgp_sparse.engine import collapsed, collapsed_sites
+from skgp_sparse.engine.basis import InducingBasis, Options
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import (
     ExpectationPropagation,

@@ -7,7 +7,7 @@ from gaussian import Gaussian
 from numpy.testing import assert_allclose
 from scipy.special import log_expit, ndtr
 
-from skgp_sparse._ground import quadrature
+from skgp_sparse.ground import integrals
 from skgp_sparse.likelihoods import Logit, Probit
 
 SIGMOIDS = [Probit(), Logit()]
@@ -77,12 +77,12 @@ def test_expectation_of_the_gaussian_is_closed_and_matches_quadrature():
     def log_density(f):
         return (-0.5 * (np.log(2 * np.pi * 0.5) + (y[:, None] - f) ** 2 / 0.5),)
 
-    (found,) = quadrature.expectation(log_density, mean, variance)
+    (found,) = integrals.expectation(log_density, mean, variance)
     agree(own.expected(y, mean, variance)[0], found, 1e-12)
 
 
 def test_expectation_at_zero_variance_is_the_value():
-    (found,) = quadrature.expectation(lambda f: (f**2,), np.array([3.0]), np.array([0.0]))
+    (found,) = integrals.expectation(lambda f: (f**2,), np.array([3.0]), np.array([0.0]))
     agree(found, np.array([9.0]), 1e-14)
 
 
@@ -123,7 +123,7 @@ def test_wide_rows_need_few_values_and_keep_their_digits(std, by_row):
         return ndtr(f) * np.prod(ones), np.abs(f) * ndtr(f)
 
     ones = [np.ones(len(mean))] * by_row
-    found, moment = quadrature.expectation(g, mean, np.full(len(mean), std**2), *ones)
+    found, moment = integrals.expectation(g, mean, np.full(len(mean), std**2), *ones)
     assert_allclose(found, ndtr(mean / np.hypot(1.0, std)), rtol=1e-10, atol=1e-13)
     assert np.isfinite(moment).all()
     assert sum(seen) <= (len(mean) if by_row or std < 1 else 1) * 4000 and max(seen) <= 1 << 16

@@ -7,26 +7,27 @@ import ast
 import re
 from functools import cache
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from test_budget import lines_of_code
 
 pytestmark = pytest.mark.second  # rules about text
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "skgp_sparse"
 # from the ground up; a room imports from rooms of a lower floor, or from itself
 FLOORS = (
-    {"_ground", "_version"},
-    {"kernels", "metrics", "exceptions"},
-    {"_engine", "hyperpriors"},
-    {"inference", "bounds", "inducing", "likelihoods", "sources"},
-    {"rows"},
+    {"ground", "exceptions", "_version"},
+    {"kernels", "likelihoods", "bounds", "metrics", "sources"},
+    {"data", "hyperpriors"},
+    {"engine", "inducing"},
+    {"inference"},
     {"solvers", "_typed_inputs", "acquisition", "displays"},
-    {"posteriors"},
-    {"plan"},
-    {"parameters"},
+    {"methods"},
+    {"choices", "posteriors"},
     {"explain"},
-    {"observations"},
+    {"targets"},
     {"_estimator"},
     {"regression", "classification", "gplvm"},
     {"dask", "onnx"},
@@ -35,13 +36,12 @@ FLOORS = (
 )
 # groups of files of the engine from the ground up, with the same rule
 FLOORS_OF_THE_ENGINE = (
-    ({"moments", "dataset", "array_dataset"},),
     ({"basis"},),
-    ({"posterior", "feature_posterior", "posteriors_around", "sampled_functions"},),
-    ({"passes", "collapsed", "normal_inputs"}, {"nearest", "neighbors_posterior"}),
-    ({"exact", "collapsed_sites", "iterative_posterior"},),
+    ({"posterior", "feature_posterior", "posteriors_around", "functions"},),
+    ({"collapsed", "normal_inputs"}, {"neighbors"}),
+    ({"exact", "collapsed_sites", "iterative"},),
 )
-MOST_LINES_OF_A_FILE = 500
+MOST_LINES_OF_A_FILE = 500  # of code
 MOST_LINES_OF_A_FUNCTION = 40
 NINE_IN_TEN_FUNCTIONS = 20
 
@@ -163,7 +163,7 @@ def group_in_the_engine(module):
 def test_imports_point_down_in_the_engine():
     groups = {
         module: group_in_the_engine(module)
-        for module in modules_of("_engine")
+        for module in modules_of("engine")
         if module.count(".") > 1
     }
     assert not [
@@ -181,21 +181,21 @@ def test_kernels_stand_on_their_own():
         for module in modules_of("kernels")
         for imported in imports(module)
         if room(imported) != "kernels"
-        and imported.removeprefix("skgp_sparse._ground.") not in others
+        and imported.removeprefix("skgp_sparse.ground.") not in others
     ]
 
 
 def test_engine_and_inference_take_bounds_as_arguments():
     assert not [
         f"{module} imports {imported}"
-        for module in modules_of("_engine", "inference")
+        for module in modules_of("engine", "inference")
         for imported in imports(module)
         if room(imported) in ("bounds", "inducing")
     ]
 
 
 def test_sources_stand_on_their_own():
-    assert {*imports("skgp_sparse.sources")} == {"skgp_sparse._ground.validation"}
+    assert {*imports("skgp_sparse.sources")} == {"skgp_sparse.ground.validation"}
 
 
 def test_no_imports_go_round_in_circles():
@@ -203,10 +203,10 @@ def test_no_imports_go_round_in_circles():
 
 
 def test_the_reader_of_imports_sees_what_it_should():
-    assert "skgp_sparse.kernels" in set(imports("skgp_sparse._engine.basis"))
-    assert "skgp_sparse._ground.linalg" in set(imports("skgp_sparse._engine.passes"))
+    assert "skgp_sparse.kernels" in set(imports("skgp_sparse.engine.basis"))
+    assert "skgp_sparse.ground.linalg" in set(imports("skgp_sparse.engine.collapsed"))
     assert "skgp_sparse.kernels._nodes" in set(imports("skgp_sparse.kernels._missing"))
-    assert "skgp_sparse.bounds" in set(imports("skgp_sparse.parameters.choices"))
+    assert "skgp_sparse.bounds" in set(imports("skgp_sparse.choices.choices"))
 
 
 def inverses_of(tree):
@@ -230,13 +230,14 @@ def test_no_matrix_is_inverted_explicitly():
 
 
 ESTIMATORS = ("_estimator", "regression", "classification", "gplvm", "dask")
-FRONT_DOOR = (*ESTIMATORS, "rows", "parameters", "observations", "explain", "")
+FRONT_DOOR = (*ESTIMATORS, "choices", "targets", "explain", "")
 
 
 def test_the_front_door_multiplies_no_matrices():
+    reads = [f"skgp_sparse.data.{name}" for name in ("checks", "columns", "door")]
     assert not [
         f"{module}:{node.lineno}"
-        for module in modules_of(*FRONT_DOOR)
+        for module in (*modules_of(*FRONT_DOOR), *reads)
         for node in ast.walk(trees()[module])
         if isinstance(getattr(node, "op", None), ast.MatMult)
     ]
@@ -247,7 +248,7 @@ def test_only_estimators_touch_what_is_private_of_estimators():
     assert not [
         f"{module}: {ast.unparse(node)}"
         for module, tree in trees().items()
-        if room(module) not in (*ESTIMATORS, "_ground")
+        if room(module) not in (*ESTIMATORS, "ground")
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and node.attr.startswith("_")
@@ -271,7 +272,7 @@ def test_only_observation_models_ask_whether_there_is_a_likelihood():
     assert not [
         f"{module}:{node.lineno}"
         for module, tree in trees().items()
-        if room(module) not in ("parameters", "observations", "explain", "rows")
+        if room(module) not in ("choices", "targets", "explain", "data")
         for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
         and isinstance(node.ops[0], (ast.Is, ast.IsNot))
@@ -280,8 +281,8 @@ def test_only_observation_models_ask_whether_there_is_a_likelihood():
 
 
 def test_files_are_short():
-    lines = {module: code_lines(tree) for module, tree in trees().items()}
-    assert not [module for module, count in lines.items() if count > MOST_LINES_OF_A_FILE]
+    lines = {path: lines_of_code(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
+    assert not [path for path, count in lines.items() if count > MOST_LINES_OF_A_FILE]
 
 
 def test_functions_are_short():
@@ -308,12 +309,79 @@ def test_packages_list_all_of_their_modules():
     ]
 
 
-def test_the_page_lists_every_room_on_its_floor():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| (\d+) \| `(\w+)(?:\.py|/)` \|", page, flags=re.MULTILINE)
-    rooms = {(name, k) for k, names in enumerate(FLOORS) for name in names}
-    assert {(name.replace("__init__", ""), int(level)) for level, name in listed} == rooms
-    assert len(listed) == len(rooms)
+PAGE = ROOT / "docs" / "architecture.md"
+# a joint, its module and base class, and what a test adds to it
+JOINTS = (
+    ("rows", "data.dataset", "Dataset", "rows of a formula, made block by block"),
+    ("basis", "engine.basis", "Basis", "bumps whose centres are learned"),
+    ("observations", "targets.model", "ObservationModel", ""),
+    ("posterior method", "methods.contract", "PosteriorMethod", "a subset of data"),
+    ("posterior", "engine.posterior", "Posterior", "a posterior that learns nothing"),
+    ("objective", "inference.contracts", "Objective", ""),
+    ("model", "inference.contracts", "ObjectiveFactory", ""),
+    ("method", "inference.contracts", "Method", ""),
+    ("solver", "inference.contracts", "Solver", ""),
+    ("minibatches", "inference.contracts", "MinibatchView", ""),
+    ("bound", "bounds", "Bound", "a looser bound"),
+    ("likelihood", "likelihoods._base", "Likelihood", "Gaussian noise of learned variance"),
+    ("kernel", "kernels._differentiable", "DifferentiableKernel", "a Cauchy kernel"),
+    ("rule of a kernel", "kernels._nodes", "KernelRule", "a linear kernel"),
+)
+
+
+def first_sentence(module):
+    """The first sentence of a module's docstring, without its full stop."""
+    return re.split(r"\.?\n|\. |\.$", ast.get_docstring(trees()[module]))[0]
+
+
+def table_of_rooms():
+    """Rows of the table of rooms, from the top floor down."""
+    yield from ("| floor | room | what is in it |", "|---|---|---|")
+    for level, rooms in reversed([*enumerate(FLOORS)]):
+        for name in sorted(rooms):
+            module = ".".join(filter(None, ["skgp_sparse", name]))
+            file = (
+                "__init__.py" if not name else f"{name}/" if module in packages() else f"{name}.py"
+            )
+            yield f"| {level} | `{file}` | {first_sentence(module)} |"
+
+
+def subclasses(base):
+    """Public classes that derive from one, by their names, in the order of modules."""
+    classes = [n for tree in trees().values() for n in tree.body if isinstance(n, ast.ClassDef)]
+    found, size = [base], 0
+    while size < len(found):
+        size = len(found)
+        for node in classes:
+            bases = {dotted(one).split(".")[-1] for one in node.bases}
+            if node.name not in found and bases & {*found}:
+                found.append(node.name)
+    return [name for name in found[1:] if not name.startswith("_")]
+
+
+def table_of_joints():
+    """Rows of the table of joints, with the classes that are shipped."""
+    yield "| joint | contract | shipped | shown by a test that adds |"
+    yield "|---|---|---|---|"
+    for joint, module, base, shown in JOINTS:
+        listed = ", ".join(f"`{name}`" for name in subclasses(base))
+        yield f"| {joint} | `{module.replace('.', '/')}.py`: `{base}` | {listed} | {shown} |"
+
+
+def page_of_today():
+    """The page, whose two tables are made of the sources."""
+    text = PAGE.read_text(encoding="utf-8")
+    for table in (table_of_rooms, table_of_joints):
+        header, *rest = table()
+        begin = text.index(header)
+        end = text.index("\n\n", begin)
+        text = text[:begin] + "\n".join([header, *rest]) + text[end:]
+    return text
+
+
+def test_the_tables_of_the_page_are_those_of_today():
+    """Run this file to write them."""
+    assert PAGE.read_text(encoding="utf-8") == page_of_today()
 
 
 def test_no_two_classes_share_a_name():
@@ -328,7 +396,7 @@ def test_no_two_classes_share_a_name():
 
 @pytest.mark.parametrize(
     "method, file",
-    [("FourierFeatures", "_inducing_points"), ("IterativeExact", "_exact")],
+    [("FourierFeatures", "inducing_points"), ("IterativeExact", "exact")],
 )
 def test_a_posterior_is_a_file_and_a_line_of_names(method, file):
     """No other room knows a posterior method, so that one of a user works as those shipped."""
@@ -338,5 +406,9 @@ def test_a_posterior_is_a_file_and_a_line_of_names(method, file):
         for node in ast.walk(tree)
         if method in (getattr(node, "id", None), getattr(node, "name", None))
     }
-    room = "skgp_sparse.posteriors"
-    assert users <= {room, f"{room}._names", f"{room}.{file}"}
+    known = {"posteriors", "choices.plan", f"methods.{file}"}
+    assert users <= {f"skgp_sparse.{name}" for name in known}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_of_today(), encoding="utf-8")

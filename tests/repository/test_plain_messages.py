@@ -20,8 +20,8 @@ from skgp_sparse import (
     solvers,
     sources,
 )
-from skgp_sparse._ground.validation import as_text
 from skgp_sparse.displays import CoverageDisplay, EffectDisplay
+from skgp_sparse.ground.validation import as_text
 
 pytestmark = [pytest.mark.second, pytest.mark.filterwarnings("ignore")]
 X = np.linspace(-1, 1, 12)[:, None]

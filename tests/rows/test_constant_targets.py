@@ -131,7 +131,7 @@ def test_weights_decide_what_is_constant():
 
 
 def test_sources_have_the_same_constants(monkeypatch):
-    monkeypatch.setattr("skgp_sparse._engine.moments._SMALL_TABLE", 0)
+    monkeypatch.setattr("skgp_sparse.data.moments._SMALL_TABLE", 0)
     given = GIVEN | WAYS["inducing"]
     models = [
         SparseGPRegressor(**given).fit(Arrays(X, targets, chunk_size=25)) for targets in (Y, NOISY)

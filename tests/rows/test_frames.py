@@ -20,10 +20,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
+from skgp_sparse.data.columns import types_of
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.kernels import Categorical, Columns, Missing
-from skgp_sparse.rows.columns import types_of
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
 

@@ -23,15 +23,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse._engine import collapsed, dataset, moments
-from skgp_sparse._engine.array_dataset import ArrayDataset
-from skgp_sparse._engine.basis import InducingBasis, Options, Problem
-from skgp_sparse._engine.moments import TargetScaler
 from skgp_sparse.bounds import TitsiasNew
+from skgp_sparse.data import dataset, moments
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.door import ChunkedDataset, Reader
+from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.engine import collapsed
+from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Probit
-from skgp_sparse.rows.door import ChunkedDataset, Reader
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source
 
@@ -892,7 +893,7 @@ def test_errors_of_all_kinds_name_the_chunk(passes, large):
 
 @pytest.mark.parametrize("likelihood", ["beta", "gamma", "poisson"])
 def test_rows_without_weight_may_have_any_target(likelihood, monkeypatch):
-    monkeypatch.setattr("skgp_sparse.rows.door.is_small", lambda size: False)
+    monkeypatch.setattr("skgp_sparse.data.door.is_small", lambda size: False)
     rng = np.random.RandomState(0)
     X = rng.uniform(-2, 2, size=(90, 1))
     is_share = likelihood == "beta"

@@ -1,0 +1,521 @@
+"""Names become objects: bounds, likelihoods, kernels in the units of the data, initialisers.
+
+The default kernel, in the units of the data and by the types of its columns; its priors.
+
+    numbers                 v k_c,    k_c a Matérn kernel with a length scale for each column
+    categories              v k_k,    k_k = Π_j (ρ_j + (1 - ρ_j) [a_j = b_j])
+    numbers and categories  v (a + k_c) (b + k_k) = v (a b + b k_c + a k_k + k_c k_k)
+
+Where values of numbers are missing, k_c is that of `Missing`.
+
+The mean "linear" beside a kernel of the user: a part of the kernel, with a wide prior.
+
+    f(x) = g(x) + β_0 + β' h(x),        β ~ N(0, B I),
+
+with the numbers h of x, standardised, has the predictions of universal kriging, which are those of
+B to infinity: generalised least squares, whose uncertainty is part of the variance (Rasmussen and
+Williams 2006, section 2.7).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Kernel,
+    Matern,
+    WhiteKernel,
+)
+from sklearn.utils import check_array
+
+from skgp_sparse import bounds, inducing, kernels, likelihoods
+from skgp_sparse.data.checks import check_missing
+from skgp_sparse.data.columns import NUMBERS, ColumnTable
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.moments import NO_EFFECT, or_one
+from skgp_sparse.ground.validation import Array, as_text, is_auto, require
+from skgp_sparse.hyperpriors import (
+    CorrelationPrior,
+    LogNormalLengthScales,
+    MissingNoisePrior,
+    MissingValuePrior,
+)
+from skgp_sparse.inference.contracts import ThoroughSearch
+from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
+from skgp_sparse.kernels import Categorical, Columns, Missing
+
+_LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
+_ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
+_OF_MISSING = 0.02  # noise of a missing value, in units of the variance
+_LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows
+_FEWEST_KNOWN = 30  # values of a column that tell its noise from that of all rows
+_ONE_LEVEL_EACH, _FEWEST_IDS = 0.95, 50  # levels per row of a category that names rows, and rows
+_CORRELATIONS = 1e-3, 0.9999
+_LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
+
+
+def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NUMBERS):
+    """The default kernel without noise.
+
+    Parameters
+    ----------
+    rows : Dataset
+    y_variance : float
+    limits : tuple of float
+        Of the variance, in units of that of y.
+    is_smooth : bool
+        Whether k_c is an RBF kernel.
+    columns : ColumnTable
+    """
+    scale, codes = rows.scale(NO_EFFECT), columns.codes()
+    numbers = np.setdiff1d(np.arange(len(scale)), codes)
+    lack_values, numbers = columns.misses(numbers), _with_values(rows, numbers, codes)
+    codes = _without_names_of_rows(rows, codes, len(numbers))
+    parts = []
+    if len(numbers):
+        part = of_numbers(scale[numbers], is_smooth)
+        parts.append((numbers, Missing(part, noise=_OF_MISSING) if lack_values else part))
+    if codes:
+        q = len(codes)  # rows that differ in all of them correlate by exp(-1)
+        of_codes = Categorical(np.full(q, np.exp(-1.0 / q)), correlation_bounds=_CORRELATIONS)
+        parts.append((codes, of_codes))
+        limits = limits[0], _LARGER * limits[1]
+    if len(parts) == 1:
+        chosen, part = parts[0]
+        part = part if len(chosen) == len(scale) else _of_columns(part, chosen, columns)
+        return kernels.named(_constant(y_variance, limits) * part, columns.names)
+    variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)
+    first, second = (
+        _of_columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, chosen, columns)
+        for chosen, part in parts
+    )
+    return kernels.named(variance * first * second, columns.names)
+
+
+def _of_columns(part, chosen, columns):
+    return Columns(part, [columns.label(j) for j in chosen])
+
+
+def _with_values(rows, numbers, codes):
+    """The columns of numbers in which any value is known, unless nothing is left."""
+    known = rows.total_weight() > rows.input_moments()[2]
+    left = numbers[known[numbers]]
+    return left if len(left) or codes else numbers
+
+
+def _without_names_of_rows(rows, codes, n_numbers):
+    """The categories but for those with a level for nearly every row, unless nothing is left.
+
+    What such a category explains is noise of the rows, and no other row has its levels.
+    """
+    if not (codes and rows.in_memory and rows.total_weight() >= _FEWEST_IDS):
+        return codes
+    X, most = rows.stored_inputs(), _ONE_LEVEL_EACH * rows.total_weight()
+    left = [j for j in codes if len(np.unique(X[:, j])) < most]
+    return left if left or n_numbers else codes
+
+
+def without_unclear_noise(kernel, known):
+    """The default kernel, without noise of missing values in columns where few values are known.
+
+    Nearly every row would have this noise, which could not be told from that of the targets.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel expression, of which the caller has the only copy.
+    known : ndarray of shape (d,)
+        Weights of the rows in which the value of a column is known.
+    """
+    for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
+        few = known[columns][part.columns] < _FEWEST_KNOWN
+        if few.any():
+            limits = np.reshape(part.noise_bounds, (1, 2))
+            part.noise_bounds = np.where(few[:, None], _LEAST_OF_MISSING, limits)
+            part.noise = np.where(few, _LEAST_OF_MISSING, part.noise)
+    return kernel
+
+
+def of_numbers(scale, is_smooth=False):
+    """The kernel of numbers, with a length scale for each column, from their spread."""
+    typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
+    lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
+    if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
+        raise ValueError(
+            "The standard deviation of a column of X is too small or too large for float64. "
+            "Rescale X, or pass a kernel."
+        )
+    return RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5)
+
+
+def _constant(variance, limits):
+    return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
+
+
+def resolve_priors(given, rows, few):
+    """The priors of hyperparameters that parameters ask for, a list.
+
+    "auto" has them for the default kernel only: of length scales where there are at most `few` rows
+    per column, and of categories and missing values in any case.
+    """
+    prior = given.prior
+    of_levels = [CorrelationPrior(), MissingValuePrior(), MissingNoisePrior()]
+    with_scales = [*of_levels, LogNormalLengthScales()]
+    if is_auto(prior):
+        are_few = rows.total_weight() <= few * rows.n_features
+        chosen = with_scales if are_few else of_levels
+        return chosen if given.kernel is None else []
+    if isinstance(prior, str):
+        return with_scales
+    given = prior if isinstance(prior, (list, tuple)) else [prior]
+    return [] if prior is None else [clone(one) for one in given]
+
+
+_WIDE = 1000.0  # B, in units of the variance of the targets
+
+
+class StandardisedColumns(kernels.Columns):
+    """A kernel on chosen columns that have mean 0 and variance 1; missing values are the mean.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    columns : list of int or str
+    numbers : dict of str to int, default=None
+        As those of `Columns`.
+    centre, spread : ndarray of shape (n_columns,) or float
+        Means and standard deviations.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        columns: list[int | str],
+        numbers: dict[str, int] | None = None,
+        centre: Array | float = 0.0,
+        spread: Array | float = 1.0,
+    ) -> None:
+        super().__init__(kernel, columns, numbers)
+        self.centre, self.spread = centre, spread
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Columns", "StandardisedColumns", 1)
+
+    def transform(self, X: Array) -> Array:
+        """Return the chosen columns of points (..., d), standardised."""
+        return np.nan_to_num((super().transform(X) - self.centre) / self.spread)
+
+    def pull(self, X: Array, bar: Array) -> Array:
+        """Return the gradient with respect to all columns, 0 of missing values."""
+        return np.where(np.isnan(X), 0.0, super().pull(X, bar / self.spread))
+
+    def scales(self, scale: Array, d: int) -> Array:
+        """Return length scales (d,), inf for columns that are not chosen."""
+        return super().scales(scale * self.spread, d)
+
+    def as_node(self) -> Any:
+        """Return the node of this kernel, which takes missing values."""
+        node = super().as_node()
+        node.takes_missing = True
+        return node
+
+
+def check_numbers(columns: ColumnTable, rows: Dataset, name: str) -> None:
+    """Raise where no column of rows is one of numbers."""
+    if len(columns.codes()) == rows.n_features:
+        raise ValueError(
+            f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
+            "categories. Set mean to None."
+        )
+
+
+def with_linear_mean(
+    kernel: Kernel, variance: float, rows: Dataset, columns: ColumnTable
+) -> Kernel:
+    """The kernel of a user, with a linear function of the numbers where that is its mean.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    variance : float
+        Of the targets.
+    rows : Dataset
+    columns : ColumnTable
+    """
+    if not columns.has_linear_mean:
+        return kernel
+    chosen = np.setdiff1d(np.arange(rows.n_features), columns.codes())
+    mean, spread, _ = rows.input_moments()
+    linear = ConstantKernel(_WIDE * variance, "fixed") * DotProduct(1.0, "fixed")
+    units = mean[chosen], or_one(spread[chosen])
+    part = StandardisedColumns(linear, [columns.label(j) for j in chosen], None, *units)
+    return kernel + kernels.named(part, columns.names)
+
+
+class Offer(NamedTuple):
+    """Bound that a name stands for, and the method of its sites."""
+
+    bound: type  # of the Gaussian objective
+    method: Callable | None  # (likelihood, bound) -> how its sites are found; None: Gaussian only
+
+
+def _plain(likelihood, bound):
+    return Variational(likelihood, spherical=False)
+
+
+def _spherical(likelihood, bound):
+    return Variational(likelihood, spherical=True)
+
+
+def _propagation(likelihood, bound):
+    return ExpectationPropagation(likelihood, power=1.0)
+
+
+def _power_propagation(likelihood, bound):
+    if bound.alpha < _LEAST_POWER:
+        return _plain(likelihood, bound)
+    return ExpectationPropagation(likelihood, power=bound.alpha)
+
+
+BOUNDS = {
+    "auto": Offer(bounds.TitsiasNew, _spherical),
+    "titsias": Offer(bounds.Titsias, _plain),
+    "vfe": Offer(bounds.Titsias, _plain),
+    "titsias_new": Offer(bounds.TitsiasNew, _spherical),
+    "artemev": Offer(bounds.Artemev, _spherical),
+    "fitc": Offer(bounds.FITC, _propagation),
+    "gfitc-ep": Offer(bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
+    "pep": Offer(bounds.PEP, _power_propagation),
+    "dtc": Offer(bounds.DTC, None),
+}
+MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
+_LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
+_NOISE = 0.1, 1e-6, 1e3  # level and bounds, in units of the variance of y
+_LITTLE_NOISE, _NEXT_TO_NO_NOISE = 1e-3, 1e-10  # a further start of small fits, and their bound
+_LARGEST_CODE = 2.0**53  # from which on numbers in double precision have gaps
+_SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
+_SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
+
+
+def resolve_bound(bound, name):
+    """The bound object of a string or an instance."""
+    if isinstance(bound, bounds.Bound):
+        bound.check_parameters(name)
+        return clone(bound)
+    must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
+    require(isinstance(bound, str) and bound in BOUNDS, "bound", bound, name, must)
+    return BOUNDS[bound].bound()
+
+
+def resolve_method(bound, likelihood, name):
+    """How to find the sites of a likelihood, from the bound or its name."""
+    offer = _offer(bound)
+    offered = sorted(key for key, one in BOUNDS.items() if one.method is not None)
+    is_bound = offer is not None or isinstance(bound, bounds.Bound)
+    require(is_bound, "bound", bound, name, f"one of {offered}")
+    if offer is None or offer.method is None:
+        raise ValueError(
+            f"bound={as_text(bound)} is defined for Gaussian noise only. With other likelihoods, "
+            f"the 'bound' parameter of {name} must be one of {offered}, or an instance such as "
+            "PEP()."
+        )
+    method = offer.method(likelihood, resolve_bound(bound, name))
+    if isinstance(method, ExpectationPropagation):
+        _check_propagation(bound, likelihood, name)
+    return method
+
+
+def _offer(bound):
+    """`Offer` of the name or the class of a bound, None if it is not in the table."""
+    if isinstance(bound, str):
+        return BOUNDS.get(bound)
+    return next((offer for offer in BOUNDS.values() if offer.bound is type(bound)), None)
+
+
+def _check_propagation(bound, likelihood, name):
+    reason = None
+    if likelihood.n_latent > 1:
+        reason = "needs a likelihood of one latent value per row, and softmax has one per class"
+    elif not likelihood.is_log_concave:
+        reason = (
+            f"needs a log-concave likelihood. {type(likelihood).__name__} is not log-concave: if a "
+            "row is an outlier, its latent value may have two modes, and its moments mislead"
+        )
+    if reason is not None:
+        raise ValueError(
+            f"{name}: bound={as_text(bound)} is expectation propagation, which {reason}. Use "
+            "bound='titsias_new' or bound='titsias'."
+        )
+
+
+def resolve_sigmoid(likelihood, name):
+    """The likelihood of labels of a name or an instance."""
+    if isinstance(likelihood, likelihoods.Binary):
+        return clone(likelihood)
+    names = sorted(likelihoods.OF_LABELS)
+    must = f"one of {names} or an instance of skgp_sparse.likelihoods.Binary"
+    is_name = isinstance(likelihood, str) and likelihood in names
+    require(is_name, "likelihood", likelihood, name, must)
+    return likelihoods.OF_LABELS[likelihood]()
+
+
+def is_gaussian(likelihood):
+    """Whether the noise is part of the kernel."""
+    return isinstance(likelihood, str) and likelihood == "gaussian"
+
+
+def resolve_likelihood(likelihood, name):
+    """The likelihood of numbers of a name or an instance."""
+    if isinstance(likelihood, str) and likelihood in likelihoods.BY_NAME:
+        return likelihoods.BY_NAME[likelihood]()
+    is_of_numbers = isinstance(likelihood, likelihoods.Likelihood)
+    is_of_numbers &= not isinstance(likelihood, (likelihoods.Binary, likelihoods.Ordinal))
+    must = (
+        f"one of {['gaussian', *likelihoods.BY_NAME]} or an object (no class) of a subclass "
+        "of likelihoods.Likelihood that is not for labels (Gaussian noise is part of the kernel)"
+    )
+    require(is_of_numbers, "likelihood", likelihood, name, must)
+    likelihoods.check_parameters(likelihood, name)
+    return clone(likelihood)
+
+
+def resolve_multi_class(multi_class, n_classes, name):
+    """How several classes are handled; two classes are one binary problem in any case."""
+    is_name = isinstance(multi_class, str) and multi_class in MULTI_CLASS
+    require(is_name, "multi_class", multi_class, name, f"one of {MULTI_CLASS}")
+    return multi_class if n_classes > 2 else "one_vs_rest"
+
+
+def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
+    """A clone of the kernel, or the default one, with the noise that is to be learned.
+
+    `columns`: what the default kernel follows.
+    """
+    y_variance = rows.target_variance()
+    is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
+    if kernel is None:
+        signal = default_signal(rows, y_variance, is_smooth=is_smooth, columns=columns)
+    else:
+        signal = with_linear_mean(clone(kernel), y_variance, rows, columns)
+    signal = _informed(signal, rows, columns, is_default=kernel is None)
+    probe = rows.block(slice(0, 1)).X
+    kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
+    noise_is_known = alpha is not None and kernel is not None
+    if noise_is_known or kernels.has_noise(signal):
+        return signal
+    level, low, high = (share * y_variance for share in _NOISE)
+    return signal + WhiteKernel(level, (low, high))
+
+
+def thorough_search(kernel, given, rows):
+    """`ThoroughSearch` of a fit from a kernel: with less noise, if noise was appended.
+
+    `kernel` is what `resolve_kernel` made of the parameters that are `given`.
+    """
+    if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
+        return ThoroughSearch(kernel)
+    y_variance, high = rows.target_variance(), kernel.k2.noise_level_bounds[1]
+    noise = WhiteKernel(_LITTLE_NOISE * y_variance, (_NEXT_TO_NO_NOISE * y_variance, high))
+    quiet = kernel.k1 + noise
+    return ThoroughSearch(quiet, (quiet.theta,))
+
+
+def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS, spread=1.0):
+    """A clone of the kernel of a process that a likelihood follows, or that of such a spread."""
+    if kernel is None:
+        variance = spread**2
+        signal = default_signal(rows, variance, likelihood.latent_variance, columns=columns)
+        return _informed(signal, rows, columns, is_default=True)
+    kernel = with_linear_mean(clone(kernel), 1.0, rows, columns)
+    kernel, probe = _informed(kernel, rows, columns), rows.block(slice(0, 1)).X
+    kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
+    return kernel
+
+
+def _informed(kernel, rows, columns, is_default=False):
+    """The kernel, whose parts know where values are missing."""
+    d = rows.n_features
+    if kernels.parts(kernel, kernels.Missing):
+        mean, spread, missing = rows.input_moments()
+        kernel = kernels.with_missing(kernel, d, missing > 0, mean, or_one(spread))
+        if is_default:
+            kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
+    _check_codes(kernel, rows, columns)
+    return kernel
+
+
+def _check_codes(kernel, rows, columns):
+    """Raise if the codes of a category are no whole numbers, where rows are in memory."""
+    for part, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
+        values = rows.stored_inputs()[:, column]
+        is_whole = (values == np.rint(values)) & (np.abs(values) < _LARGEST_CODE)
+        wrong = values[~is_whole]
+        if len(wrong):
+            raise ValueError(
+                f"A {type(part).__name__} kernel sees column {columns.label(column)!r}, whose "
+                "values are not codes: the first one that is no whole number below 2**53 is "
+                f"{wrong[0]:g}. Choose another column, or encode the category by OrdinalEncoder of "
+                "scikit-learn."
+            )
+
+
+def with_noise_floor(rows, kernel):
+    """The rows with known noise above what the arithmetic needs, where no noise is learned."""
+    return rows if kernels.has_noise(kernel) else replace(rows, least_noise=_SMALLEST_NOISE)
+
+
+def resolve_inducing(init, n_inducing, n_features, name):
+    """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
+    init = "k-means" if is_auto(init) else init
+    if isinstance(init, str) and init in inducing.BY_NAME:
+        return _from_sample(inducing.BY_NAME[init], n_inducing), False
+    if callable(init):
+        return _from_callable(init, n_inducing, name), False
+    names = sorted(["auto", *inducing.BY_NAME])
+    must = f"one of {names}, an array of shape (m, n_features) or a callable"
+    is_array = not isinstance(init, str) and np.ndim(init) > 0
+    require(is_array, "inducing_init", init, name, must)
+    Z = _check_inducing(init, n_features, name)
+    return lambda rows, kernel, random_state: _checked_points(Z, kernel, name), True
+
+
+def _from_sample(function, n_inducing):
+    def initialise(rows, kernel, random_state, n_inducing=n_inducing):
+        few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
+        X = few.everything().X
+        return function(X, n_inducing, kernel, random_state, sample_weight=few.weight)
+
+    return initialise
+
+
+def _from_callable(function, n_inducing, name):
+    def initialise(rows, kernel, random_state, n_inducing=n_inducing):
+        Z = function(rows.inputs(), n_inducing, kernel, random_state)
+        return _checked_points(_check_inducing(Z, rows.n_features, name), kernel, name)
+
+    return initialise
+
+
+def _checked_points(Z, kernel, name):
+    """The points; raises if a value is missing that the kernel sees without `Missing`."""
+    during = "the kernel takes none. Impute them."
+    check_missing(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
+    return Z
+
+
+def _check_inducing(Z, n_features, name):
+    must = f"or return an array of shape (m, {n_features})"
+    require(np.ndim(Z) == 2, "inducing_init", Z, name, must)
+    options = {"dtype": float, "copy": True, "ensure_all_finite": "allow-nan"}
+    Z = check_array(Z, **options, input_name="inducing_init")
+    if Z.shape[1] != n_features:
+        raise ValueError(
+            f"The 'inducing_init' parameter of {name} has {Z.shape[1]} columns, but X has "
+            f"{n_features} features. Give every point a value of each feature."
+        )
+    return Z

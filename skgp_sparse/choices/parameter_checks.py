@@ -1,0 +1,264 @@
+"""Checks of parameters, whose errors say what was passed and how to correct it."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+
+from skgp_sparse import kernels
+from skgp_sparse.choices.choices import is_gaussian
+from skgp_sparse.choices.mean_functions import check_mean
+from skgp_sparse.choices.plan import resolve_posterior
+from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
+from skgp_sparse.hyperpriors import HyperPrior
+from skgp_sparse.solvers import check_solver
+
+_LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
+_METRICS = ("auto", "ard", "full")
+_NOISES = ("auto", "constant", "learned")
+_PRIORS = ("auto", "scaled")
+_SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
+
+
+def check_kernel(kernel, name):
+    """Raise unless `kernel` is None or a covariance function of vectors."""
+    if kernel is None:
+        return
+    must = "None or a kernel from sklearn.gaussian_process.kernels"
+    require(isinstance(kernel, Kernel), "kernel", kernel, name, must)
+    if isinstance(kernel, CompoundKernel):
+        raise ValueError(
+            f"{name}: kernel cannot be a CompoundKernel, which contains several kernels. Add or "
+            "multiply these kernels instead."
+        )
+    with np.errstate(all="ignore"):
+        try:
+            theta = kernel.theta
+            parts = [
+                one
+                for path, one in kernel.get_params().items()
+                if path.split("__")[-1] in ("k1", "k2", "kernel")
+            ]
+        except AttributeError:  # of a string, say, that should be a kernel
+            parts = [None]
+    if not all(isinstance(part, Kernel) for part in parts):
+        raise ValueError(
+            f"{name}: a part of kernel={kernel} is no kernel. Use those of "
+            "sklearn.gaussian_process.kernels and skgp_sparse.kernels."
+        )
+    if np.isnan(theta).any():
+        raise ValueError(
+            f"{name}: hyperparameters of a kernel must be positive, and correlations below 1. Got "
+            f"{kernel}."
+        )
+
+
+def check_parameters(estimator, name):
+    """Raise unless every parameter that needs no data to be judged is of the right kind."""
+    check_search(estimator, name)
+    check_metric(estimator, name)
+    check_prior(estimator.prior, name)
+    check_solver(estimator.solver, name)
+    given, m = estimator.get_params(deep=False), estimator.n_inducing
+    optimizer = estimator.optimizer
+    for parameter in _SWITCHES & given.keys():
+        value = given[parameter]
+        require(isinstance(value, BOOLS), parameter, value, name, "True or False")
+    if "noise" in given:
+        check_noise(estimator, name)
+    check_mean(estimator.mean, is_classifier(estimator), name)
+    if "calibration" in given:
+        calibration = estimator.calibration
+        is_known = calibration is None or is_auto(calibration)
+        require(is_known, "calibration", calibration, name, '"auto" or None')
+    if given.get("n_targets") is not None:
+        check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
+    is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1
+    is_size |= isinstance(m, str) and m == "auto"
+    require(is_size, "n_inducing", m, name, '"auto" or an int in the range [1, inf)')
+    is_known = optimizer is None or callable(optimizer)
+    is_known |= isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
+    require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
+
+
+def check_search(estimator, name):
+    """Raise unless the kernel is one, and how hyperparameters are looked for can be followed."""
+    given = estimator.get_params(deep=False)
+    for parameter in _LOWEST.keys() & given.keys():
+        check_number(given[parameter], parameter, name, Integral, _LOWEST[parameter])
+    if isinstance(estimator.tol, str):
+        require(estimator.tol == "auto", "tol", estimator.tol, name, '"auto" or a float')
+    else:
+        check_number(estimator.tol, "tol", name, Real, low=0)
+    if not isinstance(estimator.verbose, BOOLS):
+        check_number(estimator.verbose, "verbose", name, Integral, low=0)
+    if estimator.time_limit is not None:
+        check_number(estimator.time_limit, "time_limit", name, Real, low=0)
+    check_kernel(estimator.kernel, name)
+    n_jobs = estimator.n_jobs
+    is_count = n_jobs is None or (isinstance(n_jobs, Integral) and n_jobs != 0)
+    require(is_count, "n_jobs", n_jobs, name, "None or an int other than 0")
+
+
+def check_latent(estimator, name):
+    """Raise unless the parameters of a model with latent inputs can be used."""
+    check_search(estimator, name)
+    check_number(estimator.n_components, "n_components", name, Integral, low=1)
+    check_number(estimator.n_inducing, "n_inducing", name, Integral, low=1)
+    noise, kernel = estimator.noise_variance, estimator.kernel
+    if isinstance(noise, str):
+        require(noise == "learn", "noise_variance", noise, name, '"learn" or a float')
+        noise = None
+    else:
+        check_number(noise, "noise_variance", name, Real, low=np.finfo(float).tiny)
+    if kernel is None:
+        return
+    for parameter, value in kernel.get_params().items():
+        if parameter.endswith("length_scale") and np.size(value) not in (1, estimator.n_components):
+            raise ValueError(
+                f"{name}: a part of kernel={kernel} has {np.size(value)} length scales. Pass "
+                f"one, or one for each of the {estimator.n_components} components."
+            )
+    if not kernels.differentiable(kernel):
+        raise ValueError(
+            f"{name} moves the positions of the rows, so that the kernel must be differentiable. A "
+            f"part of {kernel} has no derivative rule. Add one with skgp_sparse.kernels.register."
+        )
+    if noise is not None and kernels.has_noise(kernel):
+        raise ValueError(
+            f"{name}: the noise is given twice, by noise_variance={as_text(noise)} and by a "
+            f"WhiteKernel in kernel={kernel}. Set noise_variance to 'learn', or remove the "
+            "WhiteKernel."
+        )
+
+
+def check_quantiles(quantiles, name):
+    """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
+    q = np.asarray(quantiles)
+    is_list = q.dtype.kind in "fiu" and q.ndim <= 1 and q.size > 0
+    is_right = is_list and np.all((q > 0) & (q < 1))
+    must = "a number or a list of numbers between 0 and 1, both excluded"
+    require(is_right, "quantiles", quantiles, name, must)
+    return q.astype(float)
+
+
+def check_restarts(estimator, kernel):
+    """Raise unless restarts, where there are any, have finite bounds to draw from."""
+    starts_are_drawn = estimator.optimizer is not None and estimator.n_restarts_optimizer > 0
+    if starts_are_drawn and not np.isfinite(kernel.bounds).all():
+        raise ValueError(
+            "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
+            "finite."
+        )
+
+
+def check_metric(parameters, name):
+    """Raise unless columns may be mixed as is asked for."""
+    metric, kernel = parameters.metric, parameters.kernel
+    if not isinstance(metric, Integral) or isinstance(metric, BOOLS):
+        is_name = isinstance(metric, str) and metric in _METRICS
+        require(is_name, "metric", metric, name, f"one of {_METRICS} or an int, which is a rank")
+    else:
+        check_number(metric, "metric", name, Integral, low=1)
+    if kernel is not None:
+        check_mixes(metric, kernel, name)
+
+
+def check_noise(parameters, name):
+    """Raise unless noise may vary as is asked for."""
+    noise, likelihood = parameters.noise, parameters.likelihood
+    is_name = isinstance(noise, str) and noise in _NOISES
+    require(is_name, "noise", noise, name, f"one of {_NOISES}")
+    if noise == "learned" and not is_gaussian(likelihood):
+        raise ValueError(
+            f"{name}: noise='learned' is that of likelihood='gaussian'. Got likelihood="
+            f"{as_text(likelihood)}. Leave one of them out."
+        )
+    if noise == "learned" and parameters.optimizer is None:
+        raise ValueError(
+            f"{name}: noise='learned' needs hyperparameters that are learned. Got optimizer=None. "
+            "Leave one of them out."
+        )
+
+
+def check_mixes(metric, kernel, name):
+    """Raise if columns should be mixed that a kernel does not see alike."""
+    if metric not in ("auto", "ard") and not kernels.may_mix(kernel):
+        raise ValueError(
+            f"{name}: metric={as_text(metric)} mixes columns of stationary kernels that have a "
+            f"derivative rule and see all columns alike. Got {kernel}. Change this, or set "
+            "metric='ard'."
+        )
+
+
+def check_coded(given, kernel, columns, d, name):
+    """Raise if the user's kernel sees the codes of a category as numbers."""
+    codes = columns.codes()
+    if given is None or not codes:
+        return
+    wrong = np.flatnonzero(kernels.as_numbers(kernel, d)[codes])
+    if len(wrong):
+        label = columns.label(codes[wrong[0]])
+        raise ValueError(
+            f"{name}: column {label!r} of X is a category, but kernel={given} sees its codes as "
+            f"numbers. Choose the numbers by Columns, as in Columns(RBF(), ...) * "
+            f"Columns(Categorical(), [{label!r}]), or leave kernel=None."
+        )
+
+
+def check_prior(prior, name):
+    """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
+    several = prior if isinstance(prior, (list, tuple)) else [prior]
+    if all(isinstance(one, HyperPrior) for one in several):
+        for one in several:
+            one.check_parameters(name)
+        return
+    is_name = prior is None or (isinstance(prior, str) and prior in _PRIORS)
+    must = f"one of {_PRIORS}, None, an object of skgp_sparse.hyperpriors, or a list of these"
+    require(is_name, "prior", prior, name, must)
+
+
+def check_no_alpha(parameters, name):
+    """Raise if there is known Gaussian noise beside a likelihood."""
+    if parameters.alpha is not None:
+        raise ValueError(
+            f"{name}: alpha is the variance of known Gaussian noise, which "
+            f"likelihood={as_text(parameters.likelihood)} does not have. Set alpha to None."
+        )
+
+
+def check_gaussian(likelihood, name, remedy):
+    """Raise unless the noise is Gaussian, which a method needs."""
+    if not is_gaussian(likelihood):
+        got = as_text(likelihood)
+        raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
+
+
+def check_sites_of_solver(parameters, method, name):
+    """Raise if a method needs the last site of each row, and a solver does not keep it."""
+    if method.uses_last_site and not getattr(parameters.solver, "keeps_sites", True):
+        raise ValueError(
+            f"{name}: bound={as_text(parameters.bound)} is expectation propagation, which has no "
+            "minibatches, because the next site of a row depends on its last one. Got solver="
+            f"{as_text(parameters.solver)}. Set solver to 'auto', or bound to 'titsias_new'."
+        )
+
+
+def can_learn_later(estimator):
+    """Whether rows that arrive later can be learned: with one basis of inducing points."""
+    name = type(estimator).__name__
+    try:
+        posterior_method = resolve_posterior(estimator.posterior, name)
+        reason = posterior_method.refuses_later_rows()
+        if estimator.metric not in ("auto", "ard"):
+            reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
+    except ValueError:  # which partial_fit will say
+        return True
+    if reason is not None:
+        raise AttributeError(
+            f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
+            f"but {reason}. Set posterior to 'inducing' and metric to 'ard', or call fit "
+            "with all rows."
+        )
+    return True

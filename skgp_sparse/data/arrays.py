@@ -1,0 +1,312 @@
+r"""The table whose rows are in memory.
+
+A table is a multiset of rows: their order says nothing, and a row of weight w is w rows. Small
+tables are brought into the one form that all equal multisets share (sorted, with repeated rows
+merged into weights), so that equal tables give equal fits, to the last bit. Large ones are kept by
+reference.
+
+Training rows by distinct input.
+
+Rows that coincide are one observation of their precision-weighted mean:
+
+    1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²        (sums over the rows i of group j)
+
+Numbers of every row, which wait between two visits, and blocks of them taken together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse.data.dataset import Batch, Dataset, at
+from skgp_sparse.data.moments import Distinct, Moments, TargetScaler, is_small, moments_of
+from skgp_sparse.ground.linalg import LOG_2PI
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
+
+
+class DistinctInputs(NamedTuple):
+    """Training rows by distinct input."""
+
+    X: np.ndarray  # (u, d) distinct rows, sorted
+    index: np.ndarray  # (n,) the distinct input of each row
+    y: np.ndarray  # (n, p) standardised
+    noise: np.ndarray  # (n,) known noise variance
+    weight: np.ndarray  # (n,)
+
+    @classmethod
+    def of(cls, rows):
+        """Distinct inputs of a `Dataset`, of many rows a million at a time."""
+        parts = [cls.of_block(rows.block(piece)) for piece in rows.pieces()]
+        if len(parts) == 1:
+            return parts[0]
+        X = np.vstack([part.X for part in parts])
+        same = Distinct.of(X)
+        place = np.append(same.index, 0)  # a last part without rows points there
+        starts = np.cumsum([0, *(len(part.X) for part in parts[:-1])])
+        index = np.concatenate([place[start + part.index] for start, part in zip(starts, parts)])
+        return cls(X[same.first], index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
+
+    @classmethod
+    def of_block(cls, block):
+        """Distinct inputs of a `Batch`.
+
+        Rows of weight zero count nowhere, their inputs neither; they are put to the first one.
+        """
+        n = len(block.X)
+        noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
+        X = block.X[weight > 0]
+        same, index = Distinct.of(X), np.zeros(n, dtype=np.intp)
+        index[weight > 0] = same.index
+        return cls(X[same.first], index, block.y, noise, weight)
+
+    def sum(self, values):
+        """Sum of row values (n,) or (n, p) over each distinct input."""
+        if values.ndim == 1:
+            return np.bincount(self.index, values, minlength=len(self.X))
+        return np.stack([self.sum(column) for column in values.T], axis=1)
+
+
+class GroupMeans(NamedTuple):
+    """Weighted means of rows that coincide, and the constant of the log marginal likelihood."""
+
+    s2: np.ndarray  # (n,) noise variance
+    D: np.ndarray  # (u,)
+    mean: np.ndarray  # (u, p) ȳ
+    rest: np.ndarray  # (n, p) y_i - ȳ_j
+    constant: float
+    pull_diagonal: object
+
+    def value(self, log_det, half):
+        """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
+        quadratic = np.vdot(half, half)
+        return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
+
+
+def means_of(kernel, groups):
+    """`GroupMeans` of rows that coincide: their precision-weighted means and noise variances."""
+    _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
+    s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
+    precision = groups.weight / s2
+    D = 1.0 / groups.sum(precision)
+    mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
+    rest = groups.y - mean[groups.index]
+    logs = groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
+    quadratic = (precision[:, None] * rest**2).sum()
+    constant = -0.5 * (mean.shape[1] * logs + quadratic)
+    return GroupMeans(s2, D, mean, rest, constant, pull_diagonal)
+
+
+class Bundles(NamedTuple):
+    """Blocks taken together, for functions that cost less per row the more rows they see."""
+
+    groups: list  # slices of blocks
+    sizes: list  # rows of each block
+
+    @classmethod
+    def of(cls, blocks, least):
+        """Bundles of about so many rows."""
+        sizes = [block.stop - block.start for block in blocks]
+        which = np.cumsum([0, *sizes[:-1]]) // max(least, 1)
+        edges = [*np.flatnonzero(np.diff(which, prepend=-1)), len(sizes)]
+        return cls([slice(*pair) for pair in pairwise(edges)], sizes)
+
+    def join(self, values):
+        """Numbers of every row, from a `PerRow` by blocks to one by bundles."""
+        return PerRow(np.concatenate(values.parts[group], axis=-1) for group in self.groups)
+
+    def split(self, values):
+        """The other way."""
+        edges = (np.cumsum(self.sizes[group])[:-1] for group in self.groups)
+        parts = (np.split(piece, edge, axis=-1) for piece, edge in zip(values.parts, edges))
+        return PerRow(chain.from_iterable(parts))
+
+
+class PerRow:
+    """Numbers of every row, kept by blocks: arrays whose last axis are the rows of a block."""
+
+    __array_ufunc__ = None  # NumPy leaves arithmetic to the methods below
+
+    def __init__(self, parts):
+        self.parts = list(parts)
+
+    def __getitem__(self, block):
+        return self.parts[block]
+
+    def __len__(self):
+        return len(self.parts)
+
+    def __add__(self, other):
+        return by_row(np.add, self, other)
+
+    def __sub__(self, other):
+        return by_row(np.subtract, self, other)
+
+    def __rmul__(self, factor):
+        return PerRow(factor * part for part in self.parts)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
+
+
+def by_row(function, *values):
+    """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
+    return PerRow(map(function, *values))
+
+
+_COLUMNS = "X", "y", "noise", "weight", "offset", "X_std"
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayDataset(Dataset):
+    """A training table by reference, in the units of the user if no others are given.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    y : ndarray of shape (n, p)
+        Or labels, or indices of classes (n,), of which problems make targets.
+    noise : float or ndarray of shape (n,)
+        Known noise variance in units of y².
+    weight : ndarray of shape (n,) or None
+        A row of weight w counts as w rows.
+    units : TargetScaler
+        Of the standardised targets. Targets of scale 0 are none of these.
+    least_noise : float
+        Known noise variance of the standardised targets is at least this.
+    offset : ndarray of shape (n,) or None
+        Known offsets of the latent values, for likelihoods, in units of the standardised targets.
+    original : tuple of ndarray (k, d) and (k, p), or None
+        The user's own X and y, where those above are another form of them.
+    merged : bool
+        Whether weights are numbers of equal rows, and nothing else.
+    X_std : ndarray of shape (n, d) or None
+        Known standard deviations of the inputs.
+    places : ndarray of shape (k,) or None
+        The row of this table for each of the user's own, -1 for one without weight; None: the same.
+    classes : ndarray of shape (n_classes,) or None
+        As of `Dataset`.
+    """
+
+    X: AnyArray
+    y: AnyArray
+    noise: Scalars = 0.0
+    weight: Array | None = None
+    units: TargetScaler = None  # type: ignore[assignment]  # those of the user
+    least_noise: float = 0.0
+    offset: Array | None = None
+    original: tuple[AnyArray, AnyArray] | None = None
+    merged: bool = False
+    X_std: Array | None = None
+    places: Ints | None = None
+    classes: AnyArray | None = None
+
+    in_memory = True
+
+    def __post_init__(self) -> None:
+        if self.units is None:
+            n_targets = int(np.prod(self.y.shape[1:]))
+            object.__setattr__(self, "units", TargetScaler.none(n_targets))
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    n_features = property(lambda self: self.X.shape[1])
+    n_targets = property(lambda self: self.units.n_varying)
+
+    def block(self, rows: Index) -> Batch:
+        """Rows selected by a slice or an index array, as a `Batch`."""
+        noise, unit = at(self.noise, rows), self.units.scale.max()  # one, where noise is known
+        return Batch(
+            np.ascontiguousarray(self.X[rows], dtype=np.float64),
+            self.units.forward(self.y[rows]),
+            np.maximum(noise / unit / unit, self.least_noise),
+            1.0 if self.weight is None else self.weight[rows],
+            0.0 if self.offset is None else self.offset[rows],
+        )
+
+    def stored_inputs(self) -> AnyArray:
+        """The inputs by reference."""
+        return self.X
+
+    def inputs(self) -> Any:
+        """The user's own inputs."""
+        return self.as_passed()[0]
+
+    def in_metric(self, metric: Array) -> "ArrayDataset":
+        """The table of ``W x`` (n, r)."""
+        return replace(self, X=np.asarray(self.X, float) @ metric.T, original=self.as_passed())
+
+    def as_passed(self) -> tuple[AnyArray, AnyArray]:
+        """The user's own inputs and targets, in their order."""
+        return self.original or (self.X, self.y)
+
+    def subset(self, rows: Index) -> "ArrayDataset":
+        """The table of some rows, selected by an index array, a mask or a slice."""
+        columns = {name: at(getattr(self, name), rows) for name in _COLUMNS}
+        return replace(self, **columns, original=None, places=None)
+
+    def counting(self) -> "ArrayDataset":
+        """The table of the rows of positive weight."""
+        if self.weight is None or self.weight.all():
+            return self
+        return self.subset(self.weight > 0)
+
+    def in_units_of_y(self) -> "ArrayDataset":
+        """The table with targets in the units of the user, as if these rows had been passed."""
+        offset = None if self.offset is None else self.offset * self.units.scale[0]
+        return ArrayDataset(
+            self.X, self.y, self.noise, self.weight, offset=offset, X_std=self.X_std
+        )
+
+    def of_problem(self, task: Any) -> "ArrayDataset":
+        """The table of the rows of a problem with its labels."""
+        rows, label = task.labels(self.y)
+        table = self if rows is None else self.subset(rows)
+        return replace(table, y=label[:, None], classes=None)
+
+    def target_moments(self) -> Moments:
+        """`Moments` of the targets without their offsets; None if no row has weight."""
+        y = self.y if self.offset is None else self.y - self.offset[:, None]
+        return moments_of(y, self.weight)
+
+    def label_weights(self) -> tuple[AnyArray, AnyArray]:
+        """Labels, sorted, and the sum of the weights of each."""
+        labels, index = np.unique(self.y, return_inverse=True)
+        return labels, np.bincount(index, self.weight, minlength=len(labels))
+
+    def in_one_form(self) -> "ArrayDataset":
+        """A small table as sorted distinct rows, weighted by how often each of them is there."""
+        if not is_small(self.X.size):
+            return self
+        table = self.counting()
+        same = table._equal_rows()
+        total = same.copies(table.weight)
+        places = np.full(len(self), -1)
+        places[self.row_weights() > 0] = same.index
+        return replace(
+            table.subset(same.first),
+            weight=None if np.all(total == 1) else total.astype(float),
+            original=(np.array(self.as_passed()[0]), np.array(self.as_passed()[1])),
+            merged=self.weight is None,
+            places=places,
+        )
+
+    def _equal_rows(self) -> Distinct:
+        """The distinct rows, which differ in any column but the weight."""
+        known = [0.0 if column is None else column for column in (self.noise, self.offset)]
+        columns = [self.X, self.y, *(np.broadcast_to(column, len(self)) for column in known)]
+        return Distinct.of(np.column_stack(columns + [self.X_std] * (self.X_std is not None)))
+
+
+def joined(tables: Sequence[ArrayDataset]) -> ArrayDataset:
+    """Tables of the same form as one."""
+    columns = {
+        name: np.concatenate([getattr(table, name) for table in tables])
+        for name in _COLUMNS
+        if np.ndim(getattr(tables[0], name))
+    }
+    return replace(tables[0], **columns)

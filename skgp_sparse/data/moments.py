@@ -1,0 +1,319 @@
+"""Means and spreads of columns, whose squares neither overflow nor underflow.
+
+Those of some rows can be merged with those of others, so that a column need not be in memory:
+
+    m = m₁ + δ w₂/w,    s² = (w₁ s₁² + w₂ s₂²)/w + δ² w₁ w₂/w²,    δ = m₂ - m₁,    w = w₁ + w₂
+
+(Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1).
+
+The units of the targets: means and scales by which they are standardised, and back.
+
+Distinct rows of arrays whose missing values, NaN, are equal to each other.
+"""
+
+import warnings
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skgp_sparse.ground.linalg import log_normal_density
+from skgp_sparse.ground.validation import Array
+
+_SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
+NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
+_QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
+_CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
+
+
+class Moments(NamedTuple):
+    """Weight of some rows, and the mean and standard deviation of every column."""
+
+    weight: float = 0.0
+    mean: np.ndarray | float = 0.0  # (p,)
+    spread: np.ndarray | float = 0.0  # (p,)
+
+    def merged(self, other):
+        """Moments of the rows of both."""
+        if self.weight == 0.0:
+            return other
+        weight = self.weight + other.weight
+        share, rest = other.weight / weight, self.weight / weight
+        delta = other.mean - self.mean
+        within = np.hypot(np.sqrt(rest) * self.spread, np.sqrt(share) * other.spread)
+        spread = np.hypot(within, np.sqrt(rest * share) * delta)
+        return Moments(weight, self.mean + delta * share, spread)
+
+    def times(self, factor):
+        """Moments with every weight multiplied by a factor."""
+        return self._replace(weight=factor * self.weight)
+
+    def root_mean_square(self):
+        """Root of the mean square of every column."""
+        return np.hypot(self.mean, self.spread)
+
+
+def moments_of(values, weight):
+    """`Moments` of rows (n, p) or (n,) with weights or None; None if no row has any."""
+    total = len(values) if weight is None else weight.sum()
+    return Moments(total, *mean_and_spread(values, weight)) if total > 0 else None
+
+
+def merge(moments):
+    """`Moments` of all rows, from those of parts of them, of which some may be None, or all."""
+    known = [*filter(None, moments)]
+    return reduce(Moments.merged, known) if known else None
+
+
+def mean_and_spread(values, weight):
+    """Mean and standard deviation of each column; no sum or square overflows or underflows."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    unit = or_one(np.abs(values).max(axis=0))
+    mean = unit * np.average(values / unit, axis=0, weights=weight)
+    return mean, root_mean_square(values - mean, weight)
+
+
+def present_mean_and_spread(values, weight):
+    """Mean and standard deviation of the values that are not missing; 0 where all are."""
+    there = ~np.isnan(values)
+    if there.all():
+        return mean_and_spread(values, weight)
+    if weight is not None:
+        there &= weight[:, None] > 0
+    found = np.zeros((2, values.shape[1]))
+    for j in np.flatnonzero(there.any(axis=0)):
+        rows = there[:, j]
+        found[:, j] = mean_and_spread(values[rows, j], None if weight is None else weight[rows])
+    return found
+
+
+def present_start(X):
+    """A point (1, d) near the rows of X, which costs no digits when it is subtracted: the first.
+
+    Where a value of it is missing, it is the median of those that are there, or 0.
+    """
+    if np.isfinite(X[0]).all():
+        return X[:1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.nan_to_num(np.nanmedian(X, axis=0, keepdims=True))
+
+
+def present_moments(blocks, total_weight):
+    """Mean, spread and weight of missing values of each column; the spread is 0 of a constant one.
+
+    Parameters
+    ----------
+    blocks : callable
+        Returns an iterator of blocks of rows (k, d) of positive weight, and their weights.
+    total_weight : float
+    """
+    origin = present_start(next(blocks())[0])
+    with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
+        offsets = [np.fmax.reduce(np.abs(X - origin), axis=0, initial=0.0) for X, _ in blocks()]
+        unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
+        first, second, missing = 0.0, 0.0, np.zeros(origin.shape[1])
+        for X, weight in blocks():
+            X, is_missing = (X - origin) / unit, np.isnan(X)
+            X, missing = np.where(is_missing, 0.0, X), missing + weight @ is_missing
+            first, second = first + weight @ X, second + weight @ X**2
+        total = np.maximum(total_weight - missing, np.finfo(float).tiny)
+        mean = first / total
+        spread = np.sqrt(np.maximum(second / total - mean**2, 0.0))
+        return origin[0] + unit * mean, spread_or_zero(spread, unit), missing
+
+
+def root_mean_square(values, weight):
+    """Root of the mean square of each column; no square overflows or underflows."""
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    unit = or_one(np.abs(values).max(axis=0))
+    return unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight))
+
+
+def or_one(largest):
+    """Positive numbers as they are, 1 in the place of 0."""
+    return np.where(largest > 0, largest, 1.0)
+
+
+def check_squares(size):
+    """Raise unless targets have squares whose own squares are numbers; `size` is their root."""
+    if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
+        over = "over" if size > 1 else "under"
+        raise ValueError(
+            f"Squares of y {over}flow float64 (root {size:.0e}). Rescale y or set normalize_y=True."
+        )
+
+
+def spread_or_zero(spread, unit):
+    """``unit * spread``; 0 where it is rounding, as the spread is in units of the range."""
+    return np.where(spread <= _CONSTANT, 0.0, unit * spread)
+
+
+def spread_of_the_shortest_quarter(x):
+    """A spread of numbers (n,) that far ones do not move; infinite of a single value.
+
+    It is the length of the shortest interval that has a quarter of the distinct values, in units of
+    that of a standard normal distribution. (Rousseeuw and Leroy 1988 do this with halves; two
+    clusters of a size, far from each other, would then have the distance as their spread.)
+    """
+    values = np.unique(x[np.isfinite(x)])
+    if len(values) < 2:
+        return np.inf
+    quarter = -(-(len(values) - 1) // 4)
+    return np.min(values[quarter:] - values[:-quarter]) / _QUARTER
+
+
+def rounding_of(mean):
+    """Deviations from means (p,) of targets that are constant but for rounding."""
+    return 4 * np.finfo(float).eps * np.abs(mean)
+
+
+def log_densities_of_targets(y, mean, std):
+    """Log densities (n, p) of normal targets, and of constants, whose standard deviation is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = log_normal_density(y, mean, std)
+    of_constants = np.where(np.abs(y - mean) <= rounding_of(mean), np.inf, -np.inf)
+    return np.where(std > 0, density, of_constants)
+
+
+FEW_ROWS = 2  # that differ, up to which equal targets have no known scale
+
+
+class TargetScaler(NamedTuple):
+    """Means and scales of the targets, which are standardised as ``(y - mean) / scale``.
+
+    One that is constant beside others has the scale 0, and is predicted as that constant. It is
+    none of the standardised targets, of which there are q ≤ p.
+    """
+
+    mean: Array  # (p,)
+    scale: Array  # (p,)
+
+    @property
+    def n_varying(self) -> int:
+        """The number q of targets that are not constant."""
+        return int(np.count_nonzero(self.scale))
+
+    @classmethod
+    def none(cls, n_targets: int) -> "TargetScaler":
+        """The units of the user."""
+        return cls(np.zeros(n_targets), np.ones(n_targets))
+
+    @classmethod
+    def of(cls, rows: Any, normalize: bool, name: str, shared: bool = False) -> "TargetScaler":
+        """Units in which targets have mean 0 and variance 1, if they are to be normalised.
+
+        Targets of known noise share one scale: the noise is in units of y², the same for all of
+        them. They also do if it is `shared`, as noise may come with later rows. If rows are so few
+        that equal targets are no constant, these are in units of their size.
+
+        Parameters
+        ----------
+        rows : Dataset
+            In the units of the user.
+        normalize : bool
+        name : str
+            Of the estimator, for errors.
+        shared : bool
+        """
+        units = rows.units
+        if normalize:
+            moments, shared = rows.target_moments(), shared or bool(np.any(rows.noise))
+            few = rows.in_memory and _are_few(rows.X)
+            units = cls(moments.mean, scale_of(moments.mean, moments.spread, shared, few))
+        _check_noise(np.max(rows.noise), units.scale, name)
+        return units
+
+    def with_constants(self) -> "TargetScaler":
+        """Units in which targets that are constant are standardised, too."""
+        return self._replace(scale=or_one(self.scale))
+
+    def forward(self, y: Array) -> Array:
+        """Standardised targets (n, q), from those of the user (n, p)."""
+        varies = self.scale > 0
+        if varies.all():
+            return (y - self.mean) / self.scale
+        return (y[:, varies] - self.mean[varies]) / self.scale[varies]
+
+    def inverse(self, values: Array) -> Array:
+        """Values (n, p) in the units of the user, from those (n, q) of standardised targets."""
+        return self.among_constants(values) * self.scale + self.mean
+
+    def inverse_std(self, std: Array) -> Array:
+        """Standard deviations (n, p) in the units of the user, from one of all targets (n, 1)."""
+        return std * self.scale
+
+    def among_constants(self, values: Array) -> Array:
+        """Numbers (n, p, ...), 0 of constant targets, from those (n, q, ...) of the others."""
+        varies = self.scale > 0
+        if varies.all():
+            return values
+        placed = np.zeros((len(values), len(self.scale), *values.shape[2:]))
+        placed[:, varies] = values
+        return placed
+
+
+def scale_of(mean: Array, std: Array, shared: bool = False, few: bool = False) -> Array:
+    """Scale (p,) of targets with these means and standard deviations; 0 where some are constant.
+
+    Where all of them are, it is 1 or, of `few` rows, the size of the target unless that is 0.
+    """
+    rounding = rounding_of(mean)
+    std = np.where(std <= rounding, 0.0, std)
+    if not std.any():
+        size = np.abs(mean) if few else std
+        std = np.where(size > 0, size, np.maximum(rounding, 1.0))
+    varies = std > 0
+    if shared:
+        std = np.where(varies, root_mean_square(std[varies, None], None), 0.0)
+    return std
+
+
+def _are_few(X: Array) -> bool:
+    """Whether rows are so few that equal targets do not say that all targets are equal."""
+    return len(X) <= FEW_ROWS or (is_small(X.size) and len(unique_rows(X)) <= FEW_ROWS)
+
+
+def _check_noise(noise: float, scales: Array, name: str) -> None:
+    """Raise if known noise overflows in units of the standardised targets."""
+    scale = scales.max()  # one for all, where noise is known
+    if not np.isfinite(noise / scale / scale):
+        raise ValueError(
+            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
+            f"{noise:.1e}, and y has a standard deviation of {scale:.1e}. Rescale y, or lower "
+            "alpha."
+        )
+
+
+_SMALL_TABLE = 1_000_000  # numbers: 8 MB, sorted in less than 0.1 s
+
+
+class Distinct(NamedTuple):
+    """Distinct rows of an array, sorted, and where each row is among them."""
+
+    first: np.ndarray  # (u,) the number of the first of equal rows
+    index: np.ndarray  # (n,) the distinct row of each row
+
+    @classmethod
+    def of(cls, key):
+        """The distinct rows of an array (n, d) without infinities; missing values come last."""
+        missing = np.isnan(key)
+        key = np.where(missing, np.inf, key) if missing.any() else key
+        _, first, index = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        return cls(first, index.ravel())
+
+    def copies(self, weight=None):
+        """How often each distinct row is there, by weights (n,) of the rows if they have any."""
+        return np.bincount(self.index, weight, minlength=len(self.first))
+
+
+def unique_rows(X):
+    """Sorted distinct rows of an array (n, d) without infinities."""
+    return X[Distinct.of(X).first]
+
+
+def is_small(size):
+    """Whether rows of so many numbers are sorted, so that equal tables have one form."""
+    return size <= _SMALL_TABLE

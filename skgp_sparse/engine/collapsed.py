@@ -1,0 +1,665 @@
+r"""The two visits to the rows: blocks become sums, and the gradient is pulled back block by block.
+
+**First visit.** Per block: features V (for inducing points one triangular product, n m²) and
+``Vᵀ diag(a) V`` (one rank-k update, n m²).
+
+A row is seen through its natural parameters, the precision ``1/σ²`` and the linear term ``y/σ²``:
+those of its known and learned noise, or those of a Gaussian site. Nothing is divided by a precision
+that may be 0, or negative where it is that of a site.
+
+**Second visit.** Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m
+matrix times V (2 n m²). Elsewhere ``B⁻¹ V`` is formed first, which also yields ``h``, and the
+whitening applied after (3 n m²); where t is not known before, one rank-k update gives
+``Vᵀ diag(t) V``. Processes with the same features add their brackets, which are pulled back
+together.
+
+Value, gradient and posterior of the collapsed Gaussian objectives.
+
+With features ``V`` of the rows (columns here, rows in a block of the code), for inducing points
+``V = L⁻¹ Kuf`` and ``r = kff - diag VᵀV``, with ``λ`` and ``φ`` as the bound says, and ``a = w/λ``
+for rows of weight w:
+
+    B = I + V diag(a) Vᵀ = LB LBᵀ,        c = LB⁻¹ V (a y)
+    log N = -½ [ Σ w (log 2π + log λ) + 2 Σ log diag LB + Σ a y² - cᵀc ]
+    F = log N - reduce(Σ w φ)
+
+and, with ``v = LB⁻ᵀ c``, ``u = L⁻ᵀ v``, ``e = y - Kfu u``, ``h_i = V_iᵀ B⁻¹ V_i``, P targets:
+
+    g = ∂log N/∂λ = ½ a ( (Σ_p e² + P h)/λ - P )
+    t = ∂F/∂r     = share g - P w φ' reduce' / σ²
+    ∂F/∂σ²        = g + P w φ' reduce' x / σ²
+    ∂F/∂Kuf       = u (a e)ᵀ - L⁻ᵀ [ P B⁻¹ V diag(a) + 2 V diag(t) ]
+    ∂F/∂Kuu       = -½ u uᵀ + ½ L⁻ᵀ [ P (I - B⁻¹) + 2 V diag(t) Vᵀ ] L⁻¹
+
+Two passes over the rows. The first keeps its blocks for the second as far as the memory budget
+goes; the others are computed again.
+
+Sums over rows that keep coming, at one kernel and one basis.
+
+The sums of the collapsed objectives add up, whatever the order in which rows come. Their targets
+are standardised with the mean and the spread of all rows, which change with every row. The sums are
+therefore kept in the units of an origin, ``z = (y - μ₀)/s₀``, with a column of ones beside the
+targets. In any other units
+
+    (y - μ)/s = [z 1] C,        C = [ diag(s₀/s) ; (μ₀ - μ)/s ],
+    V a y = (V a [z 1]) C,      Σ a y² = tr Cᵀ ([z 1]ᵀ a [z 1]) C,
+
+and nothing else depends on the targets, so that the sums in other units are exact. Known noise is
+in units of y², which is why its scale has to stay.
+
+A basis of its own for the mean, larger than the one for the covariance.
+
+The mean ``Q_Mff (Q_Mff + D)⁻¹ y`` of the basis M is the best one in its span, and any mean of the
+span gives a bound (Cheng and Boots 2017, eq. 14, with another log-determinant):
+
+    F = -½ [ (y - μ)ᵀ D⁻¹ (y - μ) + ‖μ‖² + n log 2π + log |Q_m + D| ] - reduce(Σ φ)
+      = F_m(0) + F_M(y) - F_M(0)
+
+with ``‖μ‖`` the norm of the process, and F_m, F_M the collapsed bounds of either basis, whose noise
+is D, for the targets y or for zeros. It is the bound F_m with the quadratic term of F_M.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse.data.dataset import row_blocks
+from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.engine.basis import Evaluation, Features, Problem, Tape
+from skgp_sparse.engine.feature_posterior import SparsePosterior
+from skgp_sparse.engine.posterior import BOUNDS, Posterior, by_blocks
+from skgp_sparse.ground.linalg import (
+    LOG_2PI,
+    cholesky,
+    inverse_from_triangle,
+    inverse_lower,
+    log_det_from_cholesky,
+    row_dots,
+    weighted_gram,
+)
+from skgp_sparse.ground.parallel import empty
+
+
+class Forward(NamedTuple):
+    """Quantities of a block that the first pass computes and the second one needs."""
+
+    V: np.ndarray
+    tape: Tape | None
+    precision: float | np.ndarray  # 1/σ², or λ2 of a site
+    linear: np.ndarray  # y/σ² (n, p), or λ1
+    x: np.ndarray  # r/σ²
+    inflation: float | np.ndarray  # λ/σ²
+    a: float | np.ndarray  # w/λ
+    share: float | np.ndarray  # of r in λ
+    phi: np.ndarray
+    slope: float | np.ndarray  # φ'
+
+    def weighted_targets(self, weight):
+        """``a y`` (n, p)."""
+        return self.linear * np.reshape(weight / self.inflation, (-1, 1))
+
+
+class Sums(NamedTuple):
+    """Sums over rows, or means; of several processes with a leading axis of these."""
+
+    VaV: np.ndarray  # Vᵀ diag(a) V
+    Vay: np.ndarray  # Vᵀ diag(a) y
+    a: float = 0.0  # Σ a
+    yay: float = 0.0  # Σ a y²; this and the rest are what an objective wants to know
+    log_noise: float = 0.0  # Σ w (log 2π + log λ)
+    phi: float = 0.0  # Σ w φ
+    n: float = 0.0  # Σ w
+
+    def __add__(self, more):
+        return Sums(*(a + b for a, b in zip(self, more)))
+
+    def times(self, factor):
+        """Sums with every weight multiplied by a factor."""
+        return Sums(*(factor * part for part in self))
+
+
+def forward_pass(problem, features, layout, gradient):
+    """Sum over all blocks.
+
+    Parameters
+    ----------
+    problem : Problem
+    features : Features
+    layout : Layout
+    gradient : bool
+        Whether a gradient follows, for which blocks wait as far as memory allows.
+
+    Returns
+    -------
+    Sums
+    list of Forward or None
+        The blocks that wait for the second visit.
+    """
+
+    def run(read):
+        block = read()
+        forward = forward_block(problem, problem.project(features, block.X), block)
+        return block_sums(forward, block), forward
+
+    keep = layout.whole if gradient else [False] * len(layout.blocks)
+    sums, waiting = problem.rows.visit(run, layout, keep=keep)
+    return Sums(*sums), waiting
+
+
+def forward_block(problem, projection, block, site=None):
+    """Everything about a block that does not depend on the other rows.
+
+    Parameters
+    ----------
+    problem : Problem
+    projection : Projection
+    block : Batch
+    site : ndarray of shape (2, n) or None
+        Natural parameters that stand for noise and targets.
+    """
+    if site is None:
+        precision = 1.0 / (projection.noise + block.noise)
+        linear = block.y * np.reshape(problem.targets * precision, (-1, 1))
+    else:
+        linear, precision = site[0][:, None], site[1]
+    x = projection.residual * precision
+    bound = problem.bound.for_weights(block.weight)
+    share = bound.noise_share
+    inflation = 1.0 + share * x if np.any(share) else 1.0
+    phi, slope = bound.penalty(x)
+    a = block.weight * precision / inflation
+    own = precision, linear, x, inflation, a, share, phi, slope
+    return Forward(projection.V, projection.tape, *own)
+
+
+def posterior_sums(forward, block):
+    """The `Sums` of one block, those that a posterior wants to know only."""
+    V, ay = forward.V, forward.weighted_targets(block.weight)
+    return Sums(weighted_gram(V, forward.a), V.T @ ay, sum_of(forward.a, block))
+
+
+def block_sums(forward, block):
+    """The `Sums` of one block."""
+    weight, n = block.weight, sum_of(block.weight, block)
+    logs = sum_of(weight * np.log(forward.inflation / forward.precision), block)
+    log_noise, phi = logs + n * LOG_2PI, sum_of(weight * forward.phi, block)
+    yay = np.vdot(block.y, forward.weighted_targets(weight))
+    return posterior_sums(forward, block)._replace(yay=yay, log_noise=log_noise, phi=phi, n=n)
+
+
+def sum_of(values, block):
+    """Sum over the rows of a block of numbers (n,), or of one number for each."""
+    return np.broadcast_to(values, len(block.X)).sum()
+
+
+class Cotangents(NamedTuple):
+    """The m×m part of the gradient of a process, the same for every block."""
+
+    features: Features
+    n_targets: int
+    reduce_slope: float
+    latent_noise: bool
+    v: np.ndarray  # LB⁻ᵀ c: the mean at the rows is V v
+    u: np.ndarray  # Tᵀ v: it is K u
+    Binv: np.ndarray
+    shared: np.ndarray | None  # P (B⁻¹ + 2 τ I) T, where one τ serves all rows
+    mean_h: float  # Σ a h / Σ a: all of h that uniform noise needs to know
+
+
+def cotangents(problem, features, core, tau, total_a, reduce_slope):
+    """Matrices that the visit to every block multiplies with."""
+    Binv = inverse_from_triangle(core.TB, problem.options.n_jobs)
+    n_targets, u = core.v.shape[1], features.weights(core.v)
+    mean_h, shared = (len(Binv) - np.trace(Binv)) / total_a, None
+    if tau is not None:
+        bracket = n_targets * Binv
+        bracket.flat[:: len(bracket) + 1] += 2.0 * n_targets * tau * (not features.complete)
+        shared = features.through_whitening(bracket)
+    latent = problem.latent_noise
+    return Cotangents(features, n_targets, reduce_slope, latent, core.v, u, Binv, shared, mean_h)
+
+
+def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept):
+    """Sum over blocks of the gradients wrt theta and the basis, and of ``Σ Vᵀ diag(t) V``.
+
+    The gradients are those through the raw features, not through their whitening.
+
+    Parameters
+    ----------
+    problem : Problem
+    features : Features
+    layout : Layout
+    see : callable
+        ``(block, *waiting) -> list of Forward``, one for each process, from what `kept` has.
+    cots : list of Cotangents
+        One for each process.
+    inputs : bool
+    want_gram : bool
+        Whether the matrix is wanted; it is 0 otherwise.
+    *kept : list
+        One item per block, used up.
+    """
+
+    cots_of_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
+
+    def run(read, *waiting):
+        block = read()
+        forwards = see(block, *waiting)
+        tape = forwards[0].tape or problem.tape(features, block.X)
+        pairs = zip(forwards, cots_of_rows)
+        parts = (_cotangents_of_block(*pair, block, want_gram) for pair in pairs)
+        K_bar, t, noise_bar, VtV = reduce(_added, parts)
+        theta_bar, basis_bar = features.pull(tape.features, K_bar, inputs)
+        n = len(block.X)
+        theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
+        return (theta_bar, basis_bar if inputs else 0.0, VtV), None
+
+    nothing = [False] * len(layout.blocks)
+    return problem.rows.visit(run, layout, *kept, keep=nothing, spend=True)[0]
+
+
+def pull_whitening(cots, VtV, inputs, held=None):
+    """Gradients wrt theta and the basis through the whitening of the features.
+
+    Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
+    processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
+    `skgp_sparse.engine.collapsed_sites`.
+    """
+    features = cots[0].features
+    if held:
+        return features.pull_whitening(*_bracket_of_held(cots, VtV, held), inputs)
+    S = cots[0].Binv * (-0.5 * cots[0].n_targets)
+    for cot in cots[1:]:
+        S -= (0.5 * cot.n_targets) * cot.Binv
+    S += VtV
+    S.flat[:: len(S) + 1] += 0.5 * sum(cot.n_targets for cot in cots)
+    return features.pull_whitening(S, np.hstack([cot.u for cot in cots]), inputs)
+
+
+def _bracket_of_held(cots, VtV, held):
+    """``-sym Φ(W)``, and nothing in the place of u."""
+    W = -2.0 * VtV
+    for cot, sums in zip(cots, held):
+        W = W + cot.v @ (sums.Vay - sums.VaV @ cot.v).T
+        W -= cot.n_targets * (cot.Binv @ sums.VaV)
+    S = np.tril(W)
+    S.flat[:: len(S) + 1] *= 0.5
+    return -0.5 * (S + S.T), np.zeros((len(S), 1))
+
+
+def _cotangents_of_block(forward, cot, block, want_gram):
+    """Gradients wrt raw features, residual and noise of the rows, and ``Vᵀ diag(t) V``."""
+    V, a, n_targets, precision = forward.V, forward.a, cot.n_targets, forward.precision
+    e = forward.linear - np.reshape(precision, (-1, 1)) * (V @ cot.v)  # (y - mean)/σ²
+    if cot.shared is None:
+        BV = np.matmul(V, cot.Binv, out=empty(V.shape))
+        h = row_dots(BV, V)
+    else:
+        BV, h = None, cot.mean_h
+    weight = block.weight
+    g = row_dots(e, e) + n_targets * precision * (precision * h - forward.inflation)
+    g *= 0.5 * weight / forward.inflation**2
+    penalty_bar = n_targets * cot.reduce_slope * weight * forward.slope * precision
+    t = forward.share * g - penalty_bar
+    ae = e * np.reshape(weight / forward.inflation, (-1, 1))
+    noise_bar = t if cot.latent_noise else g + penalty_bar * forward.x
+    t = 0.0 * t if cot.features.complete else t
+    K_bar = _cotangent_of_features(V, ae, BV, t, a, cot)
+    return K_bar, t, noise_bar, weighted_gram(V, t) if want_gram else 0.0
+
+
+def _added(totals, parts):
+    """Sums over processes, matrices in place of the first ones."""
+    return [
+        np.add(total, part, out=total if np.ndim(total) == 2 else None)
+        for total, part in zip(totals, parts)
+    ]
+
+
+def _cotangent_of_features(V, ae, BV, t, a, cot):
+    """``v (a e)ᵀ - P B⁻¹ V diag(a) - 2 V diag(t)``, through the whitening."""
+    a = np.reshape(a, (-1, 1))
+    if BV is None:
+        K_bar = np.matmul(V, cot.shared, out=empty(V.shape))
+        K_bar *= -a
+        K_bar += np.matmul(ae, cot.u.T, out=empty(V.shape))
+        return K_bar
+    BV *= -cot.n_targets * a
+    other = np.multiply(V, 2.0 * np.reshape(t, (-1, 1)), out=empty(V.shape))
+    BV -= other
+    BV += np.matmul(ae, cot.v.T, out=other)
+    return cot.features.through_whitening(BV, BV)
+
+
+class Core(NamedTuple):
+    """The Gaussian posterior of the weights of the features of a process, given sums over rows."""
+
+    VaV: np.ndarray  # B - I
+    TB: np.ndarray  # LB⁻¹
+    c: np.ndarray  # (m, p)
+    v: np.ndarray  # (m, p)
+    log_det: float  # log |B|
+    frozen_sites: float = 0.0  # E_q of the logarithms of frozen sites
+
+    def divergence(self):
+        """``KL[q(u) ‖ p(u)]``, p with the frozen sites, up to a constant."""
+        trace = np.vdot(self.TB, self.TB)
+        prior = 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
+        return prior - self.frozen_sites
+
+    def log_normaliser(self):
+        """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
+        return 0.5 * (np.vdot(self.c, self.c) - self.log_det)
+
+
+class Optimum(NamedTuple):
+    """An objective at its best posterior."""
+
+    value: float
+    core: Core
+    reduce_slope: float
+
+
+def value(problem):
+    """Objective at the kernel and the basis of the problem."""
+    return solve_forward(problem)[1].value
+
+
+def value_and_gradient(problem, inputs=True):
+    """Objective and gradient at the kernel and the basis of the problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    inputs : bool
+        Whether the gradient with respect to the parameters of the basis is wanted.
+
+    Returns
+    -------
+    Evaluation
+    """
+    features, layout = problem.features(), problem.layout()
+    sums, waiting = forward_pass(problem, features, layout, gradient=True)
+    value, core, slope = solve(sums, problem)
+    see = partial(_see, problem, features)
+    probe = see(problem.rows.block(slice(0, 1)), None)
+    gradient = pull_back(
+        [problem], features, layout, see, [core], probe, inputs, [waiting], sums.a, slope
+    )
+    return Evaluation(value, gradient, features.jitter)
+
+
+def gradient_at_sites(problem, features, layout, projections, sites, cores, bounds, inputs):
+    """Gradients by the name of the block, where Gaussian sites stand for noise and targets.
+
+    Processes with the same kernel and features add up.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its bound is not used.
+    features : Features
+    layout : Layout
+    projections : list of Projection or None
+        Those that are known stay in memory until this visit. The list is used up.
+    sites : PerRow
+        Natural parameters (λ1, λ2) of every row in every process, (2, k, n).
+    cores : sequence of Core
+        IndependentPosteriors given the sites, one for each process.
+    bounds : list of Bound
+        Of each process; their penalties just add up.
+    inputs : bool
+    """
+    problems = [problem._replace(bound=bound) for bound in bounds]
+
+    def see(block, projection, site):
+        projection = projection or problem.project(features, block.X)
+        pairs = zip(problems, site.swapaxes(0, 1))
+        return [forward_block(at, projection, block, one) for at, one in pairs]
+
+    probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
+    kept = projections, list(sites)
+    return pull_back(problems, features, layout, see, cores, probe, inputs, kept)
+
+
+def pull_back(
+    problems, features, layout, see, cores, probe, inputs, kept, total_a=1.0, slope=1.0, held=None
+):
+    """Gradients by the name of the block.
+
+    Parameters
+    ----------
+    problems : list of Problem
+        One for each process, the same but for their bounds.
+    features : Features
+    layout : Layout
+    see, kept
+        Of `backward_pass`.
+    cores : sequence of Core
+        One for each process.
+    probe : list of Forward
+        What `see` makes of some rows.
+    inputs : bool
+    total_a : float
+        ``Σ a``.
+    slope : float
+        By which penalties count.
+    held : list of Sums or None
+        Those over the rows, where the posteriors are held; None: they follow from the rows.
+    """
+    problem = problems[0]
+    taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
+    learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
+    by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
+    cots = [
+        cotangents(problem, features, core, None if by_row else tau, total_a, slope)
+        for core, tau in zip(cores, taus)
+    ]
+    if held:
+        means = (np.vdot(cot.Binv, sums.VaV) / sums.a for cot, sums in zip(cots, held))
+        cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]
+    wants_gram = None in taus
+    theta_bar, basis_bar, VtV = backward_pass(
+        problem, features, layout, see, cots, inputs, wants_gram, *kept
+    )
+    if features.complete:
+        VtV = 0.0
+    elif not wants_gram:
+        parts = zip(cots, taus, held or cores)
+        VtV = sum(cot.n_targets * tau * sums.VaV for cot, tau, sums in parts)
+    of_theta, of_basis = pull_whitening(cots, VtV, inputs, held)
+    gradient = {"kernel": theta_bar + of_theta}
+    return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
+
+
+def posterior(problem):
+    """`SparsePosterior` at the kernel and the basis of the problem, and the jitter it took."""
+    return conclude(problem)[1:]
+
+
+def conclude(problem):
+    """Objective, `SparsePosterior` and the jitter that it took, from one visit to the rows."""
+    features, optimum = solve_forward(problem)
+    return optimum.value, posterior_of(features, optimum.core, problem), features.jitter
+
+
+def core_of(sums, n_jobs, **failure):
+    """The `Core` that belongs to `Sums` of one process; `failure` is that of `cholesky`."""
+    B = sums.VaV.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    LB = cholesky(B, n_jobs, **failure)
+    TB = inverse_lower(LB, n_jobs)
+    c = TB @ sums.Vay
+    return Core(sums.VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
+
+
+def solve(sums, problem):
+    """The `Optimum` that belongs to `Sums`, at the bound of the problem."""
+    core = core_of(sums, problem.options.n_jobs)
+    n_targets = core.c.shape[1]
+    log_n = -0.5 * n_targets * (sums.log_noise + core.log_det)
+    log_n -= 0.5 * (sums.yay - np.vdot(core.c, core.c))
+    penalty, reduce_slope = problem.bound.reduce(sums.phi, sums.n)
+    return Optimum(log_n - n_targets * penalty, core, reduce_slope)
+
+
+def posterior_of(features, core, problem):
+    """The `SparsePosterior` of a process whose weights have this one."""
+    weights = features.weights(core.v)
+    return SparsePosterior(problem.kernel, features.for_prediction(), weights, core.TB)
+
+
+def mean_noise_and_residual(problem, rows):
+    """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
+    forward = _see(problem, problem.features(), problem.rows.block(rows), None)[0]
+    return np.mean(1.0 / forward.precision), np.mean(forward.x / forward.precision)
+
+
+def solve_forward(problem):
+    """The features of a problem, and the `Optimum` given its rows."""
+    features = problem.features()
+    sums, _ = forward_pass(problem, features, problem.layout(), gradient=False)
+    return features, solve(sums, problem)
+
+
+def _see(problem, features, block, forward):
+    """List with the `Forward` of a block, computed unless the first pass has kept it."""
+    return [forward or forward_block(problem, problem.project(features, block.X), block)]
+
+
+def common_slope(problem, probe, reduce_slope):
+    """τ of ``t = P τ a`` where one serves all rows, else None."""
+    if problem.bound.noise_share or np.ndim(probe.slope):
+        return None
+    return -probe.slope * reduce_slope
+
+
+@dataclass(frozen=True, eq=False)
+class RunningSums:
+    """The sums over all rows that came, in the units of an origin.
+
+    Parameters
+    ----------
+    sums : Sums
+        With targets ``[z 1]``; ``yay`` is the matrix ``[z 1]ᵀ a [z 1]``.
+    features : Features
+    origin : TargetScaler
+        Targets that were constant there have sums, too, as they may vary later.
+    """
+
+    sums: Sums | None
+    features: Features
+    origin: TargetScaler
+
+    @classmethod
+    def of(cls, problem):
+        """Sums of a problem whose rows are `ArrayDataset`; its units become the origin."""
+        features = problem.features().for_prediction()
+        return cls(None, features, problem.rows.units.with_constants()).plus(problem)
+
+    def plus(self, problem):
+        """Sums to which the rows of a problem with the same kernel and basis are added."""
+        y = np.column_stack([problem.rows.y, np.ones(len(problem.rows))])
+        units = TargetScaler(np.append(self.origin.mean, 0.0), np.append(self.origin.scale, 1.0))
+        rows = replace(problem.rows, y=y, units=units)
+        problem, layout = problem._replace(rows=rows), problem.layout()
+
+        def run(read):
+            block = read()
+            forward = forward_block(problem, problem.project(self.features, block.X), block)
+            yay = block.y.T @ forward.weighted_targets(block.weight)
+            return block_sums(forward, block)._replace(yay=yay), None
+
+        sums = Sums(*rows.visit(run, layout, keep=[False] * len(layout.blocks))[0])
+        return replace(self, sums=sums if self.sums is None else self.sums + sums)
+
+    def times(self, factor):
+        """Sums with every weight multiplied by a factor."""
+        return replace(self, sums=self.sums.times(factor))
+
+    def solved(self, problem, units):
+        """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
+        optimum = solve(self._in_units(units), problem)
+        posterior = posterior_of(self.features, optimum.core, problem)
+        return optimum.value, posterior, self.features.jitter
+
+    def _in_units(self, units):
+        varies, origin = units.scale > 0, self.origin
+        C = np.vstack([np.diag(origin.scale), origin.mean - units.mean])
+        C = C[:, varies] / units.scale[varies]
+        squares = np.vdot(C, self.sums.yay @ C)
+        return self.sums._replace(Vay=self.sums.Vay @ C, yay=squares)
+
+
+@dataclass(frozen=True, eq=False)
+class DecoupledPosterior(Posterior):
+    """The process given data, its mean in another basis than its covariance.
+
+    Parameters
+    ----------
+    mean_features : Features
+        Features of the larger basis, of which there is what a mean needs only.
+    u : ndarray of shape (M, p)
+        Weights of their raw features in the mean.
+    of_covariance : SparsePosterior
+        Posterior in the other basis, with the same kernel.
+    """
+
+    mean_features: Features
+    u: np.ndarray
+    of_covariance: SparsePosterior
+
+    name = "inducing"
+    answers = frozenset([BOUNDS])
+    remedy = "Set n_mean to None, and call fit, not partial_fit."
+
+    kernel = property(attrgetter("of_covariance.kernel"))
+    features = property(attrgetter("of_covariance.features"))
+    width = property(attrgetter("mean_features.size"))
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p)."""
+
+        def of_block(block):
+            return self.mean_features.raw(block) @ self.u
+
+        return by_blocks(of_block, X, row_blocks(len(X), self.width), n_jobs)
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, p) and latent variance (n,)."""
+        return self.mean(X, n_jobs), self.of_covariance.mean_and_variance(X, n_jobs)[1]
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        return self.of_covariance.covariance(X)
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean (n, n_samples)."""
+        return self.of_covariance.deviations(X, n_samples, random_state)
+
+
+def decoupled_conclude(of_mean: Problem, of_covariance: Problem):
+    """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""
+    value, posteriors, jitter = 0.0, [], 0.0
+    for problem, sign in (of_mean, 1.0), (of_covariance, -1.0):
+        features, optimum = solve_forward(problem)
+        value += 0.5 * sign * (optimum.core.c**2).sum()
+        posteriors.append(posterior_of(features, optimum.core, problem))
+        jitter = max(jitter, features.jitter)
+    of_mean, of_covariance = posteriors
+    mean_features = of_mean.features.for_prediction(mean_only=True)
+    posterior = DecoupledPosterior(mean_features, of_mean.u, of_covariance)
+    return value + optimum.value, posterior, jitter
+
+
+def decoupled_value_and_gradient(of_mean: Problem, of_covariance: Problem):
+    """`Evaluation` with the gradient wrt theta."""
+    problems = of_covariance._replace(targets=0.0), of_mean, of_mean._replace(targets=0.0)
+    plus, also, minus = (value_and_gradient(problem, False) for problem in problems)
+    theta_bar = plus.theta_bar + also.theta_bar - minus.theta_bar
+    value, jitter = plus.value + also.value - minus.value, max(plus.jitter, also.jitter)
+    return Evaluation(value, {"kernel": theta_bar}, jitter)

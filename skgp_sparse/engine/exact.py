@@ -1,0 +1,455 @@
+r"""The exact Gaussian process on few distinct rows.
+
+Every objective of the family is exact once the inducing points are the distinct training rows; the
+dense formulas then keep digits that ``1/σ²`` would cost the collapsed ones when the noise is tiny.
+Rows that coincide are one observation of their precision-weighted mean ȳ, of variance D
+(`skgp_sparse.data.arrays`):
+
+    log p(y) = log N(ȳ; 0, K + D) - ½ P Σ w_i log 2πσ_i² + ½ P Σ log 2πD_j
+               - ½ Σ w_i (y_i - ȳ_j)²/σ_i²
+
+and, with ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:
+
+    ∂/∂K = ½ (α αᵀ - P A),     ∂/∂σ_i² = ½ w_i ( Σ_p e_i²/σ_i⁴ - P/σ_i² + P (D_j - D_j² A_jj)/σ_i⁴ )
+
+An evaluation takes ``u³`` multiplications and additions (factor, its inverse, ``A``) and at most 4
+arrays (u, u). Only the lower triangles of ``K`` and ``A`` are computed, in blocks of rows: a block
+is two rectangles, the rows beside all earlier ones and the rows among themselves. The second one is
+where a kernel meets its own arguments, and keeps a diagonal without rounding.
+
+Evidence of targets at several scales, values alone: which scale does their structure have?
+
+With a kernel matrix v K of the signal, and noise of variance v D, D = diag((ρ + d_i) / w_i), the
+evidence of p targets at the most likely v̂ is, up to a constant,
+
+.. math:: -\tfrac{np}2 \log \hat v - \tfrac p2 \log |K + D|,
+    \qquad \hat v = \tfrac1{np} \operatorname{tr} y^\top (K + D)^{-1} y
+
+(Rasmussen and Williams 2006, eq. 5.8). That of a linear trend and noise is
+``-np/2 log v̂`` with the mean square v̂ of the residuals of least squares.
+
+The process given inducing points, the rows of which have a smaller variance given these.
+
+With the residual process ``R = K - V Vᵀ`` of the rows, ``N = diag(σ²/w)``, ``x = r/σ²``, and the
+slope of a variational objective, ``v = -2 ∂F/∂x = 2 φ' reduce'``, the posterior of the rows is
+
+    q(f | u) = N( Kfu Kuu⁻¹ u,  N^½ S v S N^½ ),     S = (N^-½ R N^-½)^½
+
+instead of ``R``, which is the case v = 1 (Titsias 2025, eq. 13, where N is the same for all rows
+and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the residual process is
+``R_*f R⁻¹ (f - Kfu Kuu⁻¹ u)`` plus a rest that is independent of f, so that (eq. 17)
+
+    var = var of v = 1  -  ‖(1 - v)^½ S⁻¹ N^-½ R_f*‖².
+
+The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
+hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh, solve_triangular
+
+from skgp_sparse import kernels
+from skgp_sparse.data.arrays import GroupMeans, means_of
+from skgp_sparse.data.dataset import row_blocks
+from skgp_sparse.engine import posterior as contract
+from skgp_sparse.engine.basis import Evaluation, InducingFeatures
+from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
+from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, Posterior, float64
+from skgp_sparse.ground import linalg
+from skgp_sparse.ground.parallel import ordered_map
+
+_FEWEST_PAIRS = 4  # shares of the rows that the longest lag of a variogram leaves
+_STANDARD_ERRORS = 4.0  # by which near rows must be more alike than any
+_SILL = 0.63  # of the way from the shortest lag to the sill: 1 - exp(-1)
+
+
+class ProfileEvidence(NamedTuple):
+    """Evidence at the most likely variance of the signal."""
+
+    value: float
+    variance: float = 1.0  # of the signal, in units of that of the kernel
+    noise_ratio: float = 1.0  # ρ
+
+
+class SomeRows(NamedTuple):
+    """Rows whose evidence tells, with targets that need not be those of the table."""
+
+    X: np.ndarray  # (n, d)
+    y: np.ndarray  # (n, p)
+    noise: np.ndarray  # (n,) known, in units of the variance of y
+    weight: np.ndarray  # (n,)
+
+
+def profile_evidence(K, rows, ratio):
+    """`ProfileEvidence` of targets; -inf where the matrix has no Cholesky factor.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Kernel matrix without noise.
+    rows : SomeRows
+    ratio : float
+        Variance ρ of the noise that is learned, in units of that of the signal.
+    """
+    A, y = K.astype(np.float32), rows.y.astype(np.float32)  # half the time, and digits enough
+    A.flat[:: len(A) + 1] += ((ratio + rows.noise) / rows.weight).astype(np.float32)
+    try:
+        L = np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:
+        return ProfileEvidence(-np.inf)
+    whitened = solve_triangular(L, y, lower=True, check_finite=False)  # (n, p)
+    variance = np.mean(whitened**2, dtype=np.float64)
+    log_root = np.log(np.diagonal(L)).sum(dtype=np.float64)
+    value = -0.5 * y.size * np.log(variance) - y.shape[1] * log_root
+    return ProfileEvidence(float(value), float(variance), ratio)
+
+
+def trend_evidence(residual):
+    """Evidence of the residuals (n, p) of a linear trend as noise."""
+    return -0.5 * residual.size * np.log(np.mean(residual**2) + np.finfo(float).tiny)
+
+
+def linear_residual(X, y):
+    """Residuals (n, p) of least squares on the columns of X (n, d); missing values are means."""
+    there = ~np.isnan(X)
+    count = np.maximum(there.sum(axis=0), 1)
+    X = np.where(there, X - np.where(there, X, 0.0).sum(axis=0) / count, 0.0)
+    X = X / np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    design = np.column_stack([np.ones(len(X)), X])
+    return y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+
+
+def correlation_length(x, y):
+    """The distance along a column (n,) at which targets (n, p) lose their correlation.
+
+    The variogram of the rows in their order along the column tells, at lags of 1, 2, 4, ... places.
+    Infinite where near rows are not clearly more alike than any.
+    """
+    x, y = _in_order(x, y)
+    n = len(x)
+    if n < _STANDARD_ERRORS**2 or not y.any():
+        return np.inf
+    nearest = _variogram(y, 1)
+    if nearest > 1.0 - _STANDARD_ERRORS / np.sqrt(n):
+        return np.inf
+    lags = 2 ** np.arange(int(np.log2(n / _FEWEST_PAIRS)) + 1)
+    sill = nearest + _SILL * (1.0 - nearest)
+    lag = next((lag for lag in lags if _variogram(y, lag) >= sill), lags[-1])
+    length = np.median(x[lag:] - x[:-lag])
+    return length if length > 0 else np.inf
+
+
+def lag_correlation(x, y):
+    """The correlation of centred targets (n,) of rows next to each other along a column (n,)."""
+    return 1.0 - _variogram(_in_order(x, y)[1], 1)
+
+
+def _in_order(x, y):
+    """A column and targets of the rows that have a value, in its order; equal ones in a random one.
+
+    A table may be sorted by its targets, or by time, which would make rows of one value alike.
+    """
+    there = np.flatnonzero(np.isfinite(x))
+    there = np.random.RandomState(0).permutation(there)
+    order = there[np.argsort(x[there], kind="stable")]
+    return x[order], y[order]
+
+
+def _variogram(y, lag):
+    """Half the mean squared difference of rows so many places apart, in units of the variance."""
+    return 0.5 * np.mean((y[lag:] - y[:-lag]) ** 2) / np.mean(y**2)
+
+
+_SMALLEST_SHARE = (
+    1e-8  # variance of a direction, as a share of that of the process, that is told from none
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TightPosterior(Posterior):
+    """The process given data, with smaller variances than those of its inducing points alone.
+
+    Parameters
+    ----------
+    plain : SparsePosterior
+        Given the same inducing points, v = 1.
+    X : ndarray of shape (n, d)
+        Training inputs.
+    weights : ndarray of shape (n, n)
+        ``N^-½ S⁻¹ (1 - v)^½``.
+    explained : ndarray of shape (m, n)
+        ``Vᵀ`` times these.
+    """
+
+    plain: SparsePosterior
+    X: np.ndarray
+    weights: np.ndarray
+    explained: np.ndarray
+
+    name = "inducing"
+    answers = frozenset([BOUNDS])
+    remedy = "Set tight_variance to False, and call fit, not partial_fit."
+    holds_rows = True
+
+    kernel = property(attrgetter("plain.kernel"))
+    features = property(attrgetter("plain.features"))
+    width = n_rows_kept = property(lambda self: len(self.X))
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p)."""
+        return self.plain.mean(X, n_jobs)
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, p) and latent variance (n,)."""
+        mean, variance = self.plain.mean_and_variance(X, n_jobs)
+        blocks = row_blocks(len(X), self.width)
+        gain = contract.by_blocks(lambda X: (self._gains(X) ** 2).sum(axis=1), X, blocks, n_jobs)
+        signal = np.broadcast_to(kernels.diagonal(self.kernel, float64(X))[0], len(X))
+        return mean, contract.without_negative(variance - gain, signal)
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        gains = self._gains(float64(X))
+        cov = self.plain.covariance(X) - gains @ gains.T
+        signal = kernels.diagonal(self.kernel, float64(X))[0]
+        cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
+        return cov
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean (n, n_samples).
+
+        For many rows, their correlations are those of v = 1.
+        """
+        if len(X) <= JOINT_ROWS:
+            return contract.joint_deviations(self, X, n_samples, random_state)
+        before, now = (one.mean_and_variance(X)[1] for one in (self.plain, self))
+        shrunk = np.sqrt(np.divide(now, before, out=np.zeros_like(now), where=before > 0))
+        return shrunk[:, None] * self.plain.deviations(X, n_samples, random_state)
+
+    def _gains(self, X):
+        """``R_*f N^-½ S⁻¹ (1 - v)^½`` (q, n)."""
+        V = self.features.whiten(self.features.raw(X))
+        return kernels.evaluate(self.kernel, X, self.X) @ self.weights - V @ self.explained
+
+
+def tightened(plain, rows, bound):
+    """The `TightPosterior` of a `SparsePosterior`.
+
+    Parameters
+    ----------
+    plain : SparsePosterior
+    rows : Batch
+        All training rows.
+    bound : Bound
+        A variational one, without a share of the residual in the noise.
+    """
+    X, _, noise, weight, _ = rows.used()
+    signal, learned, _ = kernels.diagonal(plain.kernel, X)
+    s2 = noise + learned
+    V = plain.features.whiten(plain.features.raw(X))
+    residual = plain.features.residual_covariance(X, V)
+    x = np.maximum(residual.diagonal(), 0.0) / s2
+    root = np.sqrt(weight / s2)  # N^-½
+    residual *= root
+    residual *= root[:, None]
+    weights = _inverse_root(residual, _SMALLEST_SHARE * np.mean(signal * root**2))
+    weights *= root[:, None]
+    weights *= np.sqrt(np.maximum(1.0 - _slopes(bound, x, weight), 0.0))
+    return TightPosterior(plain, X, weights, V.T @ weights)
+
+
+def _slopes(bound, x, weight):
+    """``v = 2 φ' reduce'`` (n,), at ``x = r/σ²``."""
+    phi, slope = bound.for_weights(weight).penalty(x)
+    return 2.0 * bound.reduce(weight @ phi, weight.sum())[1] * slope * np.ones(len(x))
+
+
+def _inverse_root(A, least):
+    """``A^-½`` in the directions whose eigenvalue is more than the least one; A is overwritten."""
+    values, directions = eigh(A, overwrite_a=True, check_finite=False, driver="evd")
+    kept = values > least
+    directions = directions[:, kept]
+    return (directions / np.sqrt(values[kept])) @ directions.T
+
+
+_JITTER = linalg.Jitter(0.0)  # the noise is on the diagonal already
+_WORTH_SHARING = 1 << 16  # entries of K for which a block of its own pays
+_PICKLED = 1000  # rows of which a pickle has the factor
+_ROWS_WITHOUT_TILES = 512  # rows whose value alone needs no tiles
+_MOST_BLOCKS = 8  # blocks that K is cut into at most ...
+_LARGEST = 1 << 18  # ... unless they had more entries
+
+
+@dataclass(frozen=True, eq=False)
+class ExactFeatures(InducingFeatures):
+    """The distinct rows at one kernel, where L is the factor of the noisy kernel matrix.
+
+    A pickle of many rows has no factor, which would take n² numbers: it is computed again.
+
+    Parameters
+    ----------
+    D : ndarray of shape (m,) or None
+        Noise variances of the distinct rows.
+    """
+
+    D: np.ndarray | None = None
+
+    def __getstate__(self):
+        """Without the factor of many rows."""
+        state = super().__getstate__()
+        return {**state, "L": None} if self.size > _PICKLED and self.L is not None else state
+
+    def __setstate__(self, state):
+        """With the factor as it was."""
+        vars(self).update(state)
+        if self.L is None and self.D is not None:
+            vars(self)["L"] = _factor(self.kernel, self.Z, self.D, self.n_jobs, gradient=False)[0]
+
+    def for_prediction(self, mean_only=False):
+        """A copy of the features for prediction, without L and D if only means are wanted."""
+        return replace(super().for_prediction(mean_only), D=None if mean_only else self.D)
+
+    def first(self, size):
+        """Features of the first `size` distinct rows only."""
+        return replace(super().first(size), D=self.D[:size])
+
+
+class _State(NamedTuple):
+    means: GroupMeans
+    value: float
+    L: np.ndarray
+    alpha: np.ndarray
+    jitter: float
+    pulls: list
+
+
+def value(kernel, groups, n_jobs=1):
+    """Exact log marginal likelihood."""
+    if len(groups.X) <= _ROWS_WITHOUT_TILES:
+        means, K = means_of(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
+        K.flat[:: len(K) + 1] += means.D
+        solution = linalg.log_det_and_whitened(K, means.mean)
+        if solution is not None:
+            return means.value(*solution)
+    return _solve(kernel, groups, n_jobs, gradient=False).value
+
+
+def value_and_gradient(kernel, groups, n_jobs=1):
+    """Exact log marginal likelihood and its gradient wrt theta, as an `Evaluation`."""
+    state = _solve(kernel, groups, n_jobs)
+    means, alpha, n_targets = state.means, state.alpha, state.alpha.shape[1]
+    T = linalg.inverse_lower(state.L, n_jobs)
+    state = state._replace(L=None)
+    A = linalg.lower_gram(T, n_jobs)
+    del T
+
+    def cotangent(rows, columns):
+        G = (-0.5 * n_targets) * A[rows, columns]
+        G += (0.5 * alpha[rows]) @ alpha[columns].T
+        return G
+
+    theta_bar = pull_back(state.pulls, cotangent, n_jobs)
+    e = means.rest + (means.D[:, None] * alpha)[groups.index]
+    variance = (means.D - means.D**2 * A.diagonal())[groups.index]
+    squares = (e**2).sum(axis=1) + n_targets * variance
+    noise_bar = groups.sum(0.5 * groups.weight * (squares / means.s2 - n_targets) / means.s2)
+    theta_bar += means.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
+    return Evaluation(state.value, {"kernel": theta_bar}, state.jitter)
+
+
+def conclude(kernel, groups, n_jobs=1):
+    """Log marginal likelihood, posterior, whose inducing points are the distinct rows, jitter."""
+    state = _solve(kernel, groups, n_jobs, gradient=False)
+    features = ExactFeatures(kernel, groups.X, state.L, D=state.means.D)
+    return state.value, ExactPosterior(kernel, features, state.alpha), state.jitter
+
+
+def posterior(kernel, groups, n_jobs=1):
+    """The exact posterior, and its jitter."""
+    return conclude(kernel, groups, n_jobs)[1:]
+
+
+def _solve(kernel, groups, n_jobs, gradient=True):
+    means = means_of(kernel, groups)
+    L, jitter, pulls = _factor(kernel, groups.X, means.D, n_jobs, gradient)
+    half = linalg.over_lower_transposed(means.mean.T, L)
+    value = means.value(linalg.log_det_from_cholesky(L), half)
+    return _State(means, value, L, linalg.over_lower(half, L).T, jitter, pulls)
+
+
+def _factor(kernel, X, D, n_jobs, gradient):
+    """The factor of ``K + D``, its jitter, and the pullbacks of K."""
+    K, pulls = kernel_matrix(kernel, X, n_jobs, gradient)
+    K.flat[:: len(K) + 1] += D
+    return *linalg.jittered_cholesky(K, _JITTER, n_jobs), pulls
+
+
+def kernel_matrix(kernel, X, n_jobs, gradient=True):
+    """Kernel matrix without white noise, and its pullbacks.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+    X : ndarray of shape (u, d)
+    n_jobs : int
+    gradient : bool
+        Whether pullbacks are wanted.
+
+    Returns
+    -------
+    K : ndarray of shape (u, u)
+        What is above the lower triangle has no meaning.
+    pulls : list of tuple
+        Of a slice of rows, what pulls back to theta the cotangent of those among themselves, and
+        beside earlier rows, or None.
+    """
+    K = np.zeros((len(X), len(X)))
+
+    def fill(rows):
+        before = None
+        K[rows, rows], among = kernels.linearize(kernel, X[rows], X[rows])
+        if rows.start:
+            K[rows, : rows.start], before = kernels.linearize(kernel, X[rows], X[: rows.start])
+        return (rows, among, before) if gradient else None
+
+    return K, list(ordered_map(fill, _blocks(kernel, len(X)), n_jobs))
+
+
+def pull_back(pulls, cotangent, n_jobs):
+    """Gradient wrt theta of ``Σ G_ij K_ij`` over all i and j, for symmetric G.
+
+    Parameters
+    ----------
+    pulls : list of tuple
+        Of `kernel_matrix`; used up.
+    cotangent : callable
+        ``(rows, columns) -> G[rows, columns]``, a new array. Only the lower triangle of G is read.
+    n_jobs : int
+    """
+
+    def run(index):
+        (rows, among, before), pulls[index] = pulls[index], None
+        theta_bar = among(linalg.mirror_lower(cotangent(rows, rows)), inputs=False)[0]
+        if before is not None:
+            head = slice(0, rows.start)
+            theta_bar = theta_bar + 2.0 * before(cotangent(rows, head), inputs=False)[0]
+        return theta_bar
+
+    return sum(ordered_map(run, range(len(pulls)), n_jobs))
+
+
+def _blocks(kernel, n):
+    """Slices of rows whose parts of the lower triangle are of equal size.
+
+    A kernel without a rule is asked only once.
+    """
+    count = max(min(n**2 // _WORTH_SHARING, _MOST_BLOCKS), n**2 // (2 * _LARGEST), 1)
+    if count == 1 or not kernels.differentiable(kernel):
+        return [slice(0, n)]
+    edges = [round(n * (share / count) ** 0.5) for share in range(count + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]

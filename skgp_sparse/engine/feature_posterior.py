@@ -1,0 +1,438 @@
+"""The posterior of a process that is written in features: exact, or in a basis.
+
+    mean = K*u u,     cov = rest + (TB V*)ᵀ (TB V*),     V* = L⁻¹ Ku*,     rest = K** - V*ᵀ V*
+
+with raw features ``K*u``, features ``V*``, and what those leave of the process, the residual, as
+the basis says (here that of inducing points), and ``TB = LB⁻¹``. For the exact process L belongs to
+the noisy kernel matrix and the last term is absent. Blocks of rows bound the memory of a
+prediction.
+
+A gradient is a pullback through K, with the cotangents ``u`` of the mean and
+``2 Tᵀ (TBᵀ TB V - V)`` of the variance.
+
+A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is the
+process at the row, or what inducing points say of it, λ its effective noise, and c the copy that is
+left out, one or, if the row weighs less, its weight. With the mean m and the variance h of g given
+all rows, what is left without the factor is its cavity,
+
+    q = c h / λ,      mean = y - (y - m)/(1 - q),      variance = h/(1 - q) + r,
+
+where r is the prior variance that inducing points leave. Of the exact process, 1 - q follows from
+the diagonal of ``(K + D)⁻¹`` without rounding (Rasmussen and Williams 2006, section 5.4.2).
+
+Predictions at inputs that have a normal distribution each.
+
+With the expectations ``P`` and covariances ``C`` of `skgp_sparse.kernels.expectations`, ``V = T P``
+and the posterior of the inducing points, ``B`` and ``u``,
+
+    mean = P u,     var = uᵀ C u + Vᵀ B⁻¹ V + tr(Tᵀ B⁻¹ T C) + E k(x, x) - ‖V‖² - tr(K⁻¹ C).
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse.data.arrays import DistinctInputs, means_of
+from skgp_sparse.data.dataset import row_blocks
+from skgp_sparse.engine import functions
+from skgp_sparse.engine import posterior as contract
+from skgp_sparse.engine.basis import Features
+from skgp_sparse.engine.posterior import (
+    BOUNDS,
+    FUNCTIONS,
+    GRADIENTS,
+    JOINT_ROWS,
+    LEAVE_ONE_OUT,
+    NORMALS,
+    LeftOut,
+    Posterior,
+    Slopes,
+    float64,
+)
+from skgp_sparse.ground.linalg import (
+    inverse_from_triangle,
+    inverse_lower,
+    product_norms,
+    row_dots,
+    times_lower_transposed,
+)
+from skgp_sparse.ground.parallel import ordered_map
+
+
+class Normals(NamedTuple):
+    """Distributions of inputs, one for each row."""
+
+    mean: np.ndarray  # (n, d)
+    variance: np.ndarray  # (n, d)
+
+    def of(self, rows):
+        """Distributions of the inputs of some rows."""
+        return Normals(self.mean[rows], self.variance[rows])
+
+
+class InducingPosterior(NamedTuple):
+    """The posterior of the inducing points, and matrices that rows are multiplied with."""
+
+    features: Features
+    of_column: np.ndarray  # (p,) the group that shares B
+    v: np.ndarray | None  # (m, p); None where only predictions are wanted
+    u: np.ndarray  # (m, p)
+    TB: np.ndarray  # (g, m, m) LB⁻¹
+    Binv: np.ndarray  # (g, m, m)
+    A: np.ndarray  # (g, m, m)
+    Kinv: np.ndarray  # (m, m)
+
+    @classmethod
+    def of(cls, features, of_column, v, u, TB):
+        """The matrices that follow from a posterior in whitened features."""
+        Binv = np.array([inverse_from_triangle(one) for one in TB])
+        A = np.array([features.between_whitenings(one) for one in Binv])
+        return cls(features, of_column, v, u, TB, Binv, A, features.inverse())
+
+
+def mean_and_variance(kernel, posterior, inputs):
+    """Mean and variance (n, p) of the process at inputs that have a distribution."""
+    mean, variance, rest = explained(kernel, posterior, inputs)
+    return mean, variance + rest[:, None]
+
+
+def predict(posterior, inputs, n_jobs=1):
+    """Mean and variance (n, p) of a `SparsePosterior` of inducing points at such inputs."""
+    one_group, u = np.zeros(posterior.u.shape[1], dtype=int), posterior.u
+    found = InducingPosterior.of(posterior.features, one_group, None, u, posterior.TB[None])
+    return predict_blocks(posterior.kernel, found, inputs, n_jobs)
+
+
+def predict_blocks(kernel, posterior, inputs, n_jobs=1):
+    """`mean_and_variance` by blocks of rows, which bound its memory."""
+    width = kernels.expectation_width(kernel, *posterior.features.Z.shape)
+
+    def run(rows):
+        return mean_and_variance(kernel, posterior, inputs.of(rows))
+
+    parts = ordered_map(run, row_blocks(len(inputs.mean), width), n_jobs)
+    return tuple(np.concatenate(part) for part in zip(*parts))
+
+
+def explained(kernel, posterior, inputs):
+    """Mean and variance (n, p) that the features have, and the variance that they leave (n,)."""
+    expected = kernels.expectations(kernel, *inputs, posterior.features.Z)
+    V = posterior.features.whiten(expected.cross)
+    rest = np.maximum(expected.prior - row_dots(V, V) - expected.inner([posterior.Kinv])[:, 0], 0.0)
+    within = np.stack([row_dots(V @ Binv, V) for Binv in posterior.Binv], axis=1)
+    within += expected.inner(posterior.A)
+    of_mean = expected.inner(posterior.u.T[:, :, None] * posterior.u.T[:, None])
+    variance = np.maximum(of_mean + within[:, posterior.of_column], 0.0)
+    return expected.cross @ posterior.u, variance, rest
+
+
+_LEAST_SHARE = 1e-12  # of 1 - q: a row that no other one says anything of
+
+
+class FeaturePosterior(Posterior):
+    """A posterior whose mean is a weighted sum of raw features.
+
+    Attributes
+    ----------
+    features : Features
+        Features at the kernel.
+    u : ndarray of shape (m, p)
+        Weights of the raw features in the mean.
+    """
+
+    features: Features
+    u: np.ndarray
+
+    width = property(attrgetter("features.size"))
+
+    @abstractmethod
+    def weight_variance(self, V):
+        """Variance (n,) that the weights of features V (n, m) have given the data."""
+
+    @abstractmethod
+    def weight_products(self, V):
+        """Features V (n, m) times the covariance of their weights given the data."""
+
+    @abstractmethod
+    def _weights(self):
+        """Features of the process itself, and R, where ``RᵀR`` is the covariance of weights."""
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p)."""
+        return self._by_blocks(lambda block: self.features.raw(block) @ self.u, X, n_jobs)
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, p) and latent variance (n,)."""
+        joined = self._by_blocks(self._mean_variance_and_signal, X, n_jobs)
+        return joined[:, :-2], contract.without_negative(joined[:, -2], joined[:, -1])
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        X = float64(X)
+        V = self.features.whiten(self.features.raw(X))
+        cov = self._plus_weights(self.features.residual_covariance(X, V), V)
+        signal = kernels.diagonal(self.kernel, X)[0]
+        cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
+        return cov
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean (n, n_samples).
+
+        Joint for few rows; for many, joint through the features and independent beyond.
+        """
+        if len(X) <= JOINT_ROWS:
+            return contract.joint_deviations(self, X, n_samples, random_state)
+        features, R = self._weights()
+        weights = R.T @ random_state.normal(size=(n_samples, len(R))).T
+
+        def deviate(block):
+            V = features.whiten(features.raw(block))
+            rest = self.mean_and_variance(block)[1] - ((V @ R.T) ** 2).sum(axis=1)
+            normal = random_state.normal(size=(len(block), n_samples))
+            return V @ weights + np.sqrt(np.maximum(rest, 0.0))[:, None] * normal
+
+        return self._by_blocks(deviate, X, 1)
+
+    def gradients(self, X, latent, n_jobs=1):
+        """`Slopes` at the rows of X."""
+        features = self.features
+
+        def of_block(block):
+            block = float64(X[block])
+            K = features.raw(block)
+            V = features.whiten(K)
+            left = np.zeros_like(V) if features.complete else V  # by which the residual is smaller
+            known = self.weight_products(V)
+            signal, noise, pull_diagonal = kernels.diagonal(self.kernel, block)
+            own = np.full(len(block), 0.0 if latent else 1.0)
+            of_signal = np.full(len(block), 0.0 if features.complete else 1.0)
+            variance = of_signal * signal + row_dots(V, known) - row_dots(V, left)
+            variance_slope = pull_diagonal(of_signal, own, inputs=True)[1]
+            K_bar = features.weights((2.0 * (known - left)).T).T
+            variance_slope = variance_slope + features.slopes(block, K_bar)
+            each = [features.slopes(block, np.tile(u, (len(block), 1))) for u in self.u.T]
+            variance = np.maximum(variance, 0.0) + own * noise
+            return Slopes(K @ self.u, variance, np.stack(each, axis=1), variance_slope)
+
+        return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
+
+    def weights_of_samples(self, n_samples, random_state):
+        """Features of the process itself, and samples of their weights (m, n_samples)."""
+        features, R = self._weights()
+        return features, R.T @ random_state.normal(size=(n_samples, len(R))).T
+
+    def sample_functions(self, n_functions, n_frequencies, random_state):
+        """`SampledFunctions` in units of the standardised targets."""
+        return functions.drawn(self, n_functions, n_frequencies, random_state)
+
+    def _left_out_of_sites(self, rows, terms, given_all, n_jobs):
+        """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r."""
+
+        def of_block(some):
+            block = rows.block(some)
+            mean, h, rest = given_all(block.X)
+            rest = rest + kernels.diagonal(self.kernel, block.X)[1]
+            weight = np.broadcast_to(block.weight, len(rest))
+            linear, precision = self._natural_parameters(terms, some, rest, weight)[:, 0]
+            count = np.minimum(weight, 1.0)
+            others = np.maximum(1.0 - count * h * precision, _LEAST_SHARE)
+            mean = (mean[:, 0] - count * h * linear) / others
+            return mean[:, None], h / others + rest
+
+        return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
+
+    def _mean_variance_and_signal(self, X):
+        K = self.features.raw(X)
+        mean, V = K @ self.u, self.features.whiten(K, K)
+        signal = kernels.diagonal(self.kernel, X)[0]
+        variance = self.features.residual_variance(X, V, signal) + self.weight_variance(V)
+        return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
+
+    def mean_and_rest(self, X):
+        """Mean (n, p), features and residual variance (n,) of rows."""
+        K = self.features.raw(X)
+        V = self.features.whiten(K)
+        signal = kernels.diagonal(self.kernel, X)[0]
+        return K @ self.u, V, np.maximum(self.features.residual_variance(X, V, signal), 0.0)
+
+    def _by_blocks(self, function, X, n_jobs):
+        return contract.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPosterior(FeaturePosterior):
+    """The posterior given all rows, whose distinct inputs are the points of its features.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel, its white noise included
+    features : Features
+        Features in which the noise of the rows is.
+    u : ndarray of shape (m, p)
+        Weights of the raw features in the mean.
+    """
+
+    kernel: object
+    features: Features
+    u: np.ndarray
+
+    name = "exact"
+    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS, BOUNDS])
+    holds_rows = is_exact = True
+    n_rows_kept = property(attrgetter("width"))
+    points = property(lambda self: (self.features.Z, self.u))
+
+    def weight_variance(self, V):
+        """Zero: all rows are features."""
+        return 0.0
+
+    def weight_products(self, V):
+        """Zeros (n, m): all rows are features."""
+        return np.zeros_like(V)
+
+    def why_not(self, question):
+        """Functions need a kernel whose spectral density is known."""
+        return super().why_not(question) or _why_no_spectrum(self, question)
+
+    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+        """`LeftOut` of chosen rows, in O(n³) time without sites."""
+        if terms.method is not None:
+            sites = terms._replace(sites=terms.sites[..., chosen])
+            return self._left_out_of_sites(_some(rows, chosen), sites, self._given_all, n_jobs)
+        groups = DistinctInputs.of(rows)
+        means = means_of(self.kernel, groups)
+        of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
+        D, alpha = means.D[groups.index], self.u[groups.index]
+        T = inverse_lower(self.features.L)
+        A = np.einsum("ij,ij->j", T, T)[groups.index]  # the diagonal of (K + D)⁻¹
+        error = means.rest + D[:, None] * alpha
+        others = 1.0 - D / of_row + D * (D / of_row) * A  # 1 - q, all of its terms positive
+        mean = groups.y - error / others[:, None]
+        variance = np.maximum(D * (1.0 - D * A) / others, 0.0)
+        return LeftOut(mean[chosen], variance[chosen])
+
+    def _plus_weights(self, cov, V):
+        return cov
+
+    def _weights(self):
+        features = self.features.without_data()  # its basis are the rows
+        return features, features.whiten(contract.root_of_covariance(self, features.Z).T)
+
+    def _given_all(self, X):
+        """Mean, variance and 0: what is left of a row is what the rows do not know."""
+        mean, _, rest = self.mean_and_rest(X)
+        return mean, rest, np.zeros(len(X))
+
+    @staticmethod
+    def _natural_parameters(terms, some, rest, weight):
+        """Natural parameters of sites, in which white noise is integrated whatever the method."""
+        return terms.sites[..., some] / (1.0 + rest * terms.sites[1:, :, some])
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePosterior(FeaturePosterior):
+    """The posterior in a basis, of inducing points or of random features.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel, its white noise included
+    features : Features
+    u : ndarray of shape (m, p)
+        Weights of the raw features in the mean.
+    TB : ndarray of shape (m, m)
+        Lower triangular, ``LB⁻¹``.
+    """
+
+    kernel: object
+    features: Features
+    u: np.ndarray
+    TB: np.ndarray
+
+    name = property(attrgetter("features.kind"))
+    _of_any_basis = frozenset([LEAVE_ONE_OUT, GRADIENTS])
+    _of_points = _of_any_basis | {FUNCTIONS, NORMALS, BOUNDS}
+    answers = property(lambda self: self._of_any_basis if self.points is None else self._of_points)
+
+    @property
+    def points(self):
+        """Inducing points and weights; None where the basis has no points."""
+        Z = getattr(self.features, "Z", None)
+        return None if Z is None else (Z, self.u)
+
+    def weight_variance(self, V):
+        """Variance (n,) that the weights of features V (n, m) have given the data."""
+        return product_norms(V, self.TB)
+
+    def weight_products(self, V):
+        """Features V (n, m) times the covariance of their weights."""
+        return (V @ self.TB.T) @ self.TB
+
+    def why_not(self, question):
+        """Functions need a kernel whose spectral density is known."""
+        return super().why_not(question) or _why_no_spectrum(self, question)
+
+    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+        """`LeftOut` of chosen rows, in O(n m²) time."""
+        rows = _some(rows, chosen)
+        if terms.method is not None:
+            sites = terms._replace(sites=terms.sites[..., chosen])
+            return self._left_out_of_sites(rows, sites, self._given_all, n_jobs)
+
+        def of_block(some):
+            block = rows.block(some)
+            mean, h, rest = self._given_all(block.X)
+            share = terms.bound.for_weights(block.weight).noise_share
+            learned = kernels.diagonal(self.kernel, block.X)[1]
+            noise = learned + block.noise + share * rest
+            q = np.minimum(block.weight, 1.0) * h / noise
+            others = np.maximum(1.0 - q, _LEAST_SHARE)
+            return block.y - (block.y - mean) / others[:, None], h / others + rest
+
+        return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
+
+    def predict_normals(self, X, X_std, n_jobs=1):
+        """Mean and variance (n, p) at inputs that have a normal distribution each."""
+        inputs = Normals(float64(X), float64(X_std) ** 2)
+        return predict(self, inputs, n_jobs)
+
+    def _plus_weights(self, cov, V):
+        W = times_lower_transposed(V, self.TB)
+        cov += W @ W.T
+        return cov
+
+    def _weights(self):
+        return self.features, self.TB
+
+    def _given_all(self, X):
+        """Mean and variance of what the features say of rows, and the residual variance."""
+        mean, V, rest = self.mean_and_rest(X)
+        return mean, product_norms(V, self.TB), rest
+
+    @staticmethod
+    def _natural_parameters(terms, some, rest, weight):
+        """Natural parameters of sites as the features see them."""
+        return terms.method.at_site(terms.sites[..., some], rest, weight)
+
+
+def _why_no_spectrum(posterior, question):
+    """Why no functions can be drawn at a kernel, as part of an error; None: they can."""
+    if question != FUNCTIONS or kernels.spectrum(posterior.kernel) is not None:
+        return None
+    return (
+        "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
+        f"constants, on chosen columns, too. Got kernel_={posterior.kernel}. Pass such a kernel, "
+        "or use sample_y."
+    )
+
+
+def _some(rows, chosen):
+    return rows if len(chosen) == len(rows) else rows.subset(chosen)
+
+
+def noise_variance(kernel, X):
+    """Learned noise variance at the rows of X, scalar or (n,)."""
+    return kernels.diagonal(kernel, float64(X))[1]

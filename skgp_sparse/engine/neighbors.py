@@ -1,0 +1,722 @@
+r"""The rows nearest to any points, and distinct rows.
+
+Nearest is in units of the length scales. Rows that coincide are one row of their mean target, whose
+weight is the sum of theirs, so that k rows are k distinct places. Of rows that are equally far, the
+one that comes first is nearer.
+
+Rows that are left out, one at a time, and predicted by the rows that are near to them.
+
+The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag 1975;
+Vecchia 1988; Sundararajan and Keerthi 2001):
+
+    J = Σ_i w_i log N(y_i; m_i, v_i + d_i),
+
+with mean and variance ``m_i``, ``v_i`` given the neighbours N(i) of row i, and its noise ``d_i``.
+Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of `linearise`,
+and slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and ``e = y - m``.
+
+Predictions of rows, each given a few rows of its own: many small solves at once.
+
+For a row x and the rows N that are near to it, with noise variances D,
+
+    A = K_NN + D = L Lᵀ,    w = A⁻¹ k_N,    a = A⁻¹ y_N,    m = k_Nᵀ a,    v = k(x, x) - k_Nᵀ w.
+
+With ``u = (-w; 1)`` and ``b = (a; 0)``, and K of the rows of N and x, the last one,
+
+    dv = uᵀ dK u + w² · dD,    dm = uᵀ dK b - (w a) · dD,    dm = w · dy,
+
+so that the cotangent of K is of rank two.
+
+The process given, for every query, the training rows that are nearest to it.
+
+    mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
+
+with ``D = σ²/weight``; see `left_out`. A prediction takes O(k³) time, however many rows there are.
+Joint covariances have the correlations given all rows that are near to any of the queries, and the
+variances above.
+
+Rows with Gaussian sites, each predicted by the sites of the rows that are near to it.
+
+A place where rows i have the sites ``(λ1, λ2)_i`` and the weights w has the sum of these,
+
+    λ1 = Σ w λ1_i,    λ2 = Σ w λ2_i,    target λ1/λ2,    noise 1/λ2,
+
+which is all that `krige` takes. A place where no row says anything (``λ2 = 0``) has next to
+endless noise. What is left at the place of a row without one copy of it is near to this row, too.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial import cKDTree
+from sklearn.gaussian_process.kernels import ConstantKernel
+
+from skgp_sparse import kernels
+from skgp_sparse.engine import posterior as contract
+from skgp_sparse.engine.posterior import (
+    GRADIENTS,
+    JOINT_ROWS,
+    LEAVE_ONE_OUT,
+    LeftOut,
+    Posterior,
+    Slopes,
+    float64,
+    in_metric,
+    scale_of,
+    scaled_inputs,
+)
+from skgp_sparse.ground.linalg import LOG_2PI, Jitter, back_substituted, jittered_cholesky, whitened
+from skgp_sparse.ground.parallel import empty, ordered_map, slices
+
+_FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
+_TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
+_SHARE_OF_MEMORY = 1 / 4  # of the working memory, in which the rows of a source become arrays
+_CHUNK = 1 << 16  # rows whose codes are computed together
+
+
+class NearestRows:
+    """Finds the rows nearest to any points.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows, in units in which near is near.
+    """
+
+    def __init__(self, X):
+        self.n = len(X)
+        self.varies = np.ptp(X, axis=0) > 0 if len(X) else np.ones(X.shape[1], dtype=bool)
+        self.varies[:1] |= not self.varies.any()
+        self.common = X[0, ~self.varies] if len(X) else np.zeros(0)
+        X = X if self.varies.all() else np.ascontiguousarray(X[:, self.varies])
+        spread = X.var(axis=0) if len(X) else np.ones(X.shape[1])
+        columns = spread.sum() ** 2 / max(np.sum(spread**2), np.finfo(float).tiny)
+        self.X = self.tree = None
+        if columns <= _FEW_COLUMNS:
+            self.tree = cKDTree(X, balanced_tree=False, compact_nodes=False)
+        else:
+            self.X = X
+
+    def nearest(self, Q, k, n_jobs=1):
+        """Numbers of the rows (q, k) that are nearest to the points Q (q, d), and distances."""
+        wanted = min(k + _TIES, self.n)
+        if not wanted:
+            return np.empty((len(Q), 0), dtype=int), np.empty((len(Q), 0))
+        apart = ((Q[:, ~self.varies] - self.common) ** 2).sum(axis=1)  # from all rows alike
+        Q = Q if self.varies.all() else np.ascontiguousarray(Q[:, self.varies])
+        if self.tree is not None:
+            distances, rows = self.tree.query(Q, k=[*range(1, wanted + 1)], workers=n_jobs)
+        else:
+            from sklearn.neighbors import NearestNeighbors  # an import that takes .1 s
+
+            search = NearestNeighbors(n_neighbors=wanted, algorithm="brute", n_jobs=n_jobs)
+            distances, rows = search.fit(self.X).kneighbors(Q)
+        rows, distances = first_of(distances, rows, k)
+        return rows, np.sqrt(distances**2 + apart[:, None])
+
+
+def first_of(distances, rows, k):
+    """The k nearest (q, k) of more rows, and their distances; ties by the number of the row."""
+    order = np.argsort(rows, axis=1)
+    rounded = np.take_along_axis(distances, order, axis=1).astype(np.float32)
+    nearest = np.argsort(rounded, axis=1, kind="stable")[:, :k]
+    order = np.take_along_axis(order, nearest, axis=1)
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+
+class DistinctRows(NamedTuple):
+    """Rows of which no two coincide, unless their known noise differs."""
+
+    X: np.ndarray  # (u, d), of the type of the user's
+    y: np.ndarray  # (u, p) mean of the standardised targets
+    noise: np.ndarray  # (u,) known noise variance
+    weight: np.ndarray  # (u,)
+    index: np.ndarray | None  # (n,) the distinct row of every row; None: every row is distinct
+
+    def of(self, rows):
+        """The distinct rows of some rows."""
+        return rows if self.index is None else self.index[rows]
+
+    def variances(self, kernel):
+        """Variances D (u,) of the noise, that of the kernel included."""
+        learned = kernels.diagonal(kernel, self.X)[1]
+        return (learned + self.noise) / self.weight
+
+
+def known_rows(table, memory=np.inf):
+    """The rows of a table as `DistinctRows`; raises where they take too much of the memory."""
+    if not table.in_memory:
+        if 8 * len(table) * (table.n_features + table.n_targets) > _SHARE_OF_MEMORY * memory:
+            raise ValueError(
+                f"posterior='neighbors' keeps rows in memory, and {len(table)} rows of a source "
+                "take more than a quarter of working_memory. Raise it by sklearn.set_config, or "
+                "set posterior='inducing'."
+            )
+        table = table.subset(np.arange(len(table)))
+    return distinct_rows(table.stored_inputs(), table.everything())
+
+
+def distinct_rows(X, block):
+    """`DistinctRows` of a `Batch`, whose inputs X are as the user passed them.
+
+    Rows of weight zero are left out; they belong to the first distinct row.
+    """
+    n = len(X)
+    noise, weight = (np.array(np.broadcast_to(c, n), float) for c in (block.noise, block.weight))
+    codes = _codes(X, noise)
+    used = weight > 0
+    _, first, index = np.unique(codes[used], return_index=True, return_inverse=True)
+    if len(first) == n:
+        return DistinctRows(X, block.y, noise, weight, None)
+    first = np.flatnonzero(used)[first]
+    order = np.argsort(first)  # distinct rows in the order in which they came
+    group = np.zeros(n, dtype=np.intp)
+    group[used] = np.argsort(order)[index]
+    first = first[order]
+    total = np.bincount(group, weight, minlength=len(first))
+    sums = [np.bincount(group, weight * column, minlength=len(first)) for column in block.y.T]
+    y = np.stack(sums, axis=1) / total[:, None]
+    return DistinctRows(X[first], y, noise[first], total, group)
+
+
+def _codes(X, noise):
+    """A number for every row: equal for equal rows, and for one in 1e19 pairs of others."""
+    codes = np.empty(len(X), dtype=np.uint64)
+    for rows in (slice(k, k + _CHUNK) for k in range(0, len(X), _CHUNK)):
+        code = np.zeros(len(X[rows]), dtype=np.uint64)
+        for column in (*X[rows].T, noise[rows]):
+            code = _mixed(code + np.uint64(0x9E3779B97F4A7C15) ^ _bits(column))
+        codes[rows] = code
+    return codes
+
+
+def _bits(column):
+    return (column.astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
+
+
+def _mixed(code):
+    """All bits of the result depend on all of the code (Steele, Lea and Flood 2014, SplitMix)."""
+    code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return code ^ (code >> np.uint64(31))
+
+
+_BLOCK = 1 << 18  # entries of the kernel matrices of a block, whose memory is used again
+
+
+class LocalPrediction(NamedTuple):
+    """Predictive mean, variance and prior variance of each row, given a few other rows."""
+
+    mean: np.ndarray  # (s, p) m
+    variance: np.ndarray  # (s,) v, latent; not negative but for rounding
+    signal: np.ndarray  # (s,) k(x, x)
+
+
+def block_size(k):
+    """Number of rows that are predicted together, each from k others."""
+    return max(_BLOCK // (k + 1) ** 2, 8)
+
+
+def krige(kernel, P, y, noise):
+    """Mean and variance of the last row of every point set, given the others.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+    P : ndarray of shape (s, k + 1, d)
+    y : ndarray of shape (s, k, p)
+    noise : ndarray of shape (s, k)
+        D.
+
+    Returns
+    -------
+    LocalPrediction
+    """
+    return solve(kernels.stacked(kernel, P), y, noise)
+
+
+def solve(K, y, noise):
+    """`LocalPrediction` as of `krige`, from kernel matrices (s, k + 1, k + 1) of point sets."""
+    return _solve(K, y, noise)[0]
+
+
+def linearise(kernel, P, y, noise):
+    """`LocalPrediction` as of `krige`, and its pullback.
+
+    Returns
+    -------
+    local : LocalPrediction
+    pull : callable
+        ``(g_mean (s, p), g_variance (s,), inputs) -> (theta_bar, P_bar, noise_bar (s, k))``.
+    """
+    K, pull = kernels.linearize_stack(kernel, P)
+    local, L, V = _solve(K, y, noise)
+    return local, partial(_pull, pull, L, V)
+
+
+def _solve(K, y, noise):
+    """The `LocalPrediction`, the factor L, and ``L⁻¹ (k_N, y_N)``."""
+    A, across, signal = K[:, :-1, :-1], K[:, :-1, -1:], K[:, -1, -1]
+    L, V = whitened(A, np.concatenate([across, y], axis=2), np.mean(signal), noise)
+    h, z = V[:, :, 0], V[:, :, 1:]
+    mean = np.einsum("sk,skp->sp", h, z)
+    return LocalPrediction(mean, signal - np.einsum("sk,sk->s", h, h), signal), L, V
+
+
+def _pull(pull, L, V, g_mean, g_variance, inputs):
+    X = back_substituted(L, V)
+    u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
+    q = g_variance[:, None] * u
+    q[:, :-1] += np.einsum("skp,sp->sk", X[:, :, 1:], g_mean)
+    noise_bar = u[:, :-1] * q[:, :-1]
+    q *= 0.5
+    G = empty((*u.shape, u.shape[1]))
+    np.matmul(np.stack([u, q], axis=2), np.stack([q, u], axis=1), out=G)
+    return *pull(G, inputs), noise_bar
+
+
+_WEIGHT_TOLERANCE = 1e-9  # of a row's weight
+
+
+class LeaveOneOut(NamedTuple):
+    """Rows that are left out, one at a time, and those that are near to each of them.
+
+    It holds what the objective wants of both, and nothing else of a table.
+    """
+
+    X: np.ndarray  # (r, d) inputs of all of them, float64
+    own: np.ndarray  # (s,) index into X of the row that is left out
+    near: np.ndarray  # (s, k) indices into X of those that are near to it
+    y: np.ndarray  # (s, p)
+    noise: np.ndarray  # (s,) known noise variance
+    count: np.ndarray  # (s,) w, how often the row counts
+    y_near: np.ndarray  # (s, k, p)
+    noise_near: np.ndarray  # (s, k)
+    weight_near: np.ndarray  # (s, k)
+
+    def take(self, rows):
+        """Subset of the rows that are left out; the inputs X are shared."""
+        return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
+
+    def points(self, metric):
+        """Point sets (s, k + 1, d): those near to a row, and the row.
+
+        In a metric they are offsets from the row, before and after it: kernels are stationary then.
+        """
+        P = self.X[np.column_stack([self.near, self.own])]
+        if metric is None:
+            return P, P
+        P -= P[:, -1:]
+        return P, np.matmul(P, metric.T, out=empty((*P.shape[:2], len(metric))))
+
+
+def left_out(distinct, block, rows, nearest, count):
+    """`LeaveOneOut` of some rows of a table.
+
+    One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
+
+    Parameters
+    ----------
+    distinct : DistinctRows
+        Of the table.
+    block : Batch
+        Of the rows that are left out.
+    rows : ndarray of shape (s,)
+        Their numbers in the table.
+    nearest : ndarray of shape (s, k + 1)
+        The distinct rows that are nearest to them, themselves included.
+    count : ndarray of shape (s,)
+        How often each of them counts.
+    """
+    s, group = len(rows), distinct.of(rows)
+    noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
+    share = np.minimum(share, 1.0)
+    rest = distinct.weight[group] - share
+    is_own = nearest == group[:, None]
+    dropped = is_own & (rest <= _WEIGHT_TOLERANCE * share)[:, None]
+    dropped[~dropped.any(axis=1), -1] = True  # the furthest one, where copies remain
+    near = nearest[~dropped].reshape(s, -1)
+    y, weight = distinct.y[near], distinct.weight[near]
+    which, place = np.nonzero(near == group[:, None])
+    weight[which, place] = rest[which]
+    removed = distinct.y[group[which]] - block.y[which]
+    y[which, place] += (share[which] / rest[which])[:, None] * removed
+    inside, places = np.unique(near, return_inverse=True)
+    X, places = np.concatenate([distinct.X[inside], block.X]), places.reshape(near.shape)
+    own = np.arange(len(inside), len(X))
+    return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
+
+
+def value(kernel, left, metric=None, n_jobs=1, densities=None):
+    """J, of normal densities or of others; see `normal_densities`."""
+    densities, noise = densities or normal_densities, _Noise(kernel, left.X)
+
+    def of_block(rows):
+        block = left.take(rows)
+        P = block.points(metric)[1]
+        local = krige(kernel, P, block.y_near, noise.near(block))
+        return densities(block, local, noise.own(block))[0]
+
+    return sum(ordered_map(of_block, _blocks(left), n_jobs))
+
+
+def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
+    """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
+    densities, noise = densities or normal_densities, _Noise(kernel, left.X)
+
+    def of_block(rows):
+        block = left.take(rows)
+        P, transformed = block.points(metric)
+        local, pull = linearise(kernel, transformed, block.y_near, noise.near(block))
+        J, g_mean, g_variance = densities(block, local, noise.own(block))
+        theta_bar, P_bar, near_bar = pull(g_mean, g_variance, metric is not None)
+        noise_bar = noise.bar(block, near_bar, g_variance)
+        if metric is None:
+            return J, noise_bar, theta_bar, 0.0
+        metric_bar = P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
+        return J, noise_bar, theta_bar, metric_bar
+
+    results = ordered_map(of_block, _blocks(left), n_jobs)
+    J, noise_bar, theta_bar, metric_bar = map(sum, zip(*results))
+    return J, theta_bar + noise.pull(noise_bar), metric_bar
+
+
+def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
+    """Mean (s, p) and variance (s,), the row's noise included, of rows that are left out.
+
+    `matrices` are those of `kernel_matrices`, if they are known.
+    """
+    noise = _Noise(kernel, left.X)
+
+    def of_block(rows, K):
+        block = left.take(rows)
+        K = kernels.stacked(kernel, block.points(metric)[1]) if K is None else K
+        local = solve(K, block.y_near, noise.near(block))
+        return local.mean, local.variance + noise.own(block)
+
+    blocks = _blocks(left)
+    pairs = list(zip(blocks, matrices or [None] * len(blocks)))
+    mean, variance = zip(*ordered_map(lambda pair: of_block(*pair), pairs, n_jobs))
+    return np.concatenate(mean), np.concatenate(variance)
+
+
+def kernel_matrices(kernel, left, metric=None, n_jobs=1):
+    """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
+
+    def of_block(rows):
+        return kernels.stacked(kernel, left.take(rows).points(metric)[1])
+
+    return [*ordered_map(of_block, _blocks(left), n_jobs)]
+
+
+def gradient_outer_product(kernel, left, n_jobs=1):
+    """Average over rows of ``g gᵀ`` (d, d), with the gradient g of a mean wrt its row.
+
+    It is summed over targets: the average gradient outer product (Radhakrishnan et al. 2024).
+    """
+    noise = _Noise(kernel, left.X)
+
+    def of_block(rows):
+        block = left.take(rows)
+        _, pull = linearise(kernel, block.points(None)[0], block.y_near, noise.near(block))
+        return sum(_squares(pull, g_mean, block.count) for g_mean in _targets(block.y_near[:, 0]))
+
+    return sum(ordered_map(of_block, _blocks(left), n_jobs)) / left.count.sum()
+
+
+def _targets(y):
+    """The cotangent (s, p) of every target's means."""
+    for target in np.eye(y.shape[1]):
+        yield np.tile(target, (len(y), 1))
+
+
+def _squares(pull, g_mean, count):
+    """Sum of ``g gᵀ`` of one target."""
+    slopes = pull(g_mean, np.zeros(len(g_mean)), True)[1][:, -1]
+    return slopes.T @ (count[:, None] * slopes)
+
+
+def _blocks(left):
+    return slices(len(left.near), block_size(left.near.shape[1]))
+
+
+def normal_densities(block, local, noise):
+    """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
+    v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
+    squares, w = np.einsum("sp,sp->s", e, e), block.count
+    J = -0.5 * w @ (n_targets * (np.log(v) + LOG_2PI) + squares / v)
+    return J, (w / v)[:, None] * e, 0.5 * w * (squares / v - n_targets) / v
+
+
+class _Noise:
+    """Noise variances of rows that are left out and of those near to them.
+
+    White noise is computed once for every row of X (r, d), however often it is near to another.
+    """
+
+    def __init__(self, kernel, X):
+        _, learned, self._pull = kernels.diagonal(kernel, X)
+        self.learned = np.broadcast_to(learned, len(X))
+
+    def near(self, block):
+        """D (s, k)."""
+        return (self.learned[block.near] + block.noise_near) / block.weight_near
+
+    def own(self, block):
+        """Noise variances (s,) of the rows that are left out."""
+        return self.learned[block.own] + block.noise
+
+    def bar(self, block, near_bar, own_bar):
+        """The cotangent (r,) of the white noise, from those of D and of the rows left out."""
+        bar = np.bincount(block.own, own_bar, minlength=len(self.learned))
+        near_bar = near_bar / block.weight_near
+        bar += np.bincount(block.near.ravel(), near_bar.ravel(), minlength=len(self.learned))
+        return bar
+
+    def pull(self, bar):
+        """The gradient wrt theta."""
+        return self._pull(np.zeros(len(bar)), bar)[0]
+
+
+_SMALLEST_PRECISION = 1e-30  # precision of a place that says nothing
+_PLACES_PER_SEARCH = 1 << 14  # places whose neighbours are looked for together
+_PRECISION_TOLERANCE = 1e-9  # of a precision, that is left where a row is alone at its place
+
+
+class SiteRows(NamedTuple):
+    """Rows at places, and the places that are near to each of these."""
+
+    X: np.ndarray  # (u, d) distinct places, float64
+    place: np.ndarray  # (n,) of every row
+    y: np.ndarray  # (n, p) observations
+    offset: np.ndarray  # (n,) known, of the latent value
+    weight: np.ndarray  # (n,)
+    near: np.ndarray | None = None  # (u, k + 1) places near to a place, itself included
+
+    @classmethod
+    def of(cls, rows):
+        """`SiteRows` of the rows with weight, and `DistinctRows` of them in the user's numbers."""
+        block = rows.everything()
+        used = np.broadcast_to(block.weight, len(rows)) > 0
+        X, block = rows.stored_inputs(), block.used()
+        distinct = distinct_rows(X if used.all() else X[used], block)
+        place = distinct.of(np.arange(len(block.X)))
+        X = np.asarray(distinct.X, dtype=np.float64)
+        return cls(X, place, block.y, block.offset, block.weight), distinct
+
+    n_rows = property(lambda self: len(self.y))
+
+    def with_neighbors(self, k, X, n_jobs):
+        """A copy in which every place has k others as neighbours, nearest in its inputs X (u, r).
+
+        `scaled_inputs` says what X is.
+        """
+        search, k = NearestRows(X), min(k + 1, len(X))
+        near = np.empty((len(X), k), dtype=np.int32)
+        for some in slices(len(X), _PLACES_PER_SEARCH):
+            near[some] = search.nearest(X[some], k, n_jobs)[0]
+        return self._replace(near=near)
+
+    def at_places(self, sites):
+        """Sums (2, u) of the sites (2, n) of the rows at every place."""
+        u = len(self.X)
+        return np.stack([np.bincount(self.place, self.weight * one, u) for one in sites])
+
+    def left_out(self, rows, sites, total):
+        """`LeaveOneOut` of some rows, given the sites of the others.
+
+        Its targets (s, p + 1) are observations and offsets.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (s,) or slice
+        sites : ndarray of shape (2, n)
+        total : ndarray of shape (2, u)
+            What `at_places` makes of them.
+        """
+        own, weight = self.place[rows], self.weight[rows]
+        near, share = self.near[own], np.minimum(weight, 1.0)
+        here = near == own[:, None]
+        linear, precision = (
+            one[near] - here * (share * site[rows])[:, None] for one, site in zip(total, sites)
+        )
+        silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + _SMALLEST_PRECISION
+        targets, noise = targets_and_noise(
+            np.where(silent, 0.0, linear), np.where(silent, 0.0, precision)
+        )
+        y = np.column_stack([self.y[rows], self.offset[rows]])
+        ones, known = np.ones(near.shape), np.zeros(len(own))
+        return LeaveOneOut(self.X, own, near, y, known, weight, targets[:, :, None], noise, ones)
+
+
+def targets_and_noise(linear, precision):
+    """Targets and noise of places from their sites."""
+    noise = 1.0 / np.maximum(precision, _SMALLEST_PRECISION)
+    return linear * noise, noise
+
+
+_QUERIES_PER_SEARCH = 1 << 14  # queries whose neighbours are looked for together
+_ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbours
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborsPosterior(Posterior):
+    """The process given the nearest rows.
+
+    Parameters
+    ----------
+    prior : sklearn kernel, its white noise included
+        Of the process before any data, in the metric.
+    rows : DistinctRows
+    noise : ndarray of shape (u,)
+        D.
+    k : int
+        Rows that a prediction is given.
+    scale : ndarray of shape (r,)
+        Units in which near is near, in the metric.
+    metric : ndarray of shape (r, d) or None
+        W, where inputs are seen as ``W x``; None: as they are.
+    factor : float
+        Of all variances, those of the noise included: ``factor * prior`` has the same mean.
+    """
+
+    prior: object
+    rows: DistinctRows
+    noise: np.ndarray
+    k: int
+    scale: np.ndarray
+    metric: np.ndarray | None = None
+    factor: float = 1.0
+
+    name = "neighbors"
+    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS])
+    holds_rows = True
+
+    @classmethod
+    def of(cls, prior, rows, k, metric=None, factor=1.0):
+        """Posterior given known rows, near in units of the length scales of the kernel."""
+        scale = scale_of(prior, metric, rows.X.shape[1])
+        return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
+
+    # the kernel of the predicted variances
+    kernel = property(lambda self: ConstantKernel(self.factor, "fixed") * self.prior)
+    width = property(lambda self: (self.k + 1) ** 2)
+    n_rows_kept = property(lambda self: len(self.rows.X))
+
+    def mean(self, X, n_jobs=1):
+        """Mean (n, p)."""
+        return self.mean_and_variance(X, n_jobs)[0]
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean (n, p) and latent variance (n,)."""
+        parts = [self._local(X[some], n_jobs) for some in slices(len(X), _QUERIES_PER_SEARCH)]
+        mean, variance, signal = (np.concatenate(one) for one in zip(*parts))
+        return mean, self.factor * contract.without_negative(variance, signal)
+
+    def covariance(self, X):
+        """Latent covariance (n, n)."""
+        known = np.unique(self.around(X)[:, : max(JOINT_ROWS // len(X), 1)])
+        Q, N, noise = self.inputs(X), self.inputs(self.rows.X[known]), self.noise[known]
+        cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
+        A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
+        A.flat[:: len(A) + 1] += noise
+        L = jittered_cholesky(A / unit, Jitter(0.0, relative=False))[0]
+        half = np.linalg.solve(L, across) / np.sqrt(unit)
+        cov -= half.T @ half
+        return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
+
+    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+        """`LeftOut` of chosen rows: the nearest others predict each."""
+        if terms.cavities is not None:
+            mean, variance = terms.cavities(chosen)
+            return LeftOut(mean[:, None], variance)
+
+        def of_block(some):
+            numbers = chosen[some]
+            block = rows.block(numbers)
+            near = self.around(block.X, n_jobs, self.k + 1)
+            left = left_out(self.rows, block, numbers, near, np.ones(len(numbers)))
+            mean, variance = moments(self.prior, left, self.metric, n_jobs)
+            own = kernels.diagonal(self.prior, block.X)[1] + block.noise
+            return mean, self.factor * np.maximum(variance - own, 0.0)
+
+        return LeftOut(*contract.joined(of_block, slices(len(chosen), _ROWS_LEFT_OUT), 1))
+
+    def gradients(self, X, latent, n_jobs=1):
+        """`Slopes` at the rows of X, the neighbours of a query held.
+
+        Predictions jump where other rows become the nearest ones.
+        """
+        X = float64(X)
+        rows, near, metric = self.rows, self.around(X, n_jobs), self.metric
+
+        def of_block(some):
+            P = self._together(near[some], X[some])
+            given = self.prior, P, rows.y[near[some]], self.noise[near[some]]
+            local, n_targets = krige(*given), rows.y.shape[1]
+
+            def slope(g_mean, g_variance):
+                bars = np.tile(g_mean, (len(P), 1)), np.full(len(P), g_variance)
+                found = linearise(*given)[1](*bars, True)[1][:, -1]
+                return found if metric is None else found @ metric
+
+            own = np.full(len(P), 0.0 if latent else 1.0)
+            _, learned, pull_diagonal = kernels.diagonal(self.kernel, X[some])
+            variance_slope = pull_diagonal(np.zeros(len(P)), own, inputs=True)[1]
+            variance_slope = variance_slope + self.factor * slope(np.zeros(n_targets), 1.0)
+            variance = self.factor * np.maximum(local.variance, 0.0) + own * learned
+            each = [slope(target, 0.0) for target in np.eye(n_targets)]
+            return Slopes(local.mean, variance, np.stack(each, axis=1), variance_slope)
+
+        blocks = slices(len(X), block_size(near.shape[1]))
+        return Slopes(*contract.joined(of_block, blocks, n_jobs))
+
+    def with_fewer_neighbors(self, most):
+        """A copy of the posterior that predicts from at most so many neighbours."""
+        if self.k <= most:
+            return self
+        other = replace(self, k=most)
+        vars(other)["search"] = self.search
+        return other
+
+    def with_noise_of(self, prior):
+        """A copy of the posterior with a prior of other noise, whose near rows are the same."""
+        other = replace(self, prior=prior, noise=self.rows.variances(prior))
+        vars(other)["search"] = self.search
+        return other
+
+    def inputs(self, X):
+        """Inputs in the metric, float64."""
+        return in_metric(self.metric, X)
+
+    def around(self, X, n_jobs=1, k=None):
+        """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""
+        places = scaled_inputs(self.prior, self.metric, self.scale, X)
+        return self.search.nearest(places, k or self.k, n_jobs)[0]
+
+    @cached_property
+    def search(self):
+        """Search for the rows that are nearest to points."""
+        return NearestRows(scaled_inputs(self.prior, self.metric, self.scale, self.rows.X))
+
+    def __getstate__(self):
+        return {name: one for name, one in vars(self).items() if name != "search"}
+
+    def _local(self, X, n_jobs):
+        """Mean (n, p), variance (n,) and prior variance (n,)."""
+        near = self.around(X, n_jobs)
+
+        def of_block(block):
+            of_query = near[block]
+            P = self._together(of_query, X[block])
+            return krige(self.prior, P, self.rows.y[of_query], self.noise[of_query])
+
+        blocks = slices(len(X), block_size(near.shape[1]))
+        return contract.joined(of_block, blocks, n_jobs)
+
+    def _together(self, near, X):
+        """Neighbours and queries (n, k + 1, r), in a metric around the query."""
+        P = np.concatenate([self.rows.X[near], X[:, None]], axis=1, dtype=float)
+        return P if self.metric is None else (P - P[:, -1:]) @ self.metric.T

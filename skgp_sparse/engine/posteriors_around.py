@@ -1,0 +1,463 @@
+r"""Posteriors around another one: beside a mean, in a metric, or at rows that lack values.
+
+**A mean.** The weight of another prediction follows the variance. A process knows where it does not
+know: its predictive variance v(x), noise included, is large there. With the mean μ of the process g
+and another prediction m,
+
+    w(x) = s(a + b log(v(x) / e)),    s(z) = 1 / (1 + exp(-z)),
+    f(x) = (1 - w(x)) μ(x) + w(x) m(x) + φ(x) (g(x) - μ(x)),    φ(x)² = exp(c + d w(x)),
+
+where e is the mean squared error of m. The numbers a, b, c and d are learned from rows that are
+left out (stacked regression, Breiman 1996, with weights that depend on the query). Where the
+process is that of residuals of m, both are added: f(x) = g(x) + m(x).
+
+**A metric.** The other posterior sees ``W x`` in the place of x.
+
+**Missing values.** Queries may lack values of columns in which no training row lacked one. A
+missing value is taken to be one of K values that are spread as those of its column in training,
+whatever the row is otherwise. With the moments m_k and C_k of rows x_k that have these values,
+
+    mean = Σ m_k / K,     var = Σ (v_k + (m_k - mean)²) / K + s u · (number of missing values).
+
+Off the diagonal, the covariance is the mean of C_k, where rows have values that are independent of
+each other's. What it may say that a value is missing is noise: a share s, that of the start of the
+noise of `Missing`, of the variance u of means of rows whose values are those of all columns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import norm, qmc
+
+from skgp_sparse.engine.functions import SharedMean, in_metric_of, in_weighted_mean
+from skgp_sparse.engine.posterior import (
+    FUNCTIONS,
+    GRADIENTS,
+    LEAVE_ONE_OUT,
+    NORMALS,
+    PosteriorAround,
+    float64,
+    in_metric,
+    noise_in_blocks,
+)
+from skgp_sparse.ground.parallel import slices
+from skgp_sparse.ground.validation import Array
+
+_ANSWERS_IN_METRIC = frozenset(
+    [LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS]
+)  # where the other posterior has them
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorInMetric(PosteriorAround):
+    """A posterior of ``W x``.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    metric : ndarray of shape (r, d)
+        Matrix W.
+    """
+
+    metric: np.ndarray
+
+    remedy = "Set metric to 'ard'."
+    answers = property(lambda self: self.posterior.answers & _ANSWERS_IN_METRIC)
+    is_exact = property(attrgetter("posterior.is_exact"))
+
+    def sees(self, rows):
+        """A table in the metric."""
+        return rows.in_metric(self.metric)
+
+    def why_not(self, question):
+        """Reason of the posterior, or that columns are mixed."""
+        return self.posterior.why_not(question) or super().why_not(question)
+
+    def mean(self, X, n_jobs=1):
+        """Mean, in the shape of that of the posterior."""
+        return self.posterior.mean(in_metric(self.metric, X), n_jobs)
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean and latent variance."""
+        return self.posterior.mean_and_variance(in_metric(self.metric, X), n_jobs)
+
+    def covariance(self, X):
+        """Latent covariance."""
+        return self.posterior.covariance(in_metric(self.metric, X))
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean."""
+        return self.posterior.deviations(in_metric(self.metric, X), n_samples, random_state)
+
+    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+        """`LeftOut` of rows that are in the metric already."""
+        return self.posterior.leave_one_out(rows, chosen, terms, n_jobs)
+
+    def gradients(self, X, latent, n_jobs=1):
+        """`Slopes` with respect to x."""
+        found = self.posterior.gradients(in_metric(self.metric, X), latent, n_jobs)
+        return found._replace(
+            mean_slope=found.mean_slope @ self.metric,
+            variance_slope=found.variance_slope @ self.metric,
+        )
+
+    def sample_functions(self, n_functions, n_frequencies, random_state):
+        """`SampledFunctions` of x."""
+        drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
+        return in_metric_of(drawn, self.metric)
+
+
+_NOISE_SHARE = 0.02  # s
+_VALUES = 32  # K
+_ROWS_PER_BLOCK = 1024  # rows whose moments with all values are computed together
+_ROWS = 20_000  # of training, which tell how values are spread
+
+
+def spread_values(X, weight):
+    """Values (K, d) that are spread as those of columns, independent; NaN where one is missing.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Training rows.
+    weight : ndarray of shape (n,) or None
+    """
+    few = np.unique(np.linspace(0, len(X) - 1, _ROWS).astype(int))
+    X, weight = float64(X[few]), np.ones(len(few)) if weight is None else weight[few]
+    columns, random_state = [], np.random.RandomState(0)
+    for x in X.T:
+        order = np.argsort(x, kind="stable")
+        total = np.cumsum(weight[order])
+        levels = (random_state.permutation(_VALUES) + 0.5) / _VALUES * total[-1]
+        values = x[order][np.searchsorted(total, levels)]
+        columns.append(np.full(_VALUES, np.nan) if np.isnan(x).any() else values)
+    return np.column_stack(columns)
+
+
+def missing_entries(X, values):
+    """Whether entries (n, d) of rows are missing in columns that have `spread_values`."""
+    return np.isnan(X) & ~np.isnan(values[0])
+
+
+def averaged(function, X, values):
+    """A function (n, q) of rows (n, d), averaged over the values of those that are missing.
+
+    Parameters
+    ----------
+    function : callable
+        ``X -> (n, q)``, of rows without missing values in columns that have `values`.
+    X : ndarray of shape (n, d)
+    values : ndarray of shape (K, d)
+        As of `spread_values`.
+    """
+    is_missing = missing_entries(X, values)
+    found = function(np.where(is_missing, values[0], X))
+    rows = np.flatnonzero(is_missing.any(axis=1))
+    for block in slices(len(rows), _ROWS_PER_BLOCK):
+        some = rows[block]
+        every = np.where(is_missing[some], values[:, None], X[some]).reshape(-1, X.shape[1])
+        found[some] = function(every).reshape(len(values), len(some), -1).mean(axis=0)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorWithMissingValues(PosteriorAround):
+    """A posterior at rows in which values may be missing.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    values : ndarray of shape (K, d)
+        As of `spread_values`.
+    """
+
+    values: np.ndarray
+
+    remedy = "No value was missing in these columns in fit: impute those of X."
+
+    def noise_variance(self, X):
+        """Learned noise variance where missing values are medians."""
+        X, medians = float64(X), np.sort(self.values, axis=0)[_VALUES // 2]
+        return self.posterior.noise_variance(np.where(missing_entries(X, self.values), medians, X))
+
+    def mean(self, X, n_jobs=1):
+        """Mean, in the shape of that of the process."""
+        X, missing = self._parts(X)
+        mean = self.posterior.mean(self._filled(X, 0), n_jobs)
+        for rows in self._blocks(missing):
+            mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
+        return mean
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean and latent variance."""
+        X, missing = self._parts(X)
+        mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
+        for rows in self._blocks(missing):
+            moments = self.posterior.mean_and_variance(self._all(X[rows]), n_jobs)
+            means, variances = map(self._each, moments)
+            mean[rows] = means.mean(axis=0)
+            variance[rows] = variances.mean(axis=0) + self._own(X[rows], means, variance.ndim)
+        return mean, variance
+
+    def covariance(self, X):
+        """Latent covariance."""
+        X = float64(X)
+        filled = [self._filled(X, k) for k in range(_VALUES)]
+        cov = sum(self.posterior.covariance(one) for one in filled) / _VALUES
+        means = np.stack([self.posterior.mean(one) for one in filled])
+        rows = np.arange(len(X))
+        cov[rows, rows] += self._own(X, means, cov.ndim - 1)
+        return cov
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean, each with values that are drawn."""
+        X, mean = float64(X), self.mean(X)
+        of_missing = np.random.RandomState(random_state.randint(2**31))
+        drawn, parts = random_state.randint(_VALUES, size=n_samples), []
+        for k in np.unique(drawn):
+            own, filled = np.flatnonzero(drawn == k), self._filled(X, k)
+            draws = self.posterior.deviations(filled, len(own), random_state)
+            apart = self.posterior.mean(filled) - mean
+            targets = own * mean.shape[1] // n_samples  # one after the other
+            parts.append(draws + (apart[:, targets] if draws.ndim == 2 else apart[:, None]))
+        draws = np.concatenate(parts, axis=1)
+        draws[:, np.argsort(drawn, kind="stable")] = draws.copy()
+        noise = np.sqrt(self._noise(X, draws.ndim - 1))
+        normal = of_missing.normal(size=(n_samples, *draws.shape[2:], len(X)))
+        return draws + np.moveaxis(normal, -1, 0) * noise.reshape(len(X), *[1] * (draws.ndim - 1))
+
+    def _parts(self, X):
+        """Rows, and which of them (n,) lack a value."""
+        X = float64(X)
+        return X, missing_entries(X, self.values).any(axis=1)
+
+    def _blocks(self, missing):
+        """Numbers of rows that lack a value, in blocks."""
+        rows = np.flatnonzero(missing)
+        return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
+
+    def _filled(self, X, k):
+        """Rows with the value number k, and others in other rows, where they lack one."""
+        places = (k + np.arange(len(X))) % _VALUES
+        return np.where(np.isnan(X), self.values[places], X)
+
+    def _all(self, X):
+        """Rows (K n, d) with all values."""
+        return np.where(np.isnan(X), self.values[:, None], X).reshape(-1, X.shape[1])
+
+    def _each(self, moments):
+        return moments.reshape(_VALUES, -1, *moments.shape[1:])
+
+    def _own(self, X, means, ndim):
+        """Additional variance (n,) or (n, k) of rows because of their missing values."""
+        spread = means.var(axis=0)
+        return (spread.max(axis=1) if ndim == 1 else spread) + self._noise(X, ndim)
+
+    def _noise(self, X, ndim):
+        count = missing_entries(X, self.values).sum(axis=1)
+        noise = _NOISE_SHARE * self._unit
+        return count * noise.max() if ndim == 1 else count[:, None] * noise
+
+    @cached_property
+    def _unit(self):
+        """Variances of means over rows like those of training, of each target or process."""
+        return self.posterior.mean(self.values).var(axis=0)
+
+
+_ANSWERS = frozenset([FUNCTIONS, NORMALS])  # where the process has them
+_TINY = np.finfo(float).tiny
+_LEAST_LEVEL = 1e-4  # of a quantile
+_INPUTS = 64  # inputs that stand for one that has a normal distribution
+
+
+class MeanWeights(NamedTuple):
+    """Weights w of another prediction, and factors φ² of variances.
+
+    Parameters
+    ----------
+    intercept, slope : ndarray of shape (p,)
+        The numbers a and b of each target. Where b is zero, the weight is the same everywhere.
+    error : ndarray of shape (p,)
+        Mean squared error e of the other prediction.
+    log_factor : tuple of float
+        The numbers c and d. Of several targets, d multiplies the average of their weights.
+    is_added : bool
+        Whether the other prediction, with a weight of one, is added to that of the process.
+    """
+
+    intercept: Array
+    slope: Array
+    error: Array
+    log_factor: tuple[float, float] = (0.0, 0.0)
+    is_added: bool = False
+
+    @classmethod
+    def added(cls, n_targets: int) -> "MeanWeights":
+        """The weights of a prediction that is added to that of a process."""
+        numbers = np.full(n_targets, np.inf), np.zeros(n_targets), np.ones(n_targets)
+        return cls(*numbers, is_added=True)
+
+    def of(self, variance: Array) -> Array:
+        """Weights (n, p) where the predictive variance is (n,)."""
+        ratio = np.maximum(variance, _TINY)[:, None] / np.maximum(self.error, _TINY)
+        return expit(self.intercept + self.slope * np.log(ratio))
+
+    def of_process(self, weight: Array) -> Array:
+        """Weights (n, p) of the process, from those of the other prediction."""
+        return np.ones_like(weight) if self.is_added else 1.0 - weight
+
+    def factor(self, weight: Array) -> Array:
+        """Factors (n,) of variances, from weights (n, p)."""
+        constant, of_weight = self.log_factor
+        return np.exp(constant + of_weight * weight.mean(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorWithMean(PosteriorAround):
+    """A weighted mean of a process and of another prediction.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of the process g.
+    predict : callable
+        ``X -> M``, the other prediction (n, p) of rows (n, d), standardised as targets are.
+    weights : MeanWeights
+    is_flat : bool
+        Whether the gradient of m is zero nearly everywhere, as that of trees is.
+    """
+
+    predict: Callable[[np.ndarray], np.ndarray]
+    weights: MeanWeights
+    is_flat: bool = True
+
+    remedy = "Set mean to None."
+    metric = property(attrgetter("posterior.metric"))
+
+    @property
+    def answers(self):
+        """Names of questions, without gradients of other predictions that have some."""
+        return self.posterior.answers & (_ANSWERS | {GRADIENTS} if self.is_flat else _ANSWERS)
+
+    def why_not(self, question):
+        """Reason of the process, or that the other prediction has no such answer."""
+        return self.posterior.why_not(question) or super().why_not(question)
+
+    def mean(self, X, n_jobs=1):
+        """Weighted mean (n, p)."""
+        return self.moments(X, n_jobs)[0]
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Weighted mean and latent variance."""
+        return self.moments(X, n_jobs)[:2]
+
+    def moments(self, X, n_jobs=1):
+        """Weighted mean, latent variance and variance of the noise."""
+        X = float64(X)
+        mean, variance, noise = self.posterior.moments(X, n_jobs)
+        weight = self.weights.of(variance + noise)
+        factor = self.weights.factor(weight)
+        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
+        return mean, factor * variance, factor * noise
+
+    def covariance(self, X):
+        """Latent covariance."""
+        std = np.sqrt(self._factor(X))
+        return std[:, None] * std * self.posterior.covariance(X)
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean."""
+        drawn = self.posterior.deviations(X, n_samples, random_state)
+        return np.sqrt(self._factor(X))[:, None] * drawn
+
+    def noise_variance(self, X):
+        """Learned noise variance, which has the factor of all variances."""
+        return self._factor(X) * self.posterior.noise_variance(X)
+
+    def prior_variance(self, X):
+        """Variance before any data, where the process knows least."""
+        prior = np.broadcast_to(self.posterior.prior_variance(X), len(X))
+        weight = self.weights.of(prior + noise_in_blocks(self.posterior, X))
+        return self.weights.factor(weight) * prior
+
+    def weight(self, X, n_jobs=1):
+        """Weights (n, p) of the other prediction."""
+        return self.weights.of(sum(self.posterior.moments(X, n_jobs)[1:]))
+
+    def gradients(self, X, latent, n_jobs=1):
+        """`Slopes`, where that of the other prediction is zero."""
+        X = float64(X)
+        total = self.posterior.gradients(X, False, n_jobs)
+        found = self.posterior.gradients(X, True, n_jobs) if latent else total
+        weight, weight_slope = self._weight_and_slope(total)
+        predicted, share = self.predict(X), self.weights.of_process(weight)
+        change = (predicted - found.mean)[:, :, None]
+        factor = self.weights.factor(weight)
+        of_factor = factor[:, None] * self.weights.log_factor[1] * weight_slope.mean(axis=1)
+        return found._replace(
+            mean=share * found.mean + weight * predicted,
+            variance=factor * found.variance,
+            mean_slope=share[:, :, None] * found.mean_slope + change * weight_slope,
+            variance_slope=factor[:, None] * found.variance_slope
+            + found.variance[:, None] * of_factor,
+        )
+
+    def sample_functions(self, n_functions, n_frequencies, random_state):
+        """`SampledFunctions`, which share the weighted mean."""
+        drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
+        process = self.posterior if self.metric is None else self.posterior.posterior
+        return in_weighted_mean(drawn, process.points[1], SharedMean(self))
+
+    def mean_and_factor(self, X):
+        """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
+        mean, variance, noise = self.posterior.moments(X)
+        weight = self.weights.of(variance + noise)
+        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
+        return mean, np.sqrt(self.weights.factor(weight))
+
+    def slopes_of_mean_and_factor(self, X):
+        """Derivatives (n, p, d) and (n, d) of `mean_and_factor`."""
+        weight, slope = self._weight_and_slope(self.posterior.gradients(X, False))
+        half = 0.5 * self.weights.log_factor[1] * np.sqrt(self.weights.factor(weight))
+        return self.gradients(X, False).mean_slope, half[:, None] * slope.mean(axis=1)
+
+    def predict_normals(self, X, X_std, n_jobs=1):
+        """Moments of the mixture of predictions at inputs of a Sobol sequence."""
+        return normal_mixture(self, X, X_std, n_jobs)
+
+    def with_fewer_neighbors(self, most):
+        """The posterior, which predicts more quickly where it predicts from neighbours."""
+        return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
+
+    def _factor(self, X):
+        """Factors (n,) of variances."""
+        return self.weights.factor(self.weight(X))
+
+    def _weight_and_slope(self, total):
+        """Weights (n, p) and their derivatives (n, p, d), from `Slopes` with the noise."""
+        weight = self.weights.of(total.variance)
+        of_log = self.weights.slope * weight * (1.0 - weight)
+        relative = total.variance_slope / np.maximum(total.variance, _TINY)[:, None]
+        return weight, of_log[:, :, None] * relative[:, None]
+
+
+def normal_mixture(posterior, X, X_std, n_jobs):
+    """Moments (n, p) of the mixture of predictions at inputs that have a normal distribution each.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    X, X_std : ndarray of shape (n, d)
+    n_jobs : int
+    """
+    X, X_std = float64(X), float64(X_std)
+    levels = qmc.Sobol(X.shape[1], seed=0).random(_INPUTS)
+    normal = norm.ppf(np.clip(levels, _LEAST_LEVEL, 1.0 - _LEAST_LEVEL))
+    moments = [posterior.mean_and_variance(X + X_std * z, n_jobs) for z in normal]
+    means, variances = (np.stack(one) for one in zip(*moments))
+    return means.mean(axis=0), variances.mean(axis=0)[:, None] + means.var(axis=0)

@@ -1,0 +1,704 @@
+r"""Expectations under one normal distribution per row, to about 1e-12 relative.
+
+For ``g`` analytic in a strip of half-width `STRIP` around the real axis, which holds for the
+logarithms, slopes and curvatures of the probit and the logit (their nearest singularities are at
+``±2.8i`` and ``±πi``). By the standard deviation s of a row:
+
+- small: Gauss-Hermite rules;
+- up to 1: the trapezoidal rule, which converges exponentially here, with a step that follows the
+  width of the singularity; a fixed number of Gauss-Hermite nodes loses digits as s grows;
+- wider, but not far from 0: the trapezoidal rule in u, ``f = sinh(u)``, whose nodes are dense where
+  g bends and which needs few of them however wide the row. They are the same for many rows, so that
+  g is evaluated once;
+- wide and far from 0: a coarse trapezoidal rule, as g has no singularity near by.
+
+Log-moments of tilted distributions ``p(f)^a N(f; mean, variance)``, to about 1e-12 relative.
+
+The function ``log p`` must be concave, so that the integrand has one top. The integral of a row is
+a trapezoidal sum about that top:
+
+- The top comes from Newton's method with a bracket. A crude top is enough.
+- The step follows the width of the top and the strip around the real axis in which the integrand
+  is analytic and bounded.
+- The sum ends on both sides where the integrand has fallen to ``exp(-40)`` of its top. Left and
+  right may differ: ``exp(-exp(f))`` falls at once on the right, and with the normal density on the
+  left.
+
+Everything is computed in ``z = (f - mean) / std``, where the negative logarithm of the integrand
+has a second derivative of at least one.
+
+Expectations of the softmax function and of its normaliser, under independent normal values.
+
+For ``f_c ~ N(m_c, s_c)``, the functions here compute ``L = E[log Σ exp f_c]`` and the derivatives
+``p_c = ∂L/∂m_c = E[softmax_c]`` and ``β_c = ∂²L/∂m_c² = E[softmax_c (1 - softmax_c)]``. All three
+are integrals over one variable. Let ``E(x) = exp(-exp(x))`` and ``ψ_c(u) = E[E(u + f_c)]``. Then
+
+- ``L = -γ - ∫ (Π ψ_c - [u < 0]) du``, because ``Π ψ_c(u)`` is the probability that the sum of
+  ``log Σ exp f_c`` and a Gumbel variable of mean γ does not exceed ``-u``;
+- ``p_c = -∫ ψ_c' Π_{j≠c} ψ_j du`` and ``β_c = -∫ ψ_c'' Π_{j≠c} ψ_j du``.
+
+**Nodes.** The integrals are sums over ``u = hk``. Since ``|ψ(u + iy)|`` is at most
+``ψ(u + log cos a) exp((y - a)² / 2s)`` for all ``a < π/2``, the error of the sums is about
+``exp(-π²/h - 2π² S/h²)``, where ``1/S = Σ 1/s_c``. Every row gets the h for which this bound is
+``exp(-π²/step)``. To the left of the nodes, ``1 - Π ψ_c`` is nearly ``exp(u) Σ exp(m_c + s_c/2)``,
+whose sum is known.
+
+**ψ at all nodes** is a matrix product. Let ``m_c = hn + ε``. For ``s > σ²``,
+``ψ(hk + ε) = Σ_l w_l E_σ(hk + gl)``, where E_σ is E after convolution with ``N(0, σ²)``, and where
+``w_l = g N(gl; ε, s - σ²)``. For nearly constant values, it is a Taylor series of E at ``hk``. The
+matrix ``E_σ(hk + gl)`` is a constant for all values of similar variance, and n shifts its products.
+The sums for p and β multiply by ``E_σ'`` from the other side.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.special import ndtr
+
+from skgp_sparse.ground.parallel import empty, slices
+
+STRIP = 2.8
+_FEW_NODES = ((0.1, 6), (0.25, 9))  # largest standard deviation, Gauss-Hermite nodes
+_NODE_SPACING = 0.5  # of the trapezoidal rule: singularities at 2.8 cost exp(2.8²/2s² - 2π 2.8/0.5)
+_LARGEST_STEP = 0.7  # in standard deviations: exp(-2π² / 0.7²) is 3e-18
+_REACH_IN_STDS = 7.5  # standard deviations
+_WIDE, _WIDE_BY_ROW = 1.0, 4.0  # from which sinh pays, if g is the same for all rows or not
+_NEAR = 8.5  # largest |mean|, in standard deviations, of a row that is not far from 0
+_STEP_OF_SINH = _LARGEST_STEP / _NEAR  # a row at _NEAR has in u a width of at least 1 / _NEAR
+_VALUES_PER_BLOCK = 1 << 16  # values of g
+_FEW_ROWS = 200  # which share a rule where they could have several: calls cost more than values
+
+
+def expectation(g, mean, variance, *by_row):
+    """``E[g(f)]`` for ``f ~ N(mean_i, variance_i)``.
+
+    Parameters
+    ----------
+    g : callable
+        Elementwise: array (n, k), and `by_row` as (n, 1), to a tuple of arrays (n, k).
+    mean, variance : ndarray of shape (n,)
+    *by_row : ndarray of shape (n,)
+        Further arguments of `g`.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n,)
+        One for each result of `g`.
+    """
+    std = np.sqrt(variance)
+
+    def parts():
+        for rows, f, weights in _rules(mean, std, _WIDE_BY_ROW if by_row else _WIDE):
+            values = g(f, *(column[rows, None] for column in by_row))
+            yield rows, [_weighted_sum(value, weights) for value in values]
+
+    return from_parts(parts())
+
+
+def from_parts(parts):
+    """Arrays (n,) from what they hold for some rows at a time: indices, and a part of each."""
+    rows, values = zip(*parts)
+    order = np.argsort(np.concatenate(rows))
+    return tuple(np.concatenate(column)[order] for column in zip(*values))
+
+
+def _weighted_sum(value, weights):
+    """Weighted sum of every row; values, weights or both may be the same for all rows."""
+    if weights.ndim == 1:
+        return value @ weights
+    if len(value) == 1:
+        return weights @ value[0]
+    return np.einsum("ij,ij->i", value, weights)
+
+
+def _rules(mean, std, wide):
+    """Some rows, with the nodes and weights that serve them."""
+    is_wide = std >= wide
+    is_near = np.abs(mean) <= _NEAR * std
+    yield from _narrow(mean, std, np.flatnonzero(~is_wide))
+    coarse = _rule(_NODE_SPACING / _LARGEST_STEP)
+    for rows in _parts(np.flatnonzero(is_wide & ~is_near), len(coarse[0])):
+        yield rows, mean[rows, None] + std[rows, None] * coarse[0], coarse[1]
+    reach = np.ceil(np.arcsinh((_NEAR + _REACH_IN_STDS) * std))
+    if len(std) <= _FEW_ROWS:
+        reach = np.full_like(reach, reach.max(initial=0.0))
+    for limit in sorted(set(reach[is_wide & is_near])):
+        f, slopes = _sinh_rule(limit)
+        for rows in _parts(np.flatnonzero(is_wide & is_near & (reach == limit)), len(f)):
+            weights = np.exp(-0.5 * ((f - mean[rows, None]) / std[rows, None]) ** 2) * slopes
+            yield rows, f[None], weights / weights.sum(axis=1, keepdims=True)
+
+
+def _narrow(mean, std, rows):
+    """Rows of similar standard deviation, with nodes around their means."""
+    edges = [edge for edge, _ in _FEW_NODES]
+    largest = std[rows].max(initial=0.0)
+    while edges[-1] < largest:
+        edges.append(max(np.sqrt(2.0) * edges[-1], _NODE_SPACING / _LARGEST_STEP))
+    which = np.searchsorted(edges, std[rows])
+    if len(std) <= _FEW_ROWS:
+        which = np.full_like(which, which.max(initial=0))
+    for index in sorted(set(which)):
+        nodes, weights = _rule(edges[index])
+        for some in _parts(rows[which == index], len(nodes)):
+            yield some, mean[some, None] + std[some, None] * nodes, weights
+
+
+def _parts(rows, n_nodes):
+    return (rows[part] for part in slices(len(rows), max(1, _VALUES_PER_BLOCK // n_nodes)))
+
+
+@lru_cache(maxsize=64)
+def _sinh_rule(limit):
+    """Nodes, and their weights before those of the normal distribution."""
+    count = int(np.ceil(limit / _STEP_OF_SINH))
+    u = np.linspace(-limit, limit, 2 * count + 1)
+    return np.sinh(u), np.cosh(u)
+
+
+@lru_cache(maxsize=64)
+def _rule(std):
+    for edge, count in _FEW_NODES:
+        if std <= edge:
+            nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+            return nodes, weights / weights.sum()
+    count = int(np.ceil(_REACH_IN_STDS / min(_LARGEST_STEP, _NODE_SPACING / std)))
+    nodes = np.linspace(-_REACH_IN_STDS, _REACH_IN_STDS, 2 * count + 1)
+    weights = np.exp(-0.5 * nodes**2)
+    return nodes, weights / weights.sum()
+
+
+_LOG_2PI = np.log(2.0 * np.pi)
+SMALLEST_VARIANCE = 1e-290  # of which the square root can be divided by
+_FALL = 40.0  # of the log integrand, to where the sum ends
+_LARGEST_FALL = 70.0  # beyond which an end moves inwards
+_MOST_MOVES = 60  # of the ends
+_STEPS_PER_WIDTH, _STEPS_PER_STRIP = 2.2, 7.0
+_MOST_ITERATIONS = 150  # of Newton's method, a third of which are bisections
+_DISTANCE_TO_TOP = 0.03  # to the top, in widths
+_MOST_NODES = 5000  # enough for variances up to 1e4, and crude sums beyond
+_RATIO = 1.2  # of the numbers of nodes of rows that are summed together
+_VALUES_OF_TILTED = 1 << 15  # values of the log density
+# to find an interval: in widths of two tops, and from one to the other
+_FAR_OUT = 10.0 * 2.0 ** np.arange(9)
+_NODES = np.concatenate([-_FAR_OUT, np.linspace(-9.0, 9.0, 19), _FAR_OUT])
+_BETWEEN = np.linspace(0.0, 1.0, 17)
+
+
+class _Rows(NamedTuple):
+    """Integrands of some rows; all arrays have the shape (n, 1)."""
+
+    log_density: Callable
+    mean: np.ndarray
+    std: np.ndarray
+    power: np.ndarray
+    by_row: tuple
+
+    def where(self, rows):
+        by_row = tuple(column[rows] for column in self.by_row)
+        return _Rows(self.log_density, self.mean[rows], self.std[rows], self.power[rows], by_row)
+
+    def at(self, z):
+        """Logarithm of the integrand, and what the log density returns besides its value."""
+        value, *extras = self.log_density(self.mean + self.std * z, *self.by_row)
+        return self.power * value - 0.5 * z * z, extras
+
+
+def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
+    """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives.
+
+    Parameters
+    ----------
+    log_density : callable
+        Elementwise: array (n, k), and `by_row` as (n, 1), to a tuple of arrays (n, k): the concave
+        function ``log p``, its first derivative, its negative second derivative, and any others.
+    mean, variance : ndarray of shape (n,)
+    power : float or ndarray of shape (n,)
+        The powers ``a``.
+    strip : float
+        Half-width of the strip around the real axis in which ``p^a`` is analytic and bounded.
+    *by_row : ndarray of shape (n,)
+        Further arguments of `log_density`.
+    start : ndarray of shape (n,) or None
+        Where ``a log p(f) - (f - mean)² / (2 variance)`` is largest, roughly. It is needed if
+        `log_density` overflows at `mean`.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n,)
+        The logarithm, its first derivative with respect to `mean`, its negative second derivative,
+        and the expectations of the other results of `log_density` under the tilted distribution.
+    """
+    rows = _rows_of(log_density, mean, variance, power, by_row)
+    with np.errstate(all="ignore"):
+        z = np.zeros_like(rows.mean) if start is None else (start[:, None] - rows.mean) / rows.std
+        top, gain = _find_top(rows, z)
+        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * rows.std))
+        left, right = _find_ends(rows, top, gain).T
+        count = np.fmin(np.ceil((left + right) / step[:, 0]) + 1.0, _MOST_NODES)
+        return _sum_all(rows, top, gain[:, 0], left, right, count)
+
+
+def log_moments_of_one_top(log_density, mean, variance, strip, *by_row, tops):
+    """``log E[p(f)]`` of a function with one top that is not log-concave, with its derivatives.
+
+    The integrand has its tops between that of ``p`` and the mean, and falls on both sides. Crude
+    nodes on all scales find the interval where it counts.
+
+    Parameters
+    ----------
+    log_density, mean, variance, strip, *by_row
+        As in `log_moments`.
+    tops : tuple of ndarray of shape (n,)
+        Where ``p`` is largest, and the negative second derivative of ``log p`` there.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n,)
+        As from `log_moments`. The negative second derivative may be negative.
+    """
+    rows = _rows_of(log_density, mean, variance, 1.0, by_row)
+    with np.errstate(all="ignore"):
+        peak, width = (tops[0][:, None] - rows.mean) / rows.std, tops[1][:, None] ** -0.5 / rows.std
+        parts = slices(len(mean), _VALUES_OF_TILTED // 100)
+        found = [_find_interval(rows.where(part), peak[part], width[part]) for part in parts]
+        top, gain, left, right = map(np.concatenate, zip(*found))
+        of_strip = strip / (_STEPS_PER_STRIP * rows.std[:, 0])
+        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, of_strip)
+        count = np.fmin(np.ceil((left + right) / step) + 1.0, _MOST_NODES)
+        return _sum_all(rows, top[:, None], gain, left, right, count, least=-np.inf)
+
+
+def _find_interval(rows, peak, width):
+    """A top, the largest second derivative, and how far from the top the integrands count (n,)."""
+    own = np.broadcast_to(_NODES, (len(peak), len(_NODES)))
+    z = np.sort(np.hstack([own, peak + width * _NODES, peak * _BETWEEN]), axis=1)
+    exponent, (_, curvature, *_) = rows.at(z)
+    every, best, index = np.arange(len(z)), np.argmax(exponent, axis=1), np.arange(z.shape[1])
+    counts = exponent > exponent[every, best, None] - _FALL
+    first = np.maximum(np.argmax(counts, axis=1) - 1, 0)
+    last = np.minimum(len(index) - np.argmax(counts[:, ::-1], axis=1), len(index) - 1)
+    inside = (index >= first[:, None]) & (index <= last[:, None])
+    gain = 1.0 + rows.std[:, 0] ** 2 * np.max(np.where(inside, curvature, 0.0), axis=1)
+    top = z[every, best]
+    return top, gain, top - z[every, first], z[every, last] - top
+
+
+def _rows_of(log_density, mean, variance, power, by_row):
+    power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
+    std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
+    columns = [column[:, None] for column in (mean, std, power)]
+    return _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
+
+
+def _find_top(rows, z):
+    """Where the integrands are largest, and the negative second derivative of the logarithm."""
+    top, gain = z.copy(), np.ones_like(z)
+    active, low, high = np.arange(len(z)), np.full_like(z, -np.inf), np.full_like(z, np.inf)
+    for count in range(_MOST_ITERATIONS):
+        slope, curvature = rows.at(z)[1][:2]
+        excess = z - rows.power * rows.std * slope
+        bend = 1.0 + rows.power * rows.std**2 * curvature
+        low = np.maximum(low, np.where(excess < 0.0, z, z - excess))  # as bend >= 1
+        high = np.minimum(high, np.where(excess > 0.0, z, z - excess))
+        newton = z - excess / bend
+        top[active], gain[active] = newton, bend
+        left = np.flatnonzero(~(np.abs(excess) <= _DISTANCE_TO_TOP * np.sqrt(bend)))
+        if len(left) == 0:
+            break
+        inside = (low < newton) & (newton < high) & (count % 3 < 2)
+        z = np.where(inside, newton, 0.5 * (low + high))[left]
+        active, low, high, rows = active[left], low[left], high[left], rows.where(left)
+    return top, gain
+
+
+def _find_ends(rows, top, gain):
+    """How far from the top the integrands have fallen enough, to the left and right (n, 2)."""
+    sides = np.array([-1.0, 1.0])
+    height = rows.at(top)[0]
+    largest = np.sqrt(2.0 * _FALL)  # as the second derivative is at least one
+    outer = np.broadcast_to(largest / np.sqrt(gain), (len(top), 2))
+    fall = height - rows.at(top + sides * outer)[0]
+    further = np.minimum(outer * _FALL / np.maximum(fall, 1e-300), largest)  # by concavity
+    inner = np.where(fall < _FALL, outer, 0.0)
+    outer = np.where(fall < _FALL, further, outer)
+    active = np.arange(len(top))
+    for _ in range(_MOST_MOVES):
+        fall = height[active] - rows.where(active).at(top[active] + sides * outer[active])[0]
+        active = active[(fall > _LARGEST_FALL).any(axis=1)]
+        if len(active) == 0:
+            break
+        middle = 0.5 * (inner[active] + outer[active])
+        is_far = height[active] - rows.where(active).at(top[active] + sides * middle)[0] >= _FALL
+        outer[active] = np.where(is_far, middle, outer[active])
+        inner[active] = np.where(is_far, inner[active], middle)
+    return outer
+
+
+def _sum_all(rows, top, gain, left, right, count, least=0.0):
+    """Trapezoidal sums, of rows with similar numbers of nodes together."""
+
+    def parts():
+        for part, number in alike(count):
+            step = (left[part] + right[part]) / (number - 1)
+            offset = step[:, None] * np.arange(number) - left[part][:, None]
+            yield part, _sum(rows.where(part), top[part], gain[part], step, offset, least)
+
+    return from_parts(parts())
+
+
+def alike(count):
+    """Rows that can share a number of nodes, as none of them needs many fewer, in small parts.
+
+    Parameters
+    ----------
+    count : ndarray of shape (n,)
+        How many nodes each row needs.
+
+    Yields
+    ------
+    rows : ndarray of int
+    number : int
+        At least `count` of all of these rows. It depends on the row, not on its neighbours.
+    """
+    which = np.ceil(np.log(count) / np.log(_RATIO))
+    for index in np.unique(which):
+        number = int(np.ceil(_RATIO**index))
+        rows = np.flatnonzero(which == index)
+        for part in slices(len(rows), max(1, _VALUES_OF_TILTED // number)):
+            yield rows[part], number
+
+
+def _sum(rows, top, gain, step, offset, least):
+    """Results of some rows, whose nodes lie at these distances from the top."""
+    exponent, (slope, curvature, *extras) = rows.at(top + offset)
+    value, weights = trapezoid(exponent, step)
+    std, power = rows.std[:, 0], rows.power[:, 0]
+    shift = means(weights, offset)
+    mean, rest = top[:, 0] + shift, 1.0 - means(weights, (offset - shift[:, None]) ** 2)
+    mean_slope = means(weights, slope)
+    bend = power * means(weights, curvature)
+    bend -= power**2 * means(weights, (slope - mean_slope[:, None]) ** 2)
+    # moments lose the digits of rows that say little, derivatives those of rows that say much
+    says_much = gain > 2.0
+    first = np.where(says_much, mean / std, power * mean_slope)
+    second = np.maximum(np.where(says_much, rest / std**2, bend), least)  # but for rounding
+    return value, first, second, *(means(weights, other) for other in extras)
+
+
+def trapezoid(exponent, step):
+    """Log of the sums of exponentials over ``√(2π) / step``, and their weights, which add to 1."""
+    highest = exponent.max(axis=1)
+    weights = np.exp(exponent - highest[:, None])
+    total = weights.sum(axis=1)
+    weights /= total[:, None]
+    return highest + np.log(step * total) - 0.5 * _LOG_2PI, weights
+
+
+def means(weights, values):
+    """Sums over the nodes of every row."""
+    return np.einsum("ij,ij->i", weights, values)
+
+
+_CUT = 31.0  # what is left out is smaller than exp(-31) = 3e-14
+_ERROR_MARGIN = 4.0  # added to it where the error of ψ at all nodes adds up
+_NARROW = 0.0025  # variance below which Taylor series serve
+_TERMS = 24  # of a Taylor series
+_SMOOTHED = 0.125  # variance from which σ is half of the variance, otherwise 0
+_FINE = 0.25  # step of the rule for E_σ
+_FLAT = 6.0  # E and its derivatives vanish from here on
+_LEVELS = 3  # values of h between a number and its double
+_SOFTMAX_VALUES = 1 << 17  # values of ψ
+_COLUMNS = 64  # tables have multiples of this number of columns on both sides of 0
+
+
+def log_sum_exp(mean, variance, step=0.3):
+    """Compute ``E[log Σ exp f_c]`` for ``f_c ~ N(mean_c, variance_c)``, with its derivatives.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (C, n)
+        Means and variances of C values in each of n rows.
+    step : float, default=0.3
+        The relative error of the nodes is about ``exp(-π²/step)``.
+
+    Returns
+    -------
+    value : ndarray of shape (n,)
+        The expectation L.
+    p, curvature : ndarray of shape (C, n)
+        The expectations of ``softmax_c`` and ``softmax_c (1 - softmax_c)``, which are the first
+        and second derivatives of L with respect to `mean`.
+    """
+    value, p, curvature = np.empty(mean.shape[1]), np.empty(mean.shape), np.empty(mean.shape)
+    for rows, part in _softmax_parts(mean, variance, step):
+        product, p[:, rows], curvature[:, rows] = part.sums()
+        value[rows] = part.log_sum_exp(product)
+    return value + mean.max(axis=0), p / p.sum(axis=0), curvature
+
+
+def probabilities(mean, variance, step=0.35):
+    """Compute ``E[softmax_c]`` for ``f_c ~ N(mean_c, variance_c)``.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (C, n)
+        Means and variances of C values in each of n rows.
+    step : float, default=0.35
+        The relative error of the nodes is about ``exp(-π²/step)``.
+
+    Returns
+    -------
+    ndarray of shape (C, n)
+        Probabilities, which add up to 1.
+    """
+    p = np.empty(mean.shape)
+    for rows, part in _softmax_parts(mean, variance, step):
+        p[:, rows] = part.sums(curvature=False)[1]
+    return p / p.sum(axis=0)
+
+
+def _softmax_parts(mean, variance, step):
+    """Divide the rows into parts that need similar nodes."""
+    n_classes, n = mean.shape
+    x, left, right, has_tail = _ranges(mean, variance)
+    with np.errstate(divide="ignore", over="ignore"):
+        narrow = 1.0 / (1.0 / variance).sum(axis=0)
+    level = np.log2(0.5 + 0.5 * np.sqrt(1.0 + 8.0 * narrow / step))
+    h = step * 2.0 ** (np.floor(_LEVELS * level) / _LEVELS)
+    before, after = np.ceil(left / h).astype(int), np.ceil(right / h).astype(int)
+    order = np.lexsort((-before - after, h))
+    ends = np.append(np.flatnonzero(np.diff(h[order])) + 1, n)
+    start = 0
+    while start < n:
+        count = before[order[start]] + after[order[start]] + 1  # nearly the largest of its part
+        size = max(1, _SOFTMAX_VALUES // (count * n_classes))
+        stop = min(start + size, ends[np.searchsorted(ends, start, side="right")])
+        rows = order[start:stop]
+        nodes = float(h[rows[0]]), before[rows].max(), after[rows].max()
+        yield rows, _Part(x[:, rows], variance[:, rows], has_tail[rows], *nodes, step)
+        start = stop
+
+
+def _ranges(mean, variance):
+    """Means relative to the largest, the range of u, and whether the left tail is added."""
+    largest = mean.argmax(axis=0)
+    x = mean - np.take_along_axis(mean, largest[None], axis=0)
+    cut_all, reach = _CUT + np.log(len(mean)), np.sqrt(2.0 * _CUT)
+    both = variance + np.take_along_axis(variance, largest[None], axis=0)
+    x = np.maximum(x, -cut_all - np.minimum(0.5 * both, reach * np.sqrt(both)))
+    spread = reach * np.sqrt(variance)
+    left = cut_all + (x + np.minimum(0.5 * variance, spread)).max(axis=0)
+    left_of_tail = cut_all - 0.5 * _CUT + (x + variance).max(axis=0)
+    right = (np.log(_CUT) + spread - x).min(axis=0)
+    return x, np.minimum(left, left_of_tail), right, left_of_tail < left
+
+
+class _Part:
+    """Rows with the same nodes.
+
+    Parameters
+    ----------
+    x, variance : ndarray of shape (C, n)
+        Means, the largest of which is 0, and variances.
+    has_tail : ndarray of shape (n,)
+        Whether to add the sum to the left of the nodes.
+    h : float
+    before, after : int
+        The nodes are ``hk`` for ``-before <= k <= after``.
+    step : float
+        The accuracy of what is summed over them.
+    """
+
+    def __init__(self, x, variance, has_tail, h, before, after, step):
+        self.h, self.before, self.after, self.step = h, before, after, step
+        n_shifts = np.rint(x / h).astype(int)
+        self.shift = -n_shifts.ravel()
+        self.x, self.epsilon = x, (x - h * n_shifts).ravel()
+        self.variance = variance.ravel()
+        self.n_nodes = before + after + 1
+        self.pad = self.shift.max()
+        # h / (exp(h) - 1), whose exponential would overflow for wide steps
+        log_tail = np.log(h / -np.expm1(-h)) - h * (before + 1)
+        self.tail = np.exp(np.where(has_tail, x + 0.5 * variance + log_tail, -np.inf))
+        # Values of similar variance are neighbours in `order`.
+        with np.errstate(divide="ignore"):
+            group = np.maximum(np.floor(np.log2(self.variance / _NARROW)), -1.0)
+        self.order = np.argsort(group, kind="stable")
+        self.groups, starts = np.unique(group[self.order], return_index=True)
+        self.slices = [slice(*ends) for ends in zip(starts, [*starts[1:], len(group)])]
+
+    def log_sum_exp(self, product):
+        """L, given the sums of the products of all ψ."""
+        centre = self.h * (0.5 + self.before) - np.euler_gamma
+        return centre - self.h * product + self.tail.sum(axis=0)
+
+    def sums(self, curvature=True):
+        """Sums over the nodes: of the products of all ψ, p and β (unless not needed)."""
+        expansions = [_expansion(g, self.h, self.step) for g in self.groups]
+        weights, psi = self._psi(expansions)
+        product, all_but_one = _products_of_others(psi, self.pad)
+        width = self.n_nodes + self.pad
+        starts = self.order * all_but_one.shape[-1] + self.shift[self.order]
+        all_but_one = sliding_window_view(all_but_one.reshape(-1), width)[starts]
+        p, beta = np.empty(self.shift.shape), np.empty(self.shift.shape)
+        for some, expansion, weight in zip(self.slices, expansions, weights):
+            table = self._columns(expansion, 1)
+            moved = np.matmul(all_but_one[some], table.T, out=empty(weight.shape))
+            rows = self.order[some]
+            p[rows] = np.einsum("ij,ij->i", weight, moved)
+            if curvature:
+                beta[rows] = expansion.slope(weight, moved, self.epsilon[rows], self.variance[rows])
+        p, beta = (self.h * array.reshape(self.x.shape) + self.tail for array in (p, beta))
+        return product, np.minimum(p, 1.0), np.maximum(beta, 0.0)
+
+    def _psi(self, expansions):
+        """Weights of the values in `order`, and ψ, an array of shape (C, n, nodes)."""
+        width = self.n_nodes + self.pad
+        unshifted, weights = empty((len(self.order), width)), []
+        for some, expansion in zip(self.slices, expansions):
+            rows = self.order[some]
+            weights.append(expansion.weights(self.epsilon[rows], self.variance[rows]))
+            np.matmul(weights[-1], self._columns(expansion, 0), out=unshifted[some])
+        starts = np.argsort(self.order) * width + self.pad - self.shift
+        windows = sliding_window_view(unshifted.reshape(-1), self.n_nodes)
+        return weights, windows[starts.reshape(self.x.shape)]
+
+    def _columns(self, expansion, derivative):
+        """The table of an expansion, with columns from the leftmost shifted node to the last."""
+        before = self.before + self.pad
+        n_left, n_right = (-(-count // _COLUMNS) * _COLUMNS for count in (before, self.after))
+        table = expansion.table(n_left, n_right)[derivative]
+        return table[:, n_left - before : n_left + self.after + 1]
+
+
+def _products_of_others(psi, pad):
+    """Sums of the products of all classes, and products of all but one, between zeros."""
+    n_classes, n, n_nodes = psi.shape
+    out = empty((n_classes, n, n_nodes + 2 * pad))
+    out[:, :, :pad] = 0.0
+    out[:, :, pad + n_nodes :] = 0.0
+    all_but_one = out[:, :, pad : pad + n_nodes]
+    all_but_one[-1] = 1.0
+    for c in range(n_classes - 1, 0, -1):
+        np.multiply(all_but_one[c], psi[c], out=all_but_one[c - 1])
+    product = psi[0]
+    for c in range(1, n_classes):
+        all_but_one[c] *= product
+        product *= psi[c]
+    return product.sum(axis=1), out
+
+
+@lru_cache(maxsize=128)
+def _expansion(group, h, step):
+    """How values of similar variance give ψ from a table."""
+    return _Taylor(h) if group < 0 else _Lattice(_NARROW * 2.0**group, h, step)
+
+
+class _Taylor:
+    """Taylor series of E at the nodes, whose weights are the moments of a value."""
+
+    def __init__(self, h):
+        self.h = h
+        self.table = lru_cache(maxsize=8)(self._table)
+
+    def weights(self, epsilon, variance):
+        """Moments, an array of shape (n, terms)."""
+        moments = np.ones((_TERMS, len(epsilon)))
+        moments[1] = epsilon
+        for d in range(2, _TERMS):
+            moments[d] = epsilon * moments[d - 1] + (d - 1) * variance * moments[d - 2]
+        return np.ascontiguousarray(moments.T)
+
+    def slope(self, weights, moved, epsilon, variance):
+        """Derivative with respect to ε of the sum of ``weights * moved``."""
+        return (weights[:, :-1] * moved[:, 1:]) @ np.arange(1.0, _TERMS)
+
+    def _table(self, before, after):
+        """Coefficients of E and -E' at the nodes."""
+        a = np.exp(np.minimum(self.h * np.arange(-before, after + 1), _FLAT))
+        polynomial = np.polynomial.Polynomial([1.0])  # the derivative of E, divided by E, in -a
+        coefficients = np.empty((_TERMS + 1, len(a)))
+        factorial = 1.0
+        for d in range(_TERMS + 1):
+            coefficients[d] = np.exp(-a) * polynomial(-a) / factorial
+            polynomial = np.polynomial.Polynomial([0.0, 1.0]) * (polynomial + polynomial.deriv())
+            factorial *= d + 1
+        return coefficients[:-1], -coefficients[1:] * np.arange(1.0, _TERMS + 1)[:, None]
+
+
+class _Lattice:
+    """Sums over a lattice, for variances from `low` to twice as much."""
+
+    def __init__(self, low, h, step):
+        self.h = h
+        self.smoothed = 0.5 * low if low >= _SMOOTHED else 0.0
+        spacing = _largest_spacing(low, step)
+        # Nodes and lattice are multiples of a unit.
+        self.unit = h if spacing > 4.0 * h else 0.25 * h
+        self.unit /= np.ceil(self.unit / spacing)
+        self.stride = int(spacing / self.unit)
+        reach = np.sqrt(2.0 * (_CUT + _ERROR_MARGIN) * (2.0 * low - self.smoothed)) + 0.5 * h
+        self.count = int(np.ceil(reach / (self.stride * self.unit)))
+        self.points = self.stride * self.unit * np.arange(-self.count, self.count + 1)
+        self.powers = np.stack([np.ones_like(self.points), self.points, self.points**2])
+        self.table = lru_cache(maxsize=8)(self._table)
+
+    def weights(self, epsilon, variance):
+        """Weights of the lattice, an array of shape (n, points)."""
+        precision = 1.0 / (variance - self.smoothed)
+        scale = np.log(self.stride * self.unit) + 0.5 * np.log(precision / (2.0 * np.pi))
+        exponents = [scale - 0.5 * precision * epsilon**2, precision * epsilon, -0.5 * precision]
+        weights = np.stack(exponents, axis=1) @ self.powers
+        return np.exp(weights, out=weights)
+
+    def slope(self, weights, moved, epsilon, variance):
+        """Derivative with respect to ε of the sum of ``weights * moved``."""
+        moments = np.multiply(weights, moved, out=moved) @ self.powers[:2].T
+        return (moments[:, 1] - epsilon * moments[:, 0]) / (variance - self.smoothed)
+
+    def _table(self, before, after):
+        """E_σ and -E_σ' at sums of a lattice point and a node."""
+        per_node = round(self.h / self.unit)
+        columns = per_node * np.arange(-before, after + 1)
+        rows = self.stride * np.arange(-self.count, self.count + 1)
+        first, last = rows[0] + columns[0], rows[-1] + columns[-1]
+        values = _smoothed(self.unit * np.arange(first, last + 1), self.smoothed)
+        index = rows[:, None] + columns - first
+        return values[0][index], values[1][index]
+
+
+def _largest_spacing(variance, step):
+    """Spacing of a lattice for `variance` whose error is ``exp(-π²/step)``."""
+    if variance < 0.125 * step:
+        return np.sqrt(2.0 * variance * step)
+    needed = 1.0 / step + 0.125 / variance
+    if variance < _SMOOTHED:
+        return 1.0 / needed
+    return variance / (np.sqrt(0.25 + 2.0 * variance * needed) - 0.5)
+
+
+def _smoothed(x, variance):
+    """E and -E' at `x` after convolution with ``N(0, variance)``.
+
+    Because E is the probability that a variable of density -E' is larger, the convolution is
+    ``-∫ E'(g) Φ((g - x) / σ) dg``.
+    """
+    if not variance:
+        a = np.exp(np.minimum(x, _FLAT))
+        return np.exp(-a), a * np.exp(-a)
+    step, std = 1.0 / (1.0 / _FINE + 0.125 / variance), np.sqrt(variance)
+    first, last = -_CUT - 2.0 * _ERROR_MARGIN, np.log(_CUT) + 1.0
+    g = step * np.arange(np.floor(first / step), np.ceil(last / step))
+    weights = np.exp(g - np.exp(g))
+    weights /= weights.sum()  # the error of their sum would add up over all nodes
+    value, slope = np.empty_like(x), np.empty_like(x)
+    size = max(1, _SOFTMAX_VALUES // len(g))
+    for some in slices(len(x), size):
+        z = (g - x[some, None]) / std
+        value[some] = ndtr(z) @ weights
+        slope[some] = np.exp(-0.5 * z**2) @ weights / (np.sqrt(2.0 * np.pi) * std)
+    return value, slope

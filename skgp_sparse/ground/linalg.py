@@ -1,0 +1,508 @@
+"""Dense linear algebra on arrays, and nothing else.
+
+A positive definite matrix ``K`` enters every formula through its Cholesky factor, ``K + jitter I =
+L Lᵀ``. Where hyperparameters are learned, ``T = L⁻¹`` enters, too: the triangular inverse costs
+``m³/3`` once, and every O(n m²) step is a product then, which is quicker than a triangular solve.
+Errors of ``k Tᵀ`` are of order ``eps ‖T‖ ‖k‖``. Predictions solve with L. The error of
+``v = L⁻¹ k`` changes ``‖v‖²`` by some ``eps ‖L‖ ‖v‖ ‖K⁻¹ k‖`` only, which is small where weights
+``K⁻¹ k`` are, however tiny the noise is: variances keep their digits. The factors themselves are
+computed in tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and
+round differently for every number of them.
+
+NumPy lacks products and quotients with a triangle in place, and ``scipy.linalg.blas`` holds the
+interpreter lock, so that threads over blocks of rows would wait for each other. The routines are
+called by the address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba does.
+
+Linear algebra of many small matrices at once: one call of NumPy for all of them.
+
+NumPy factorises stacks outside the interpreter lock, but has no triangular solve for them. Forward
+substitution comes with the factorisation, of the matrix with the right-hand sides below it,
+
+    [A  B]   [L  0] [Lᵀ  V]
+    [Bᵀ C] = [Vᵀ *] [0   *],        V = L⁻¹ B,
+
+for any C that is large enough. Back substitution goes from column to column of all matrices.
+
+The normal distribution: ``log N(y; mean, std²) = -½ [log 2π + ((y - mean)/std)²] - log std``.
+"""
+
+import ctypes as ct
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cython_blas, lapack
+
+from skgp_sparse.ground.parallel import empty, for_each, slices
+
+_COLUMNS_WORTH_THREADS = 512  # columns beyond which threads pay for one factorisation
+_TILE = 128  # rows and columns of the blocks in which factors are computed
+_FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
+_ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
+_QUOTIENT = 32  # columns of the smaller tiles in which rows are divided by a triangle
+_FEW_ROWS = 16  # up to which one call of BLAS divides them faster
+_LARGEST_JITTER = 1e-2
+_NO_NYSTROM = "The Nyström matrix is not finite. Raise the lower bound of the noise variance."
+
+_address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
+    ("PyCapsule_GetPointer", ct.pythonapi)
+)
+_name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pythonapi))
+
+
+def _routine(name, n_arguments):
+    """A BLAS routine whose arguments are addresses."""
+    capsule = cython_blas.__pyx_capi__[name]
+    signature = ct.CFUNCTYPE(None, *[ct.c_void_p] * n_arguments)
+    return signature(_address_of(capsule, _name_of(capsule)))
+
+
+# side, triangle, transposition, diagonal, rows, columns, factor, T and A with strides
+_dtrmm, _dtrsm = _routine("dtrmm", 11), _routine("dtrsm", 11)
+# transpositions, rows, columns, inner, factor, A and B with strides, factor, C with stride
+_dgemm = _routine("dgemm", 13)
+_ONE, _MINUS_ONE = ct.byref(ct.c_double(1.0)), ct.byref(ct.c_double(-1.0))
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """Amount that is added to the diagonal before a Cholesky factorisation.
+
+    Attributes
+    ----------
+    start : float
+        First amount tried; multiplied by 10 until the factorisation succeeds.
+    relative : bool
+        Whether amounts are fractions of the mean of the diagonal. A relative jitter scales with
+        the kernel and therefore has a derivative; an absolute one has none.
+    """
+
+    start: float = 1e-8
+    relative: bool = True
+
+    def amounts(self):
+        """Amounts to try, smallest first."""
+        yield self.start
+        amount = max(10 * self.start, 1e-12)
+        while amount <= _LARGEST_JITTER:
+            yield amount
+            amount *= 10
+
+
+def jittered_cholesky(K, jitter, n_jobs=1):
+    """Lower Cholesky factor of ``K + amount I`` for the first amount that succeeds.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Only its lower triangle is read.
+    jitter : Jitter
+    n_jobs : int
+
+    Returns
+    -------
+    L : ndarray of shape (m, m)
+    amount : float
+        In the units of `jitter`: a fraction of the mean diagonal when that is relative.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If K holds NaN or infinities, or is not positive definite with the largest jitter.
+    """
+    diagonal = K.diagonal()
+    unit = (diagonal.mean() or 1.0) if jitter.relative else 1.0
+    for amount in jitter.amounts():
+        L = np.array(K, order="C")
+        np.einsum("ii->i", L)[:] = diagonal + amount * unit
+        if _factorise(L, n_jobs):
+            return L, amount
+        if not np.isfinite(np.tril(K)).all():
+            break
+    raise_indefinite(K, amount, "mean diagonal" if jitter.relative else "diagonal")
+
+
+def raise_indefinite(K, amount, of):
+    """Raise the error that says why a kernel matrix has no factor, with so much of it added."""
+    if not np.isfinite(np.tril(K)).all():
+        raise np.linalg.LinAlgError(
+            "The kernel matrix contains NaN or infinite values. Check X and the kernel bounds."
+        )
+    raise np.linalg.LinAlgError(
+        f"The kernel matrix is not positive definite, even with {amount:.0e} of its {of} added. "
+        "Use a positive definite kernel, or raise the noise variance (with a WhiteKernel or "
+        "'alpha')."
+    )
+
+
+def cholesky(B, n_jobs=1, failure=None):
+    """Lower Cholesky factor of a matrix that is at least the identity.
+
+    Rounding of large eigenvalues, those of rows without noise, may outweigh the identity. As much
+    as it takes is added then. With `failure`, it is what the error says: B may be indefinite.
+    """
+    unit = np.finfo(float).eps * np.trace(B)  # rounding of the sum of eigenvalues
+    for amount in (0.0,) if failure else (0.0, 1.0, 1e1, 1e2, 1e3):
+        L = np.array(B, order="C")
+        np.einsum("ii->i", L)[:] += amount * unit
+        if _factorise(L, n_jobs):
+            return L
+    raise np.linalg.LinAlgError(failure or _NO_NYSTROM)
+
+
+def log_det_and_whitened(A, b):
+    """``log |A|`` and ``L⁻¹ b``; None if ``A = L Lᵀ`` fails.
+
+    Symmetric A is overwritten. For few columns: LAPACK holds the interpreter lock.
+    """
+    L, info = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
+    if info != 0 or not np.isfinite(L.diagonal()).all():
+        return None
+    return log_det_from_cholesky(L), lapack.dtrtrs(L, b, lower=1)[0]
+
+
+def inverse_lower(L, n_jobs=1):
+    """Inverse of a lower triangular matrix.
+
+    Tiles on the diagonal are inverted by LAPACK; neighbours are then joined, ``T21 = -T22 L21
+    L11⁻¹``, to tiles of twice the size, until one is left.
+    """
+    T = np.zeros(L.shape)
+    for tile in slices(len(L), _TILE):
+        T[tile, tile] = _inverse_of_tile(L[tile, tile])
+    size = _TILE
+    while size < len(L):
+        starts = range(0, len(L) - size, 2 * size)
+        pairs = [(slice(k, k + size), slice(k + size, min(k + 2 * size, len(L)))) for k in starts]
+        _join_tiles(L, T, pairs, n_jobs)
+        size *= 2
+    return T
+
+
+def inverse_from_triangle(T, n_jobs=1):
+    """``(L Lᵀ)⁻¹ = Tᵀ T`` from ``T = L⁻¹``, both triangles."""
+    return mirror_lower(lower_gram(T, n_jobs))
+
+
+def lower_gram(T, n_jobs=1):
+    """The lower triangle of ``Tᵀ T`` for lower triangular T; what is above it has no meaning."""
+    return _lower_product(T, T, n_jobs)
+
+
+def congruence(S, T, n_jobs=1):
+    """``Tᵀ S T`` for symmetric S and lower triangular T."""
+    return mirror_lower(_lower_product(T, square_times_lower(S, T, n_jobs), n_jobs))
+
+
+def mirror_lower(A):
+    """Symmetric matrix of a lower triangle, filled in place."""
+    for rows in slices(len(A), _TILE):
+        square = A[rows, rows]
+        square[:] = np.where(np.tri(len(square), dtype=bool), square, square.T)
+        A[: rows.start, rows] = A[rows, : rows.start].T
+    return A
+
+
+def times_lower(A, T, out=None):
+    """``A T`` for lower triangular T; in `out` if given, which may be A."""
+    return _times_triangle(A, T, out, b"N")
+
+
+def times_lower_transposed(A, T, out=None):
+    """``A Tᵀ`` for lower triangular T; in `out` if given, which may be A."""
+    return _times_triangle(A, T, out, b"T")
+
+
+def over_lower(A, L, out=None):
+    """``A L⁻¹`` for lower triangular L, by substitution; in `out` if given, which may be A."""
+    return _over_triangle(A, L, out, b"N")
+
+
+def over_lower_transposed(A, L, out=None):
+    """``A L⁻ᵀ`` for lower triangular L, by substitution; in `out` if given, which may be A."""
+    return _over_triangle(A, L, out, b"T")
+
+
+def square_times_lower(S, T, n_jobs):
+    """``S T`` for square S and lower triangular T, tiles of rows shared by threads."""
+    out = np.empty(S.shape)
+    for_each(lambda rows: times_lower(S[rows], T, out[rows]), slices(len(S), _TILE), n_jobs)
+    return out
+
+
+def product_norms(A, T):
+    """``‖T a_i‖²`` for every row a_i of A and lower triangular T."""
+    TA = times_lower_transposed(A, T)
+    return row_dots(TA, TA)
+
+
+def weighted_gram(V, a):
+    """``Vᵀ diag(a) V`` as rank-k updates; `a` is a scalar, or an array of any signs."""
+    if np.ndim(a) == 0:
+        return a * (V.T @ V)
+    if np.all(a >= 0):
+        return _gram_of_scaled(V, a)
+    positive = a > 0
+    return _gram_of_scaled(V[positive], a[positive]) - _gram_of_scaled(V[~positive], -a[~positive])
+
+
+def row_dots(A, B):
+    """``sum_j A_ij B_ij`` for every row i."""
+    return np.einsum("ij,ij->i", A, B)
+
+
+def log_det_from_cholesky(L):
+    """``log |L Lᵀ|``."""
+    return 2.0 * np.log(L.diagonal()).sum()
+
+
+def _gram_of_scaled(V, a):
+    scaled = np.multiply(V, np.sqrt(a)[:, None], out=empty(V.shape))
+    return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
+
+
+def _times_triangle(A, T, out, op):
+    """``A T`` or ``A Tᵀ``, as `op` is N or T; what is above the diagonal of T is not read.
+
+    Without `out`, it is a new array; otherwise `out` must be float64 and C-contiguous.
+    """
+    out, T = _copied(A, T, out)
+    _with_triangle(_dtrmm, out, T, op)
+    return out
+
+
+def _over_triangle(A, L, out, op):
+    """``A L⁻¹`` or ``A L⁻ᵀ``, as `op` is N or T; otherwise as `_times_triangle`."""
+    out, L = _copied(A, L, out)
+    _substitute_halves(out, L, op)
+    return out
+
+
+def _copied(A, T, out):
+    """A in `out`, a new array if that is None, and T as BLAS reads it."""
+    out = empty(A.shape) if out is None else out
+    T = np.ascontiguousarray(T, dtype=np.float64)
+    if not (out.flags.carray and out.dtype == np.float64 and T.shape == 2 * A.shape[1:]):
+        raise ValueError("A product needs a C-ordered array of float64 whose shape matches T.")
+    if out is not A:
+        out[:] = A
+    return out, T
+
+
+def _substitute_halves(A, L, op):
+    """Divide A by L or Lᵀ in place: one half of the columns, a product, and the other half.
+
+    Most of it is products, which BLAS makes faster than substitutions.
+    """
+    if len(A) <= _FEW_ROWS:
+        _with_triangle(_dtrsm, A, L, op)
+    elif len(L) <= _QUOTIENT:
+        tile = np.tril(L)
+        T = _inverse_of_tile(tile)
+        A[:] = _times_inverse(A, tile.T, T.T) if op == b"T" else _times_inverse(A, tile, T)
+    else:
+        half = max(len(L) // (2 * _QUOTIENT), 1) * _QUOTIENT
+        halves = slice(0, half), slice(half, None)
+        now, later = halves if op == b"T" else halves[::-1]
+        _substitute_halves(A[:, now], L[now, now], op)
+        _subtract_product(A[:, later], A[:, now], L[half:, :half], op)
+        _substitute_halves(A[:, later], L[later, later], op)
+
+
+def _with_triangle(routine, A, T, op):
+    """Call dtrmm or dtrsm on rows of A; Fortran reads rows as columns, Aᵀ and the upper Tᵀ."""
+    m, n = _int(len(T)), _int(len(A))
+    routine(b"L", b"U", op, b"N", m, n, _ONE, T.ctypes.data, _stride(T), A.ctypes.data, _stride(A))
+
+
+def _subtract_product(C, A, B, op):
+    """``C -= A B`` or ``C -= A Bᵀ``, as `op` is N or T."""
+    sizes = _int(C.shape[1]), _int(len(C)), _int(A.shape[1])
+    factors = B.ctypes.data, _stride(B), A.ctypes.data, _stride(A)
+    _dgemm(op, b"N", *sizes, _MINUS_ONE, *factors, _ONE, C.ctypes.data, _stride(C))
+
+
+def _int(number):
+    return ct.byref(ct.c_int(number))
+
+
+def _stride(A):
+    """Entries from row to row; NumPy gives a single row any stride."""
+    return _int(max(A.strides[0] // A.itemsize, A.shape[1]))
+
+
+def _lower_product(T, A, n_jobs):
+    """The lower triangle of ``Tᵀ A`` for lower triangular T."""
+    out = np.empty(T.shape)
+
+    def fill(rows):
+        tail = slice(rows.start, None)
+        np.matmul(T[tail, rows].T, A[tail, : rows.stop], out=out[rows, : rows.stop])
+
+    for_each(fill, slices(len(T), _TILE), n_jobs)
+    return out
+
+
+def _factorise(A, n_jobs):
+    """Turn A into its lower Cholesky factor, in place; whether that succeeded.
+
+    ``L11 = chol A11``, ``L21 = A21 L11⁻ᵀ``, ``L22 = chol(A22 - L21 L21ᵀ)``. Halves are cut at
+    multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
+    """
+    n_jobs = n_jobs if len(A) > _COLUMNS_WORTH_THREADS else 1
+    if len(A) <= _FOR_LAPACK:
+        factor, info = lapack.dpotrf(A.T, lower=0, clean=1)  # the transpose is Fortran-ordered
+        A[:] = factor.T
+        return info == 0 and np.isfinite(A.diagonal()).all()
+    half = -(-len(A) // (2 * _TILE)) * _TILE
+    A11, A21, A22 = A[:half, :half], A[half:, :half], A[half:, half:]
+    if not _factorise(A11, n_jobs):
+        return False
+    A[:half, half:] = 0.0
+    tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in slices(half, _TILE)]
+
+    def update(rows):
+        A22[rows, : rows.stop] -= A21[rows] @ A21[: rows.stop].T
+
+    for_each(lambda rows: _substitute(A21[rows], A11, tiles), slices(len(A22), _TILE), n_jobs)
+    for_each(update, slices(len(A22), _TILE), n_jobs)
+    return _factorise(A22, n_jobs)
+
+
+def _substitute(rows, L, tiles):
+    """``rows L⁻ᵀ``, in place.
+
+    Inverses of tiles replace triangular solves, which would hold the interpreter lock.
+    """
+    for tile, T in tiles:
+        rest = rows[:, tile]
+        if tile.start:
+            rest = rest - rows[:, : tile.start] @ L[tile, : tile.start].T
+        rows[:, tile] = _times_inverse(rest, L[tile, tile].T, T.T)
+
+
+def _join_tiles(L, T, pairs, n_jobs):
+    """Fill ``T21 = -T22 L21 L11⁻¹`` for pairs of neighbours whose own inverses are known.
+
+    The last factor is a substitution, so that ``T L`` stays as close to I as LAPACK's does.
+    """
+
+    def fill(job):
+        rows, first, start = job
+        inner = slice(start, rows.stop)
+        T[rows, first] = -(T[rows, inner] @ L[inner, first])
+        for tile in reversed(slices(first.stop, _TILE, first.start)):
+            later = slice(tile.stop, first.stop)
+            rest = T[rows, tile] - T[rows, later] @ L[later, tile]
+            T[rows, tile] = _times_inverse(rest, L[tile, tile], T[tile, tile])
+
+    jobs = [(rows, a, b.start) for a, b in pairs for rows in slices(b.stop, _TILE // 2, b.start)]
+    for_each(fill, jobs, n_jobs)
+
+
+def _times_inverse(A, L, T):
+    """``A L⁻¹`` for triangular L, of which T is the inverse.
+
+    Where L is ill-conditioned, one step of refinement gives back the digits that T lost.
+    """
+    product = A @ T
+    if not is_well_conditioned(L, T):
+        product += (A - product @ L) @ T
+    return product
+
+
+def is_well_conditioned(L, T):
+    """Whether products with T, the inverse of a triangle L, lose no digit that matters."""
+    return np.abs(T).max() * L.diagonal().max() <= _ILL_CONDITIONED
+
+
+def _inverse_of_tile(L):
+    return np.ascontiguousarray(lapack.dtrtri(L, lower=1)[0])
+
+
+_LARGE_DIAGONAL = 1e200  # C, whose size has no say in L and V
+_AMOUNTS = tuple(Jitter(0.0).amounts())
+
+
+def whitened(A, B, unit, noise=0.0):
+    """``L`` and ``L⁻¹ B`` of every matrix ``A + noise = L Lᵀ``.
+
+    A matrix that is not positive definite gets jitter, as little as it takes.
+
+    Parameters
+    ----------
+    A : ndarray of shape (s, k, k)
+        Only lower triangles are read.
+    B : ndarray of shape (s, k, c)
+    unit : float
+        Of the jitter.
+    noise : float or ndarray of shape (s, k)
+        On the diagonals.
+
+    Returns
+    -------
+    L : ndarray of shape (s, k, k)
+    V : ndarray of shape (s, k, c)
+    """
+    s, k, c = B.shape
+    corner = np.arange(k, k + c)
+    bordered = empty((s, k + c, k + c))
+    bordered[:, :k, :k] = A
+    np.einsum("skk->sk", bordered)[:, :k] += noise
+    bordered[:, k:, :k] = B.transpose(0, 2, 1)
+    bordered[:, k:, k:] = 0.0
+    bordered[:, corner, corner] = _LARGE_DIAGONAL
+    try:
+        L = np.linalg.cholesky(bordered)
+    except np.linalg.LinAlgError:
+        L = np.linalg.cholesky(_repaired(bordered, k, unit))
+    return L[:, :k, :k], L[:, k:, :k].transpose(0, 2, 1)
+
+
+def _repaired(bordered, k, unit):
+    """Matrices, with jitter on the diagonal of those that have no factor without it."""
+    for matrix in bordered:
+        diagonal = np.einsum("kk->k", matrix)[:k]
+        without = diagonal.copy()
+        for amount in _AMOUNTS:
+            diagonal[:] = without + amount * unit
+            if _has_factor(matrix):
+                break
+        else:
+            raise_indefinite(matrix[:k, :k], amount, "variance")
+    return bordered
+
+
+def _has_factor(matrix):
+    """Whether NumPy, which factorises the stack, factorises this matrix."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def back_substituted(L, V):
+    """``L⁻ᵀ V`` of every lower triangle.
+
+    Parameters
+    ----------
+    L : ndarray of shape (s, k, k)
+    V : ndarray of shape (s, k, c)
+
+    Returns
+    -------
+    ndarray of shape (s, k, c)
+    """
+    X = np.ascontiguousarray(V.transpose(1, 2, 0))  # passes are long, from matrix to matrix
+    for j in range(len(X) - 1, -1, -1):
+        X[j] /= L[:, j, j]
+        X[:j] -= np.ascontiguousarray(L[:, j, :j].T)[:, None] * X[j]
+    return X.transpose(2, 0, 1)
+
+
+LOG_2PI = np.log(2.0 * np.pi)
+
+
+def log_normal_density(y, mean, std):
+    """Log density of numbers y, in nats; arrays of shapes that broadcast."""
+    return -0.5 * (LOG_2PI + ((y - mean) / std) ** 2) - np.log(std)

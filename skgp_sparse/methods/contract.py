@@ -1,0 +1,873 @@
+"""The contract of a posterior method, the job that it fits, and how every fit begins.
+
+Rows that arrive later: when theta and Z move, and how.
+
+A move is a fit of few iterations on a sample of the rows that came, from where the last one ended.
+Rows that come without a move cost one visit. When it pays to move is a question to the stream
+(`skgp_sparse.targets.model`).
+
+As long as there are no more distinct rows than inducing points are wanted, all of them are inducing
+points. A move is then a fit from the start, which costs little.
+
+Hyperparameters of exact fits to more and more rows, each of which goes on from the one before.
+
+A fit hands on its curvature, so that the next one needs few iterations. Of few rows the noise may
+seem to be next to nothing, and more rows would end in another optimum from there: where more noise
+is likelier with more rows, it is taken, and the curvature is forgotten.
+
+Rows that are held out, the models that predicted them, and a common factor of variances.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from enum import Enum
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.metadata_routing import UNUSED
+
+from skgp_sparse import kernels
+from skgp_sparse.bounds import Bound
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.exceptions import collected, warn
+from skgp_sparse.ground.linalg import LOG_2PI
+from skgp_sparse.ground.validation import as_text, is_auto
+from skgp_sparse.hyperpriors import NO_PRIOR, joined
+from skgp_sparse.inference.contracts import (
+    ObjectiveFactory,
+    Settings,
+    Solver,
+    ThoroughSearch,
+    VectorFunction,
+    raise_noise,
+    value_or_minus_inf,
+)
+from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.starts import fit_exact
+from skgp_sparse.methods.scales import at_likely_scale
+from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, Stochastic, starts_on_subset
+
+_ITERATIONS = 200  # of the small exact fit
+_LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
+_COARSER = 10.0  # the tolerance of a start, in units of that of the fit
+
+
+class Points(NamedTuple):
+    """Which inducing points are wanted."""
+
+    size: int
+    initialise: Callable  # (rows, kernel, random_state) -> Z
+    is_auto: bool = False  # whether nobody asked for this size
+    are_given: bool = False  # Z comes from the user
+
+    def of_size(self, size):
+        """`Points` of another number, where nobody asked for one."""
+        return self._replace(size=size, initialise=partial(self.initialise, n_inducing=size))
+
+
+class Job(NamedTuple):
+    """Job of a fit: plain data, which may travel to another thread or process."""
+
+    name: str  # for messages; "" if there is no other job
+    rows: Dataset  # with the units of its targets
+    kernel: Kernel  # to start with
+    model: ObjectiveFactory
+    posterior_method: Any  # a `PosteriorMethod`
+    points: Points
+    settings: Settings
+    before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
+    is_complete: bool = True  # whether there is something to learn
+    thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
+    is_free: bool = False  # whether the kernel is the default one, of any smoothness
+    is_alone: bool = True  # whether no mean may be beside the process
+    tries_logarithms: bool = False  # of skewed columns
+    plan: str = ""  # which method this is, and why, in words
+    metric: str | int = "auto"  # how columns may be mixed
+    priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
+    is_started: bool = False  # whether hyperparameters are those of a small fit
+    spreads: Any = None  # (d,) of the columns, in which length scales and their priors are measured
+
+    def are_few(self, most):
+        """Whether there are so few distinct rows."""
+        return bool(most) and self.rows.distinct(most=most) is not None
+
+    def within(self, share):
+        """A copy of the job with one of so many shares of the time that is left."""
+        return self.with_settings(deadline=self.settings.deadline.share(share))
+
+    def with_priors(self, priors):
+        """A copy of the job with priors of its kernel's hyperparameters, in units of its rows."""
+        of_theta = joined(priors, self.kernel, self.spreads) if priors else NO_PRIOR
+        return self._replace(priors=tuple(priors)).with_settings(prior=of_theta)
+
+    def with_settings(self, **changes):
+        """A copy of the job with other settings."""
+        return self._replace(settings=self.settings._replace(**changes))
+
+
+def start_on_subset(job, random_state):
+    """The job with model and hyperparameters of a small exact fit, where restarts happen."""
+    if job.is_started:
+        return job
+    model, kernel = fit_subset(job.rows, job.kernel, job.model, job.settings, random_state)
+    job = job._replace(model=model, kernel=kernel, is_started=True)
+    return job.with_settings(n_restarts=0, find_periods=False)
+
+
+def best_start(objective, kernel, warm, job):
+    """The objective and the kernel of the cold or of the warm start, where it is higher.
+
+    `warm` is the objective at the inducing points of an earlier fit. It may be flat where that fit
+    ended, if the rows have other units now.
+    """
+    cold = objective, kernel
+    if job.before is None or not job.settings.solver.moves:
+        return cold
+    prior = job.settings.prior
+    return max(
+        (warm, job.before[0]),
+        cold,
+        key=lambda start: value_or_minus_inf(*start, False, prior=prior),
+    )
+
+
+def fit_subset(rows, kernel, model, settings, random_state):
+    """The model and the kernel with the hyperparameters of an exact fit to some random rows."""
+    few = rows.sampled(model.sample(rows, settings.start_rows, random_state))
+    objective = model.exact(few, settings.options, rough=True)
+    settings = settings._replace(max_iter=_ITERATIONS, tol=_COARSER * settings.tol, progress=None)
+    function, maximum = fit_exact(objective, kernel, settings, random_state)
+    objective, learned = function.at(maximum.x)
+    return model.informed_by(objective), within_reach(learned, kernel, rows)
+
+
+def within_reach(learned, kernel, rows):
+    """A kernel that was learned from another one, ready for a fit to go on from it.
+
+    Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
+    objective has a slope: at most a few typical distances, or the other kernel's value.
+    """
+    theta, scale = learned.theta, rows.scale()
+    for positions, columns in kernels.length_scale_places(kernel, rows.n_features):
+        spread = scale[columns] if len(positions) > 1 else scale[columns].max()
+        longest = np.log(_LONGEST_LENGTH_SCALE * spread * np.sqrt(len(columns)))
+        longest = np.maximum(longest, kernel.theta[positions])
+        theta[positions] = np.minimum(theta[positions], longest)
+    return learned.clone_with_theta(theta)
+
+
+_ITERATIONS_OF_A_MOVE = 50  # of a move
+_ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
+_FEWEST_ROWS = 5000  # ... if there are not fewer
+
+
+class Action(Enum):
+    """Action that follows the arrival of rows."""
+
+    START = "fit from the start"
+    GROW = "all rows are inducing points, or inducing points are chosen; theta stays"
+    MOVE = "theta and Z move"
+    HOLD = "theta and Z stay"
+
+
+class WarmStart(NamedTuple):
+    """Values of theta and Z that are known so far."""
+
+    kernel: object
+    Z: np.ndarray | None  # None: of another size than is wanted
+    likelihood: object = None  # with its parameters; None: Gaussian noise
+    few: bool = False  # every row is an inducing point
+
+
+def warm_start_of(fit, job):
+    """The `WarmStart` of a fit to the rows of a job, as far as it is what is asked for now."""
+    Z = fit.objective.inducing_points
+    usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)
+    return WarmStart(fit.kernel, Z if usable else None, _likelihood_of(fit), are_few(job))
+
+
+def next_action(job, warm_start, due):
+    """The `Action` that the rows of a job ask for. `due`: theta and Z should move."""
+    moves = job.settings.solver.moves
+    if warm_start is None:
+        return Action.START
+    if warm_start.few:
+        return Action.START if moves and (due or not are_few(job)) else Action.GROW
+    if moves and (due or warm_start.Z is None):
+        return Action.MOVE
+    return Action.GROW if warm_start.Z is None else Action.HOLD
+
+
+def take(action, job, warm_start, random_state, fit):
+    """Take an `Action` by ``fit(job, random_state)``; returns the `Fit` and the `WarmStart`."""
+    if action in (Action.START, Action.MOVE):
+        job = at_likely_scale(job)
+    points, settings = job.points, job.settings
+    Z = None if action in (Action.START, Action.GROW) else warm_start.Z
+
+    def choose(rows, kernel, random_state):
+        """All distinct rows where they are few, or inducing points chosen from more of them."""
+        distinct = None if points.are_given else rows.distinct(most=points.size)
+        return points.initialise(rows, kernel, random_state) if distinct is None else distinct
+
+    solver = settings.solver if action is Action.START else KeepParameters()
+    if action is Action.MOVE:
+        free = settings.move_basis and not points.are_given and settings.solver.starts_on_subset
+        solver = Move(settings.solver, job.kernel, choose if free else None)
+    initialise = choose if Z is None else lambda rows, kernel, random_state: Z
+    begun = job._replace(
+        kernel=job.kernel if action is Action.START else warm_start.kernel,
+        points=points._replace(initialise=initialise, is_auto=False),  # others may need more
+    )
+    fit = fit(begun.with_settings(solver=solver), random_state)
+    if action is Action.HOLD:
+        return fit, warm_start._replace(likelihood=_likelihood_of(fit))
+    Z = fit.objective.inducing_points
+    return fit, WarmStart(fit.kernel, Z, _likelihood_of(fit), are_few(job))
+
+
+class Move(Solver):
+    """Moves theta and Z a little, from where they are or, if that is better, from a new start.
+
+    Parameters
+    ----------
+    solver : Solver
+    initial : sklearn kernel
+        With which a new start begins.
+    fresh : callable or None
+        ``(rows, kernel, random_state) -> Z``, where inducing points may be chosen anew.
+    """
+
+    def __init__(self, solver, initial, fresh):
+        self.solver, self.initial, self.fresh = solver, initial, fresh
+
+    def solve(self, objective, kernel, settings, random_state, model=None):
+        """A `Fit` of all rows where few iterations on some of them ended."""
+        rows, starts = objective.rows, [(objective, kernel)]
+        if self.fresh is not None:
+            starts += self._fresh_starts(objective, kernel, model, settings, random_state)
+        objective, kernel = max(
+            starts, key=lambda start: value_or_minus_inf(*start, False, prior=settings.prior)
+        )
+        size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
+        part = objective.on(rows.sampled(model.sample(rows, size, random_state)))
+        most = min(settings.max_iter, _ITERATIONS_OF_A_MOVE)
+        settings = settings._replace(max_iter=most, n_restarts=0, find_periods=False)
+        with collected() as warnings:
+            fit = of_few_rows(self.solver).solve(part, kernel, settings, random_state, model)
+        for message, category in warnings:
+            if not issubclass(category, ConvergenceWarning):  # a move need not end at an optimum
+                warn(message, category)
+        blocks = fit.objective.blocks(fit.kernel, move_basis=True)
+        values = {block.name: block.value for block in blocks if block.name != "kernel"}
+        of_all = KeepParameters().solve(objective.at(**values), fit.kernel, settings, random_state)
+        return of_all._replace(n_iter=fit.n_iter)
+
+    def _fresh_starts(self, objective, kernel, model, settings, random_state):
+        """The objective at other inducing points, and after a small exact fit, as a fit begins."""
+        rows = objective.rows
+        chosen = objective.at(basis=self.fresh(rows, kernel, random_state))
+        yield chosen, raise_noise(kernel, chosen)
+        settings = settings._replace(n_restarts=0)
+        model, kernel = fit_subset(rows, self.initial, model, settings, random_state)
+        Z = self.fresh(rows, kernel, random_state)
+        begun = model.sparse(rows, Z, settings.options)
+        yield begun, raise_noise(kernel, begun)
+
+
+def of_few_rows(solver):
+    """The solver for a sample of bounded size, where parts of it would save next to nothing."""
+    return LBFGS() if isinstance(solver, Stochastic) else solver
+
+
+def are_few(job):
+    """Whether there are no more distinct rows than inducing points are wanted."""
+    return not job.points.are_given and job.are_few(job.points.size)
+
+
+def _likelihood_of(fit):
+    return getattr(fit.objective, "likelihood", None)
+
+
+_SUBSETS = (1, 100), (2, 40)  # rows, in units of those of a start, and iterations at most
+_WORTH_A_SUBSET = 1.3  # rows, in units of those of a subset, from which it is fitted first
+_TOL = 2e-3  # nats per row
+_MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
+
+
+def started_on_subsets(job, random_state):
+    """The `Job` with the hyperparameters of exact fits to random subsets, and the curvature there.
+
+    Parameters
+    ----------
+    job : Job
+        Whose noise is Gaussian.
+    random_state : RandomState
+
+    Returns
+    -------
+    job : Job
+    curvature : object
+        For `maximise`.
+    """
+    kernel, curvature, settings = job.kernel, None, job.settings
+    settings = settings._replace(tol=max(_TOL, settings.tol), progress=None, thorough=None)
+    n = len(job.rows)
+    for starts, most in _SUBSETS:
+        size = starts * settings.start_rows
+        if curvature is not None and n < _WORTH_A_SUBSET * size:
+            break
+        subset = job.rows.sampled(job.model.sample(job.rows, size, random_state))
+        objective = job.model.exact(subset, settings.options, rough=True)
+        settings = settings._replace(max_iter=most)
+        if curvature is None:
+            function, maximum = fit_exact(objective, kernel, settings, random_state)
+        else:
+            function, maximum = goes_on(objective, kernel, settings, curvature)
+        kernel, curvature = function.at(maximum.x)[1], maximum.curvature
+    job = job._replace(kernel=kernel).with_settings(n_restarts=0, find_periods=False)
+    return job, curvature
+
+
+def goes_on(objective, kernel, settings, curvature):
+    """The `VectorFunction` and the `Maximum` of a fit that goes on from one to fewer rows."""
+    likelier = _with_likelier_noise(objective, kernel, settings.prior)
+    curvature = curvature if likelier is kernel else None
+    function = VectorFunction(objective, likelier, prior=settings.prior)
+    return function, climb(function, settings, curvature=curvature)
+
+
+def _with_likelier_noise(objective, kernel, prior):
+    """The kernel, or the same with more noise where that is likelier."""
+    places = np.concatenate([*kernels.positions_of(kernel, "noise_level"), []]).astype(int)
+    if not len(places):
+        return kernel
+
+    def value(candidate):
+        return value_or_minus_inf(objective, candidate, False, prior=prior)
+
+    return max([kernel, *(with_noise(kernel, places, more) for more in _MORE_NOISE)], key=value)
+
+
+def with_noise(kernel, places, more):
+    """The kernel whose noise has other logarithms, within its bounds."""
+    theta = kernel.theta
+    theta[places] += more
+    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+
+
+class Candidate(NamedTuple):
+    """Candidate posterior that was tried, with its scores on held-out rows.
+
+    Parameters
+    ----------
+    name : str
+        Of the posterior.
+    density : float
+        Mean log density of the targets, in units of y; of labels, mean log probability.
+    rmse : float
+        Root mean squared error of the predicted means, in units of y; nan where rows have a
+        likelihood.
+    seconds : float
+        That it took.
+
+    Examples
+    --------
+    >>> from skgp_sparse.posteriors import Candidate
+    >>> Candidate("inducing", density=-0.4, rmse=0.36, seconds=12.0)
+    Candidate(name='inducing', density=-0.4, rmse=0.36, seconds=12.0)
+    """
+
+    name: str
+    density: float
+    rmse: float
+    seconds: float
+
+
+class Selection(list):
+    """The candidates that a fit has tried, and the plan that led to them.
+
+    Parameters
+    ----------
+    candidates : iterable of Candidate
+        What was tried, in order; nothing where there was nothing to choose by trial.
+    plan : str, default=""
+        Which posterior was fitted or tried, and why; empty after `partial_fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> X = np.linspace(0, 5, 50)[:, None]
+    >>> SparseGPRegressor().fit(X, np.sin(X[:, 0])).selection_
+    Selection([], plan='exact: 50 distinct rows are at most 2000')
+    """
+
+    def __init__(self, candidates: Iterable[Candidate] = (), plan: str = "") -> None:
+        super().__init__(candidates)
+        self.plan = plan
+
+    def __repr__(self) -> str:
+        return f"Selection({super().__repr__()}, plan={self.plan!r})"
+
+
+class Request(NamedTuple):
+    """Choices of the user of an estimator, as far as the choice of a posterior depends on them.
+
+    Parameters
+    ----------
+    posterior : PosteriorMethod
+        Posterior method that was chosen; `Auto` leaves the choice to the plan.
+    kernel : sklearn kernel or None
+        Kernel that was passed, None for the default one.
+    likelihood : str or Likelihood
+        Likelihood that was passed.
+    has_sites : bool
+        Whether rows have a likelihood that is not Gaussian.
+    n_latent : int
+        Number of latent values of a row.
+    bound : str or Bound
+        Bound that was passed.
+    resolved_bound : Bound or None
+        Bound that this stands for, None where rows have sites.
+    n_inducing : int or None
+        Number of inducing points, None where nobody asked for one.
+    inducing_init : str, callable or ndarray
+        Initial inducing points that were asked for.
+    solver : str or Solver
+        Solver that was passed.
+    optimizer : str, callable or None
+        Optimizer that was passed.
+    metric : int or str
+        Metric that was passed.
+    """
+
+    posterior: "PosteriorMethod"
+    kernel: Kernel | None = None
+    likelihood: Any = "gaussian"
+    has_sites: bool = False
+    n_latent: int = 1
+    bound: Any = "auto"
+    resolved_bound: Bound | None = None
+    n_inducing: int | None = None
+    inducing_init: Any = "auto"
+    solver: Any = "auto"
+    optimizer: Any = "fmin_l_bfgs_b"
+    metric: int | str = "auto"
+
+    @property
+    def points_are_given(self) -> bool:
+        """Whether the inducing points are an array of the user."""
+        return not (isinstance(self.inducing_init, str) or callable(self.inducing_init))
+
+    @property
+    def asks_for_points(self) -> bool:
+        """Whether any parameter was chosen that is one of inducing points."""
+        given = self.bound, self.inducing_init, self.solver
+        return self.n_inducing is not None or not all(is_auto(one) for one in given)
+
+    @property
+    def starts_on_subset(self) -> bool:
+        """Whether the solver begins with a small exact fit."""
+        return starts_on_subset(self.solver, self.optimizer)
+
+
+class PosteriorMethod(BaseEstimator, ABC):
+    """Method that computes a posterior: the contract of all values of `posterior`.
+
+    A posterior method fits a `Job` and returns a `Fit`, whose `posterior` is a `Posterior`. It
+    holds what concerns itself alone as parameters, and never changes. It does not change the job
+    either; the posterior may keep rows of the job, if it says so in `n_rows_kept`.
+
+    Attributes
+    ----------
+    name : str
+        Name that users see as `posterior_`; "" if it is that of the posterior.
+    uses_bound : bool
+        Whether a fit depends on `bound`; where it does not, a bound that was chosen is refused.
+    takes_learned_noise : bool
+        Whether the variance of the noise may vary with the inputs.
+    takes_missing : bool
+        Whether values of X may be missing, where the kernel has a part for them.
+    learns_metric : bool
+        Whether columns may be mixed, where the kernel allows it.
+    is_exact_for_few : bool
+        Whether the exact process takes its place where few rows are distinct.
+    exact_rows : int or None
+        Number of distinct rows up to which it does; None: as the plan has it.
+    width : int or None
+        Number of features of a row; None: that of the inducing points that are wanted.
+    remedy : str
+        What a user may do to have what the method does not take.
+
+    Examples
+    --------
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import Exact, PosteriorMethod
+    >>> class SubsetOfData(PosteriorMethod):
+    ...     name = "subset"
+    ...
+    ...     def __init__(self, n_rows=200):
+    ...         self.n_rows = n_rows
+    ...
+    ...     def fit(self, job, random_state):
+    ...         few = job.rows.sampled(job.rows.sample(self.n_rows, random_state))
+    ...         return Exact().fit(job._replace(rows=few), random_state)
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> SparseGPRegressor(posterior=SubsetOfData(3)).fit(X, [0.0, 1.0, 0.0, 1.0]).posterior_
+    'subset'
+    """
+
+    name: str = ""
+    uses_bound: bool = False
+    takes_learned_noise: bool = False
+    takes_missing: bool = True
+    learns_metric: bool = False
+    is_exact_for_few: bool = False
+    exact_rows: int | None = None
+    width: int | None = None
+    remedy: str = "Set posterior to 'exact', 'inducing' or 'neighbors'."
+    __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
+
+    @abstractmethod
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """Fit a job.
+
+        Parameters
+        ----------
+        job : Job
+            Rows, kernel, model, and how hyperparameters and inducing points are looked for.
+        random_state : RandomState
+            Of all that is drawn.
+
+        Returns
+        -------
+        Fit
+            Kernel, objective and `Posterior`.
+        """
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless the parameters can be used.
+
+        Parameters
+        ----------
+        name : str
+            Of the estimator, for errors.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter has another type or value than it should.
+        """
+
+    def with_points(self, n_inducing: int) -> "PosteriorMethod":
+        """Return the method that is fitted where there are so many inducing points.
+
+        Parameters
+        ----------
+        n_inducing : int
+            Number of inducing points.
+
+        Returns
+        -------
+        PosteriorMethod
+            By default, the method itself.
+        """
+        return self
+
+    def refuses(self, request: Request) -> str | None:
+        """Say why it cannot be fitted to what rows are; by default, it can.
+
+        Parameters
+        ----------
+        request : Request
+            What the user of the estimator chose.
+
+        Returns
+        -------
+        str or None
+            What follows "posterior=..." in an error; None if it can.
+        """
+        return None
+
+    def refuses_later_rows(self) -> str | None:
+        """Say why it cannot learn from rows that arrive later.
+
+        Returns
+        -------
+        str or None
+            Part of an error; None if it can.
+        """
+        return f"posterior={self.name!r} takes all rows at once"
+
+    def resume(
+        self,
+        job: Job,
+        warm_start: WarmStart | None,
+        action: Action,
+        random_state: np.random.RandomState,
+    ) -> tuple[Fit, WarmStart]:
+        """Learn from rows that arrive later.
+
+        Parameters
+        ----------
+        job : Job
+            Of the rows as they are now.
+        warm_start : WarmStart or None
+            What the last call has learned.
+        action : Action
+            What the rows ask for; see `skgp_sparse.methods.contract`.
+        random_state : RandomState
+            Of all that is drawn.
+
+        Returns
+        -------
+        fit : Fit
+            Kernel, objective and `Posterior`.
+        warm_start : WarmStart
+            What the next call may go on from.
+        """
+        raise NotImplementedError
+
+
+@contextmanager
+def errors_named(method: PosteriorMethod) -> Iterator[None]:
+    """Context in which errors of a user's method name it, with its parameters.
+
+    Parameters
+    ----------
+    method : PosteriorMethod
+        What is fitted. Errors of methods of this package are their own.
+    """
+    given = getattr(method, "posterior_method", method)  # the one inside, of `InLearnedMetric`
+    try:
+        yield
+    except Exception as error:
+        text, *others = error.args or ("",)
+        if not type(given).__module__.startswith("skgp_sparse.") and isinstance(text, str):
+            error.args = (f"posterior={as_text(given)}: {text or 'its fit failed.'}", *others)
+        raise
+
+
+_LIMIT = 1.959964**2  # of normal deviates, 95 % have squares below this
+_ENOUGH = 100  # rows that tell a share
+_DOUBT = 20  # rows that speak for a factor of 1
+_LARGEST = 1e6  # factor
+
+
+def variance_factor(errors, variance, known, weight, central, least):
+    """The factor of predicted variances that makes some rows most likely.
+
+    A few rows more, which would have it 1, have a say where there are not many. Where errors are
+    not normal, it may be larger, so that intervals of 95 % contain a share of these rows.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n, p)
+        Squared.
+    variance : ndarray of shape (n,)
+        Predicted, learned noise included.
+    known : ndarray of shape (n,)
+        Known noise, which has no factor.
+    weight : ndarray of shape (n,)
+    central : float
+        The share.
+    least : float
+        The smallest factor.
+
+    Returns
+    -------
+    float
+    """
+    squares, limits = errors.mean(axis=1), (least, _LARGEST)
+
+    def loss(log_factor):
+        total = np.exp(log_factor) * variance + known
+        of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
+        return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
+
+    likely = np.exp(minimize_scalar(loss, bounds=np.log(limits), method="bounded").x)
+    if len(errors) < _ENOUGH:
+        return float(likely)
+    needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
+    order = np.argsort(needed)
+    total = np.cumsum(np.repeat(weight, errors.shape[1])[order])
+    needed = needed[order[np.searchsorted(total, central * total[-1])]]
+    return float(np.clip(max(likely, needed), *limits))
+
+
+def log_densities(errors, variance):
+    """Log N(y; m, v) of rows (n,), the mean over targets, from squared errors (n, p) and v (n,)."""
+    return -0.5 * (np.log(variance) + LOG_2PI + errors.mean(axis=1) / variance)
+
+
+_MOST_ROWS = 2000  # rows held out
+_SHARE, _SHARE_WITH_SITES = 2, 5  # one in so many is, at most: sites are learned without them
+_WEIGHT_TOLERANCE = 1e-9  # of a row's weight
+
+
+class ValidationScore(NamedTuple):
+    """How likely a model makes the rows held out."""
+
+    of_rows: np.ndarray  # (n,) log density, the mean over targets
+    weight: np.ndarray  # (n,) how often each row counts
+
+    @property
+    def density(self):
+        """The mean of log densities."""
+        return float(np.average(self.of_rows, weights=self.weight))
+
+    def take(self, rows):
+        """Score of some of the rows."""
+        return ValidationScore(self.of_rows[rows], self.weight[rows])
+
+    @classmethod
+    def of_failure(cls, weight):
+        """Score of a model that could not be computed."""
+        return cls(np.full(len(weight), -np.inf), weight)
+
+    @classmethod
+    def joined(cls, scores):
+        """Score of all rows, from scores of parts of them."""
+        return cls(*map(np.concatenate, zip(*scores)))
+
+    def is_better_than(self, other, errors=1.0):
+        """Whether it is ahead of another one by so many standard errors of their difference."""
+        if not (np.isfinite(self.density) and np.isfinite(other.density)):
+            return self.density > other.density
+        gain = self.of_rows - other.of_rows
+        mean = np.average(gain, weights=self.weight)
+        spread = np.average((gain - mean) ** 2, weights=self.weight)
+        return mean > errors * np.sqrt(spread / self.weight.sum())
+
+
+class ValidationSet:
+    """Random rows of a table that compare models.
+
+    Of a row that counts several times, some copies may be held out and others not.
+
+    Parameters
+    ----------
+    rows : Dataset
+    random_state : RandomState
+    has_sites : bool
+        Whether rows have a likelihood.
+
+    Attributes
+    ----------
+    chosen : ndarray of shape (n,)
+        Their numbers in the table, sorted.
+    count : ndarray of shape (n,)
+        How often each of them counts.
+    block : Batch
+    noise : ndarray of shape (n,)
+        Known noise variance.
+    candidates : list of Candidate
+        Models that were compared.
+    """
+
+    def __init__(self, rows, random_state, has_sites=False):
+        self.rows, self.random_state, self.candidates = rows, random_state, []
+        share = _SHARE_WITH_SITES if has_sites else _SHARE
+        sample, count = self.sample(share * _MOST_ROWS)
+        drawn = copies(count, min(_MOST_ROWS, max(len(rows) // share, 1)), random_state)
+        self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
+        self.block, self.clock = rows.block(self.chosen), perf_counter()
+        self.scale = rows.units.scale[rows.units.scale > 0]  # of the targets that vary
+        self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
+
+    def some(self, size):
+        """The first so many of a random order of the rows, whose order stays; and their places."""
+        if size >= len(self.chosen):
+            return self, slice(None)
+        places = np.sort(self.random_state.permutation(len(self.chosen))[:size])
+        other = copy(self)
+        other.chosen, other.count = self.chosen[places], self.count[places]
+        other.block, other.noise = self.rows.block(other.chosen), self.noise[places]
+        return other, places
+
+    def others(self, size):
+        """Numbers of at most so many random rows beside these, and how often they count."""
+        chosen, count = self.sample(size + len(self.chosen))
+        left, place = np.ones(len(chosen)), np.searchsorted(self.chosen, chosen)
+        if self.rows.weight is not None:
+            left = self.rows.weight[chosen]
+        is_held_out = np.append(self.chosen, -1)[place] == chosen
+        held = np.append(self.count, 0.0)[place] * np.minimum(left, 1.0)
+        left = np.minimum(count, left - is_held_out * held)
+        places = np.flatnonzero(left > _WEIGHT_TOLERANCE)
+        if len(places) > size:
+            places = np.sort(self.random_state.permutation(places)[:size])
+        return chosen[places], left[places]
+
+    def training_rows(self, most):
+        """The table of all rows that are not held out, or of so many random ones: a copy."""
+        chosen, count = self.others(most)
+        weight = None if self.rows.weight is None else count
+        return replace(self.rows.subset(chosen), weight=weight)
+
+    def score(self, name, mean, variance):
+        """The `ValidationScore` of a model that predicts targets with these moments.
+
+        They are in standardised units, and so are its log densities.
+
+        Parameters
+        ----------
+        name : str
+        mean : ndarray of shape (n, p)
+        variance : ndarray of shape (n,)
+            That of the noise included.
+        """
+        errors = (self.block.y - mean) ** 2
+        squared = np.average(errors * self.scale**2, axis=0, weights=self.count)
+        densities = log_densities(errors, variance)
+        return self._logged(name, densities, float(np.sqrt(squared.mean())))
+
+    def score_posterior(self, name, process, n_jobs, likelihood=None):
+        """The `ValidationScore` of a `Posterior` that has not seen these rows."""
+        mean, variance = self.predicted(process, n_jobs)
+        if likelihood is None:
+            return self.score(name, mean, variance + self.noise)
+        y, latent = self.block.observed, mean[:, 0] + self.block.offset
+        return self._logged(name, likelihood.log_density(y, latent, variance), np.nan)
+
+    def _logged(self, name, densities, rmse):
+        """The `ValidationScore` of log densities (n,); their model becomes a candidate."""
+        score = ValidationScore(densities, self.count)
+        density = score.density - np.mean(np.log(self.scale))
+        seconds, self.clock = perf_counter() - self.clock, perf_counter()
+        self.candidates.append(Candidate(name, float(density), rmse, seconds))
+        return score
+
+    def predicted(self, process, n_jobs):
+        """Mean and variance by a `Posterior`, its learned noise included, and no known one."""
+        mean, variance = process.mean_and_variance(self.block.X, n_jobs)
+        variance = variance + process.noise_variance(self.block.X)
+        return mean, np.maximum(variance, np.finfo(float).tiny)
+
+    def sample(self, size):
+        """Numbers of so many random rows of all, and how often they count."""
+        rows = self.rows
+        chosen = rows.sample(size, self.random_state)
+        if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):
+            return chosen, np.ones(len(chosen))
+        return chosen, rows.weight[chosen]
+
+
+def copies(weight, size, random_state):
+    """How many of `size` random rows are copies of each row; those of a weight below 1 have one."""
+    order = random_state.permutation(len(weight))
+    total = np.cumsum(weight[order])
+    places = (np.arange(size) + random_state.uniform()) * total[-1] / max(size, 1)
+    drawn = np.empty(len(weight))
+    drawn[order] = np.bincount(np.searchsorted(total, places, "right"), minlength=len(weight))
+    return np.minimum(drawn, np.maximum(np.floor(weight), 1.0))

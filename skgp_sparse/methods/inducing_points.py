@@ -1,0 +1,301 @@
+"""Inducing points, or random Fourier features, and hyperparameters maximise a bound together."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgp_sparse import inducing, kernels
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine.basis import FourierBasis
+from skgp_sparse.exceptions import collected
+from skgp_sparse.ground.validation import Array, as_text, check_number, is_auto, require
+from skgp_sparse.inference.contracts import SparseFit, raise_noise, value_or_minus_inf
+from skgp_sparse.methods import contract
+from skgp_sparse.methods.contract import (
+    Action,
+    Job,
+    PosteriorMethod,
+    Request,
+    WarmStart,
+    best_start,
+    of_few_rows,
+    start_on_subset,
+)
+from skgp_sparse.methods.exact import Exact
+from skgp_sparse.solvers import Fit
+
+_ROWS_OF_NOISE = 2000  # rows that tell the noise
+_QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
+_ROWS_OF_SIZE = 3000  # rows that tell how many points are enough
+_FEWER, _ITERATIONS = 5, 20  # as many times fewer, and iterations of their fit to these rows
+_NEGLIGIBLE = 0.02  # residual variance over that of the noise, from which more points gain little
+_SIZES = 5  # numbers of points that are considered, the largest one included
+
+
+class InducingPoints(PosteriorMethod):
+    """The posterior is given inducing points.
+
+    An evaluation of the bound takes O(n m²) time for n rows and m inducing points, and O(m²)
+    memory. A prediction takes O(m) time per query, and O(m²) with its standard deviation.
+
+    Parameters
+    ----------
+    n_mean : int, default=None
+        The number of inducing points of the mean, those of the covariance included. The others
+        are random rows, which are added when hyperparameters and inducing points are learned. With
+        more of them, the mean comes closer to that of the exact process, for O(n n_mean²) time, and
+        the model stays smaller than all rows. None means those of the covariance only. It is
+        available for Gaussian noise and the bounds "titsias", "titsias_new", "artemev" and "dtc".
+    tight_variance : bool, default=False
+        Whether variances are those of the whole posterior whose bound was maximised (Titsias 2025,
+        eq. 17). They are smaller, and the means are the same. A fit takes O(n³) time and O(n²)
+        memory more, and a prediction O(n²) time per query. The model keeps all rows and n² numbers.
+        It is available for Gaussian noise, the bounds "titsias_new" and "artemev" ("titsias", too,
+        whose variances stay as they are), and rows in memory. `n_mean` must be None.
+
+    References
+    ----------
+    Titsias (2025). "New bounds for sparse variational Gaussian processes." ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import InducingPoints
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(500, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
+    >>> posterior = InducingPoints(n_mean=50)
+    >>> model = SparseGPRegressor(posterior=posterior, n_inducing=20, random_state=0).fit(X, y)
+    >>> model.posterior_, model.n_inducing_
+    ('inducing', 20)
+
+    Smaller standard deviations between the inducing points:
+
+    >>> tight = model.set_params(posterior=InducingPoints(tight_variance=True), n_inducing=8)
+    >>> plain = SparseGPRegressor(posterior="inducing", n_inducing=8, random_state=0).fit(X, y)
+    >>> at = [[0.5], [1.5]]
+    >>> tight.fit(X, y).predict(at, return_std=True)[1] < plain.predict(at, return_std=True)[1]
+    array([ True,  True])
+    """
+
+    name = "inducing"
+    uses_bound = takes_learned_noise = True
+    is_exact_for_few = True
+
+    def __init__(self, n_mean: int | None = None, tight_variance: bool = False) -> None:
+        self.n_mean = n_mean
+        self.tight_variance = tight_variance
+
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """The `Fit` at inducing points."""
+        if job.settings.solver.starts_on_subset:
+            job = with_enough_points(start_on_subset(job, random_state), random_state)
+        return self.go_on(job, self.objective(job, random_state), random_state)
+
+    def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
+        """The objective where the initialiser puts the inducing points."""
+        Z = job.points.initialise(job.rows, job.kernel, random_state)
+        return job.model.sparse(job.rows, Z, job.settings.options)
+
+    def go_on(self, job: Job, objective: SparseFit, random_state: np.random.RandomState) -> Fit:
+        """The `Fit` from this objective or, if that is higher, from a warm start."""
+        kernel, warm, settings = job.kernel, objective, job.settings
+        if settings.solver.starts_on_subset:  # and has begun
+            kernel, Z = raise_noise(kernel, objective), _earlier_inducing_points(job)
+            warm = objective if Z is None else objective.at(basis=Z)
+        objective, kernel = best_start(objective, kernel, warm, job)
+        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
+
+    def refuses_later_rows(self) -> str | None:
+        """None: rows that arrive later are learned with one basis of inducing points."""
+        return None
+
+    def resume(
+        self,
+        job: Job,
+        warm_start: WarmStart | None,
+        action: Action,
+        random_state: np.random.RandomState,
+    ) -> tuple[Fit, WarmStart]:
+        """The `Fit` that an action leads to, and the `WarmStart`."""
+        return contract.take(action, job, warm_start, random_state, self.fit)
+
+
+class ExactIfQuiet(InducingPoints):
+    """Inducing points, or the exact process of all rows where a small fit finds next to no noise.
+
+    A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the
+    exact process would know: up to more rows that one takes about as long.
+    """
+
+    name = ""  # that of the posterior
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """The `Fit` of the one or the other, after a small one."""
+        begun = start_on_subset(job, random_state)
+        if _has_little_noise(begun):
+            return Exact().fit(job, random_state)
+        return super().fit(begun, random_state)
+
+
+def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
+    """The job with as few points as its noise allows, where nobody asked for a number.
+
+    The residual variance over that of the noise bounds what more points gain (Burt, Rasmussen
+    and van der Wilk 2020), at hyperparameters of few points and rows.
+    """
+    points = job.points
+    if not points.is_auto or points.are_given or job.model.has_sites:
+        return job
+    rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
+    few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
+    most, solver = min(_ITERATIONS, job.settings.max_iter), of_few_rows(job.settings.solver)
+    few = few.with_settings(max_iter=most, solver=solver, progress=None)
+    posterior = InducingPoints()
+    with collected():  # it need not converge
+        kernel = posterior.go_on(few, posterior.objective(few, random_state), random_state).kernel
+    size = _enough(rows, kernel, points.size, random_state)
+    return job._replace(kernel=kernel, points=points.of_size(size))
+
+
+def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: np.random.RandomState) -> int:
+    """The number of points whose residual variance is negligible beside the noise."""
+    some, sizes = rows.everything(), (most * k // _SIZES for k in range(1, _SIZES + 1))
+    noise = float(np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise))
+    enough = inducing.n_points_within(some.X, _NEGLIGIBLE * noise, most, kernel, random_state)
+    return next(size for size in sizes if size >= enough)
+
+
+def _has_little_noise(job: Job) -> bool | np.bool_:
+    some = job.rows.block(slice(_ROWS_OF_NOISE))
+    noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
+    return noise < _QUIET * job.rows.target_variance()
+
+
+def _earlier_inducing_points(job: Job) -> Array | None:
+    """Inducing points of an earlier fit, if it has any and they are those asked for now."""
+    Z: Any = None if job.before is None or job.points.are_given else job.before[1]
+    return Z if np.shape(Z) == (job.points.size, job.rows.n_features) else None
+
+
+_ROWS_OF_FEATURE_NOISE = 5000  # rows that tell the noise ...
+_LOUDER = 4.0  # ... which grows by this factor
+_KERNELS = (
+    "RBF, Matern, RationalQuadratic and ConstantKernel, their sums, products and powers up to 4, "
+    "on chosen Columns, too, and WhiteKernel"
+)
+
+
+class FourierFeatures(PosteriorMethod):
+    r"""The posterior is that of a linear model of random Fourier features.
+
+    The process is :math:`f(x) = \sum_i a_i \cos \omega_i^\top x + b_i \sin \omega_i^\top x` with
+    independent normal weights and frequencies :math:`\omega_i` from the spectral density of the
+    kernel [1]_. Its covariance is the mean of :math:`\cos \omega_i^\top (x - z)` over the
+    frequencies, which comes closer to the kernel with more of them. They are quantiles of a
+    scrambled Sobol sequence, which fills the space evenly [2]_, and move with the length scales of
+    the kernel. Everything else is exact: all Gaussian objectives coincide, and with a likelihood
+    `bound` says how sites are found.
+
+    An evaluation takes O(n m²) time and O(m²) memory for n rows and m features. A prediction takes
+    O(m) time per query, and O(m²) with its standard deviation.
+
+    Parameters
+    ----------
+    n_components : int, default=500
+        The number of features m, an even number: a cosine and a sine for each of m / 2 frequencies.
+        The terms of a sum of kernels share them evenly.
+
+    References
+    ----------
+    .. [1] Rahimi and Recht (2007). "Random features for large-scale kernel machines." NIPS.
+    .. [2] Yang, Sindhwani, Avron and Mahoney (2014). "Quasi-Monte Carlo feature maps for
+       shift-invariant kernels." ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import FourierFeatures
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(500, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
+    >>> model = SparseGPRegressor(posterior=FourierFeatures(n_components=40), random_state=0)
+    >>> model.fit(X, y).posterior_, round(model.score(X, y), 2)
+    ('fourier', 0.98)
+    """
+
+    name = "fourier"
+    uses_bound = True
+    takes_missing = False
+
+    def __init__(self, n_components: int = 500) -> None:
+        self.n_components = n_components
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """The number of features of a row."""
+        return self.n_components
+
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """The `Fit` with these features, however few rows there are."""
+        if not kernels.spectrum(job.kernel):
+            raise ValueError(
+                f"posterior='fourier' draws frequencies of {_KERNELS} only. The kernel of this fit "
+                f"is {job.kernel}: categories and a linear mean add parts that have none. Choose "
+                "another posterior, or set mean to None."
+            )
+        if job.settings.solver.starts_on_subset:
+            job = start_on_subset(job, random_state)
+        rows, settings = job.rows, job.settings._replace(move_basis=False)
+        origin = rows.block(slice(1)).X[0]
+        basis = FourierBasis.drawn(job.kernel, self.n_components // 2, origin, random_state)
+        objective = job.model.in_basis(rows, basis, settings.options)
+        kernel = job.kernel
+        if settings.solver.starts_on_subset and not job.model.has_sites:
+            some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
+            kernel = _with_more_noise(kernel, objective.on(some))
+        _, kernel = best_start(objective, kernel, objective, job)
+        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless the number of features is even."""
+        m = self.n_components
+        check_number(m, "posterior__n_components", name, Integral, low=2)
+        require(m % 2 == 0, "posterior__n_components", m, name, "an even number")
+
+    def refuses(self, request: Request) -> str | None:
+        """Kernels whose spectral measure is not known, and parameters of inducing points."""
+        if request.kernel is not None and not kernels.spectrum(request.kernel):
+            return f"draws frequencies of {_KERNELS} only. Got kernel={request.kernel}"
+        n_inducing = "auto" if request.n_inducing is None else request.n_inducing
+        asked = ("n_inducing", n_inducing), ("inducing_init", request.inducing_init)
+        for name, value in asked:
+            if not is_auto(value):
+                return (
+                    f"has no inducing points; the number of features is n_components of "
+                    f"FourierFeatures. Got {name}={as_text(value)}"
+                )
+        return None
+
+
+def _with_more_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
+    """The kernel with its noise multiplied by 4 for as long as the objective rises.
+
+    The noise of an exact fit is too low for features, which cannot follow all that the kernel can:
+    from there, a search ends where the objective is low.
+    """
+    best, louder = -np.inf, kernel
+    while (value := value_or_minus_inf(objective, louder, False)) > best:
+        best, kernel, theta = value, louder, louder.theta
+        for positions in kernels.positions_of(kernel, "noise_level"):
+            theta[positions] += np.log(_LOUDER)
+        theta = np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T)
+        louder = kernel.clone_with_theta(theta)
+    return kernel

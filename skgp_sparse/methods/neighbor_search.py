@@ -1,0 +1,449 @@
+"""The search for a model of neighbours: its hyperparameters, metric and smoothness.
+
+1. Hyperparameters maximise the density of rows that are left out, each given its neighbours: from
+   the likeliest of some starts around the initial ones and around those of a small exact fit. This
+   density hardly falls where a default variance grows without end, which makes predictions wild
+   where no row is near. There a mean takes over; without one, the evidence of the exact fit says
+   how large the variance may become.
+2. Columns may be mixed: a metric has a penalty on its distance from where it begins, with the
+   length scales of unmixed columns or with shorter ones. Neighbours are looked for again between
+   two runs, as near has changed.
+3. Where the kernel is the default one, it may be smoother or else rougher.
+4. The best model so far goes on with more rows, as long as a run gains much.
+5. One factor of all variances makes the rows held out most likely.
+
+Models are compared by rows held out, with few rows and iterations in a run. A full metric has to
+lead by a standard error; one of a rank that the user asks for is kept in any case.
+
+Where the search for a metric begins, from a kernel with a length scale for each column.
+
+A full metric begins at the identity. One of rank r begins at r directions: with the length scales
+s, ``G = S E[g gᵀ] S`` says along which directions the means of rows change (the average gradient
+outer product of Radhakrishnan et al. 2024). Its first r eigenvectors U make ``W = l Uᵀ S⁻¹`` and a
+kernel of r columns, whose length scales begin at l, the geometric mean of s.
+"""
+
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from skgp_sparse import kernels
+from skgp_sparse.engine import neighbors as neighbors_posterior
+from skgp_sparse.engine.neighbors import NeighborsPosterior, gradient_outer_product, known_rows
+from skgp_sparse.hyperpriors import NO_PRIOR
+from skgp_sparse.inference.contracts import (
+    VectorFunction,
+    arithmetic,
+    if_possible,
+    value_or_minus_inf,
+)
+from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
+from skgp_sparse.inference.optimizers import STOPPED, climb
+from skgp_sparse.methods.contract import ValidationScore, variance_factor
+from skgp_sparse.solvers import Fit
+
+FEW, MANY = 100, 200  # neighbours of a prediction, by default
+LEAVE_ONE_OUT = "leave-one-out log density"  # what is maximised
+FIT = 30  # neighbours of rows that are left out, by default
+_SEARCH = 1.25  # time that is left, in units of that of the search: others follow
+_ROUGHLY = 50  # neighbours of predictions by which models are compared
+_AT_FIRST, _SMOOTHNESS = 1.5, (2.5, 0.5)  # of a Matérn kernel: to begin with, and afterwards
+_SCALES, _QUIETER = (1.0, 0.4), (0.0, 2.0, 4.6)  # of starts: factors, and logarithms of noise
+_SEVERAL = 600  # rows held out that say how many neighbours pay
+_CENTRAL = 0.93  # of the rows held out, at least, are in intervals of 95 %
+_LARGER = 25.0  # a variance than that of starts, at most: rows with neighbours do not tell it
+_LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
+_WORTH = 0.005  # nats per row that twice as many neighbours have to gain
+
+
+class Budget(NamedTuple):
+    """Largest cost of a run of the search: rows and iterations."""
+
+    rows: int  # that are left out
+    iterations: int
+
+
+_FIRST = Budget(1000, 30)  # from the likeliest start
+_STARTS = 500  # rows that tell which one that is
+_OF_METRIC = Budget(3000, 15)
+_OF_START = Budget(1000, 6)  # of a metric that begins with shorter length scales
+_OF_SMOOTHNESS = Budget(1000, 6)
+_LAST = Budget(4000, 20)  # of the best model
+_GAIN = 0.03  # nats per row of a last run, after which another one follows ...
+_MOST_RUNS = 5  # ... of so many at most
+_OF_NOISE = 6  # iterations with another noise
+_CONCLUDED = 4000  # rows that the value of the fit is of
+
+
+class NearestNeighborModel(NamedTuple):
+    """Model of predictions from neighbours: all that they need beside the rows."""
+
+    kernel: object
+    metric: np.ndarray | None = None
+    prior: MetricPrior | None = None  # of the metric
+    k: int = FEW
+    factor: float = 1.0
+    curvature: object = None  # that the last run found, for `maximise`
+
+
+class Trial(NamedTuple):
+    """A model, and how likely it makes the rows held out."""
+
+    local: NearestNeighborModel
+    score: ValidationScore
+
+    density = property(lambda self: self.score.density)
+
+
+class NearestNeighborSearch:
+    """Looks for the best `NearestNeighborModel` of a job.
+
+    Parameters
+    ----------
+    job : Job
+    validation : ValidationSet
+    k : int or None
+        Neighbours of predictions; None: as many as pay.
+    k_fit : int
+        Neighbours of rows that are left out in training.
+    """
+
+    def __init__(self, job, validation, k=None, k_fit=FIT):
+        self.job, self.validation = job.within(_SEARCH), validation
+        self.k, self.k_fit = k, k_fit
+        self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
+        self.n_jobs, self.stopped = job.settings.options.n_jobs, False
+
+    def learn(self, starts):
+        """The best `Trial`, with the neighbours of a prediction."""
+        return self.with_neighbors(self.refined(self.first(starts)))[0]
+
+    def first(self, starts):
+        """The `Trial` of the best of some kernels to begin with."""
+        local = self._started(starts)
+        return self.scored(self.climbed(local, _FIRST))
+
+    def refined(self, best):
+        """The best `Trial` of other metrics and smoothness, after a last run."""
+        if rank(self.job):
+            best = self._mixed(best)
+        elif wants_full(self.job) and not self.is_over():
+            mixed = if_possible(self._mixed, best) or best
+            best = mixed if mixed.score.is_better_than(best.score) else best
+        if self.job.is_free:
+            first = best
+            for nu in _SMOOTHNESS:
+                if self.is_over() or best.score.is_better_than(first.score):
+                    break
+                other = if_possible(self._of_smoothness, first.local, nu) or best
+                best = max(best, other, key=density_of)
+        return best if self.is_over() else self._to_the_end(best)
+
+    def with_neighbors(self, best):
+        """The `Trial` with as many neighbours of a prediction as pay, and places of its rows.
+
+        Few of the rows that are held out say how many pay.
+        """
+        if self.k is not None:
+            return self.scored(best.local, self.k), slice(None)
+        if self.is_over():
+            return best, slice(None)
+        few, places = self.validation.some(_SEVERAL)
+        best = self.scored(best.local, _ROUGHLY, few)
+        for k in (FEW, MANY):
+            more = None if self.is_over() else if_possible(self.scored, best.local, k, few)
+            if more is None or not more.density > best.density + _WORTH:
+                break
+            best = more
+        return best, places
+
+    def is_over(self):
+        """Whether a callback or the deadline has asked to end the search."""
+        return self.stopped or self.job.settings.deadline.is_over()
+
+    def climbed(self, local, budget):
+        """The model after some iterations with neighbours held."""
+        if self.is_over():
+            return local
+        objective = self.objective(local, *self.validation.others(budget.rows), learn_metric=True)
+        function = VectorFunction(objective, local.kernel, prior=prior_of(self.job))
+        most = min(budget.iterations, self.job.settings.max_iter)
+        options = {"max_iter": most, "callback": self._progress, "alike": True}
+        options["curvature"] = deepcopy(local.curvature)
+        maximum = climb(function, self.job.settings, **options)
+        self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
+        objective, kernel = function.at(maximum.x)
+        metric, curvature = objective.metric, maximum.curvature
+        return local._replace(kernel=kernel, metric=metric, curvature=curvature)
+
+    def scored(self, local, k=_ROUGHLY, validation=None):
+        """The `Trial` of a model, calibrated by the rows held out, given k neighbours."""
+        validation = validation or self.validation
+        local = local._replace(k=k, factor=1.0)
+        left = self._left(validation.chosen, validation.count, local, k)
+        with arithmetic():
+            mean, variance = neighbors_posterior.moments(
+                local.kernel, left, local.metric, self.n_jobs
+            )
+        variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
+        errors, known = (validation.block.y - mean) ** 2, validation.noise
+        factor = variance_factor(errors, variance, known, validation.count, _CENTRAL, _LEAST_FACTOR)
+        score = validation.score(_name(local), mean, factor * variance + known)
+        return Trial(local._replace(factor=factor), score)
+
+    def conclude(self, local):
+        """The `Fit` of a model; its value is that of random rows."""
+        objective = self.objective(local, *self.validation.sample(_CONCLUDED))
+        posterior = posterior_of(self.known, local)
+        with arithmetic():
+            value = objective.value(local.kernel)
+        objective = replace(objective, posterior=posterior)
+        selection, n_iter = tuple(self.validation.candidates), max(self.n_iter, 1)
+        found = Fit(local.kernel, objective, posterior, value, n_iter, selection=selection)
+        return found._replace(refit=with_other_noise)
+
+    def objective(self, local, chosen, count, learn_metric=False):
+        """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
+        left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
+        given = {"metric": local.metric, "n_jobs": self.n_jobs}
+        if learn_metric:
+            given["prior"] = local.prior
+        return NeighborsObjective(left, rows, rows.total_weight(), **given)
+
+    def _left(self, chosen, count, local, k):
+        """Rows that are left out, and their neighbours in a model."""
+        block = self.job.rows.block(chosen)
+        near = posterior_of(self.known, local._replace(k=k + 1))
+        nearest = near.around(block.X, self.n_jobs)
+        return neighbors_posterior.left_out(self.known, block, chosen, nearest, count)
+
+    def _started(self, starts):
+        """The model at the likeliest of some kernels, unless all of them fail.
+
+        Around each of them some scales and less noise are looked at, values alone: a fit of few
+        rows takes structure that it cannot see for noise.
+        """
+        rows, found, prior = self.validation.others(_STARTS), [], prior_of(self.job)
+        starts = [self._of_the_search(kernel) for kernel in starts]
+        for kernel in _bounded(starts) if self.job.is_free and self.job.is_alone else starts:
+            try:
+                objective = self.objective(NearestNeighborModel(kernel), *rows)
+                for one in _around(kernel, self.job.rows.n_features):
+                    value = value_or_minus_inf(objective, one, False, prior=prior)
+                    found.append((value, one))
+            except np.linalg.LinAlgError as failure:
+                error = failure
+        if not found:
+            raise error
+        return NearestNeighborModel(max(found, key=lambda pair: pair[0])[1])
+
+    def _of_the_search(self, kernel):
+        """The kernel with the bounds and the smoothness with which the search begins."""
+        if self.job.thorough:  # whose noise may be next to nothing
+            kernel = self.job.thorough.kernel.clone_with_theta(kernel.theta)
+        return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
+
+    def _mixed(self, best):
+        """The `Trial` of a metric that is learned, from the best one without.
+
+        A column that matters only in a sum with others has a long length scale as long as columns
+        are not mixed, and from there no gradient leads to the sum. So the metric begins with
+        shorter ones where few iterations from there predict better.
+        """
+        local, initial = best.local, self._of_the_search(self.job.kernel)
+        kernel = shortened(local.kernel, initial, self.job.rows.n_features)
+        if not (rank(self.job) or kernel is local.kernel or self.is_over()):
+            few, places = self.validation.some(_SEVERAL)
+            start = self._with_metric(local._replace(kernel=kernel))
+            trial = self.scored(self.climbed(start, _OF_START), validation=few)
+            if trial.score.is_better_than(best.score.take(places)):
+                return self.scored(self.climbed(trial.local, _OF_METRIC))
+        return self.scored(self.climbed(self._with_metric(local), _OF_METRIC))
+
+    def _to_the_end(self, best):
+        """The best `Trial` of last runs, one more as long as the last one gained much.
+
+        Each has the neighbours of the model that it begins with.
+        """
+        for _ in range(_MOST_RUNS):
+            last = if_possible(self._last_run, best) or best
+            gain, best = density_of(last) - density_of(best), max(best, last, key=density_of)
+            if self.is_over() or not gain > _GAIN:
+                break
+        return best
+
+    def _last_run(self, best):
+        return self.scored(self.climbed(best.local, _LAST))
+
+    def _of_smoothness(self, local, nu):
+        """The `Trial` of another smoothness."""
+        other = local._replace(kernel=with_nu(local.kernel, nu))
+        return self.scored(self.climbed(other, _OF_SMOOTHNESS))
+
+    def _with_metric(self, local):
+        """The model whose metric may be learned."""
+        if not rank(self.job):
+            kernel, prior = full(local.kernel, self.job.rows.n_features)
+        else:
+            left = self._left(*self.validation.others(_FIRST.rows), local, self.k_fit)
+            with arithmetic():
+                kernel, prior = low_rank(local.kernel, left, rank(self.job), self.n_jobs)
+        return local._replace(kernel=kernel, metric=prior.start, prior=prior, curvature=None)
+
+    def _progress(self, iteration, value):
+        """Tell the user's callbacks; returns whether to stop."""
+        progress, n = self.job.settings.progress, self.job.rows.total_weight()
+        if progress is None:
+            return False
+        note = f"leave-one-out density {value / n:.4f}"
+        return progress(iteration, value, note=note)
+
+
+def with_other_noise(job, fit, kernel):
+    """The `Fit` that goes on from another one with a kernel of other noise, its metric held.
+
+    Its variances have the factor that makes the rows most likely that are left out.
+    """
+    neighbors, before, n_jobs = fit.objective, fit.posterior, job.settings.options.n_jobs
+    left = neighbors.left
+    function = VectorFunction(neighbors, kernel, prior=prior_of(job))
+    most = min(_OF_NOISE, job.settings.max_iter)
+    tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
+    maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
+    kernel = function.at(maximum.x)[1]
+    posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
+    with arithmetic():
+        mean, variance = neighbors_posterior.moments(kernel, left, before.metric, n_jobs)
+        value = neighbors.value_of(mean, variance)
+    given = (left.y - mean) ** 2, np.maximum(variance - left.noise, 0.0), left.noise, left.count
+    posterior = replace(posterior, factor=variance_factor(*given, _CENTRAL, _LEAST_FACTOR))
+    return fit._replace(
+        kernel=kernel,
+        objective=replace(neighbors, posterior=posterior),
+        posterior=posterior,
+        value=value,
+        n_iter=fit.n_iter + maximum.n_iter,
+    )
+
+
+def _around(kernel, d):
+    """A kernel, and the same at some scales and with less noise."""
+    of_length = [place for places, _ in kernels.length_scale_places(kernel, d) for place in places]
+    of_noise = [place for places in kernels.positions_of(kernel, "noise_level") for place in places]
+    for scale, quieter in product(_SCALES, _QUIETER if of_noise else (0.0,)):
+        theta = kernel.theta
+        theta[of_length] += np.log(scale)
+        theta[of_noise] -= quieter
+        yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+
+
+def posterior_of(known, local):
+    """`NeighborsPosterior` of a model given the known rows."""
+    return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
+
+
+def with_nu(kernel, nu):
+    """The kernel with another smoothness of its Matérn kernels."""
+    names = [name for name in kernel.get_params() if name.split("__")[-1] == "nu"]
+    return clone(kernel).set_params(**dict.fromkeys(names, nu))
+
+
+def _bounded(starts: list) -> list:
+    """Default kernels, whose variance may become a few times the largest one of them."""
+    given = [kernel.get_params() for kernel in starts]
+    name = next(key for key in given[0] if key.endswith("constant_value"))
+    (low, high), most = given[0][f"{name}_bounds"], max(one[name] for one in given)
+    limits = {f"{name}_bounds": (low, min(high, _LARGER * most))}
+    return [clone(kernel).set_params(**limits) for kernel in starts]
+
+
+def density_of(trial):
+    """How likely a `Trial` makes the rows held out; -inf where its numbers are none."""
+    return trial.density if np.isfinite(trial.density) else -np.inf
+
+
+def _name(local):
+    """Name of a model, for users."""
+    nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
+    smoothness = f"nu={nus[0]}, " if nus else ""
+    return f"neighbors ({smoothness}{name_of(local.metric)}{local.k} neighbors)"
+
+
+_MOST_ENTRIES = 2000  # of a full metric, unless it is asked for: more would fit noise
+_LONGEST = 0.5  # length scale of a start, in units of the initial one
+_NATS = 0.01  # per row, of a squared distance of an entry of the metric from its start ...
+NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
+
+
+def rank(job):
+    """Rank of the metric which a job asks for; None: any."""
+    return None if isinstance(job.metric, str) else job.metric
+
+
+def prior_of(job):
+    """Prior of theta; none where a metric of some rank is learned, which sets the units."""
+    return job.settings.prior if rank(job) is None else NO_PRIOR
+
+
+def wants_full(job):
+    """Whether a job asks for a full metric."""
+    d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
+    is_tried = job.metric == "auto" and may_mix and d**2 <= _MOST_ENTRIES
+    is_tried = is_tried and kernels.may_mix(job.kernel)
+    return d > 1 and (job.metric == "full" or is_tried)
+
+
+def full(kernel, d, nats=_NATS):
+    """The kernel, and the `MetricPrior` of a metric (d, d) that may well rescale columns."""
+    scale, unmixed = kernels.length_scales(kernel, np.ones(d)), np.eye(d)
+    return kernel, MetricPrior(unmixed, scale[:, None] / scale, nats * (1.0 - unmixed))
+
+
+def shortened(kernel, initial, d):
+    """The kernel whose length scales are at most half of the initial ones, itself if they are."""
+    if len(kernel.theta) != len(initial.theta):
+        return kernel
+    theta, shorter = initial.theta, kernel.theta
+    for places, _ in kernels.length_scale_places(kernel, d):
+        shorter[places] = np.minimum(shorter[places], theta[places] + np.log(_LONGEST))
+    return kernel if np.array_equal(shorter, kernel.theta) else kernel.clone_with_theta(shorter)
+
+
+def low_rank(kernel, left, r, n_jobs=1):
+    """The kernel of r columns, and the `MetricPrior`, from the means of rows that are left out."""
+    d = left.X.shape[1]
+    scale = kernels.length_scales(kernel, np.ones(d))
+    units = np.tile(_geometric_mean(scale) / scale, (r, 1))
+    G = gradient_outer_product(kernel, left, n_jobs) * np.outer(scale, scale)
+    directions = np.linalg.eigh(G)[1][:, ::-1][:, :r]
+    nats = np.full(units.shape, _NATS)
+    return of_columns(kernel, d, r), MetricPrior(units * directions.T, units, nats)
+
+
+def of_columns(kernel, d, r):
+    """The kernel of r columns in place of d, whose scales begin at the mean of what they were."""
+    changes = {}
+    for one in kernel.hyperparameters:
+        if one.n_elements == d > 1:
+            value = _geometric_mean(kernel.get_params()[one.name])
+            changes[one.name] = value if r == 1 else np.full(r, value)
+            limits = "fixed" if one.fixed else (one.bounds[:, 0].min(), one.bounds[:, 1].max())
+            changes[f"{one.name}_bounds"] = limits
+    return clone(kernel).set_params(**changes)
+
+
+def name_of(metric):
+    """Name of a metric, for users, and a comma; an empty string where there is none."""
+    if metric is None:
+        return ""
+    r, d = metric.shape
+    return "full metric, " if r == d else f"rank-{r} metric, "
+
+
+def _geometric_mean(values):
+    return float(np.exp(np.mean(np.log(values))))

@@ -1,0 +1,413 @@
+"""Neighbours: every prediction is given the rows that are nearest to the query.
+
+Where rows have a likelihood (labels, counts, numbers with heavy tails), the search has four steps:
+
+1. Hyperparameters of a small exact fit, or those of an earlier fit where they are better.
+2. In turn, sweeps over at most 20,000 rows, fewer if they have many columns, find their sites, and
+   some iterations maximise the density of rows that are left out, with sites and neighbours held.
+3. Where columns may be mixed, the same in a metric. One of a rank that the user asks for is kept in
+   any case, a full one if it predicts rows that are held out better.
+4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin where
+   the sites of the others predict them.
+
+Another posterior can be given the metric that neighbours learn.
+"""
+
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from skgp_sparse import kernels
+from skgp_sparse.engine.neighbors import (
+    DistinctRows,
+    NeighborsPosterior,
+    SiteRows,
+    targets_and_noise,
+)
+from skgp_sparse.engine.posterior import scale_of, scaled_inputs
+from skgp_sparse.engine.posteriors_around import PosteriorInMetric
+from skgp_sparse.ground.validation import as_text, check_number, is_auto
+from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
+from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
+from skgp_sparse.inference.optimizers import STOPPED, climb
+from skgp_sparse.methods.contract import (
+    Job,
+    PosteriorMethod,
+    Request,
+    ValidationSet,
+    start_on_subset,
+)
+from skgp_sparse.methods.neighbor_search import (
+    FEW,
+    FIT,
+    LEAVE_ONE_OUT,
+    NATS_WITH_SITES,
+    NearestNeighborModel,
+    NearestNeighborSearch,
+    Trial,
+    density_of,
+    full,
+    low_rank,
+    name_of,
+    prior_of,
+    rank,
+    wants_full,
+)
+from skgp_sparse.solvers import Fit
+
+_TRAINED = 20_000  # rows whose sites training knows, of up to so many columns:
+_WIDE = 64  # from there on, distances and evaluations take long
+_PER_SECOND, _FEWEST = 2000, 500  # where time is limited: so many per second that is left
+_FIRST, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
+_NEGLIGIBLE_GAIN = 0.002  # nats per row: a run that gains less is the last one
+_LAST, _LAST_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
+_SEARCH = 2.0  # time that is left, in units of that of the search: the rest is for all rows
+_TOL = 1e-7  # nats per row of which the sites are short then ...
+_TOL_OF_MANY = 1e-4  # ... or this
+
+
+class Effort(NamedTuple):
+    """Largest cost of learning: runs, iterations, and rows of an evaluation."""
+
+    runs: int = 5  # searches of neighbours
+    iterations: int = 8  # after each
+    left_out: int = 2000  # rows of an evaluation
+
+
+class LocalSites(NamedTuple):
+    """Sites of some rows and their likelihood, and a kernel."""
+
+    objective: LocalSiteObjective
+    kernel: object
+
+    metric = property(lambda self: self.objective.metric)  # type: ignore[misc]
+
+
+class SiteSearch:
+    """Looks for sites and hyperparameters of a `Job`, given neighbours.
+
+    Parameters
+    ----------
+    job : Job
+        That has begun.
+    k, k_fit : int
+        Neighbours of predictions, and of rows that are left out.
+    random_state : RandomState
+    validation : ValidationSet or None
+        Validation set, None where no model is compared with another one.
+    """
+
+    def __init__(self, job, k, k_fit, random_state, validation=None):
+        self.job, self.random_state = job.within(_SEARCH), random_state
+        self.k, self.k_fit = k, k_fit
+        self.validation = validation
+        self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
+        self.stopped, self.prior = False, prior_of(job)
+        self.effort = Effort(2, 8, 1000) if job.rows.n_features > _WIDE else Effort()
+
+    def learn(self, rows):
+        """`LocalSites` of a table, or of some of its rows where it has many."""
+        in_time = max(_PER_SECOND * self.job.settings.deadline.left(), _FEWEST)
+        most = int(min(in_time, most_trained(rows.n_features)))
+        if len(rows) > most:
+            rows = rows.sampled(rows.sample(most, self.random_state))
+        with arithmetic():
+            local = self._start(SiteRows.of(rows)[0])
+            if not self.job.settings.solver.moves:
+                return local
+            local = self._climbed(local)
+            return self._mixed(local) if rank(self.job) else local
+
+    def trial(self):
+        """The best `Trial` of what it learns from the rows that are not held out."""
+        return self.refined(self.first())
+
+    def first(self, starts=()):
+        """The `Trial` without a metric that is learned, unless one of some rank is wanted."""
+        most = most_trained(self.job.rows.n_features)
+        return self._scored(self.learn(self.validation.training_rows(most)))
+
+    def refined(self, best):
+        """The best `Trial`, in a full metric or without."""
+        if not wants_full(self.job) or self.is_over():
+            return best
+        mixed = if_possible(lambda: self._scored(self._mixed(best.local)))
+        return max(best, mixed or best, key=density_of)
+
+    def with_neighbors(self, best):
+        """`Trial` as it is, and the places of its rows."""
+        return best, slice(None)
+
+    def conclude(self, local):
+        """The `Fit` to all rows of the job."""
+        everything, distinct = SiteRows.of(self.job.rows)
+        with arithmetic():
+            objective, kernel = self._of_all(*local, everything), local.kernel
+            posterior = posterior_of(objective, kernel, distinct.X, self.k)
+            conclusion = replace(objective, posterior=posterior).conclude(kernel)
+        return Fit(kernel=kernel, n_iter=max(self.n_iter, 1), **conclusion._asdict())
+
+    def is_over(self):
+        """Whether a callback or the deadline has asked to end the search."""
+        return self.stopped or self.job.settings.deadline.is_over()
+
+    def _start(self, known):
+        """The `LocalSites` to start with."""
+        job = self.job
+        first = self._objective(known, job.model.method.likelihood, np.zeros((2, known.n_rows)))
+        kernels_of_start = [job.kernel]
+        if job.before is not None and job.settings.solver.moves:
+            kernels_of_start.append(job.before[0])
+        starts = [
+            LocalSites(self._around(first, kernel, _FIRST), kernel) for kernel in kernels_of_start
+        ]
+        if len(starts) == 1:
+            return starts[0]
+        return max(starts, key=lambda start: self._value(*start))
+
+    def _mixed(self, local):
+        """The `LocalSites` in a metric that is learned."""
+        objective, kernel = local
+        with arithmetic():
+            if rank(self.job):
+                left = replace(objective, chosen=self._chosen(objective)).left
+                kernel, prior = low_rank(kernel, left, rank(self.job), self.n_jobs)
+            else:
+                kernel, prior = full(kernel, self.job.rows.n_features, NATS_WITH_SITES)
+            objective = replace(objective, metric=prior.start, prior=prior)
+            return self._climbed(LocalSites(self._around(objective, kernel, _NEXT), kernel))
+
+    def _scored(self, local):
+        """The `Trial` of sites and hyperparameters."""
+        objective, kernel = local
+        name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
+        process = posterior_of(objective, kernel, objective.near.X, self.k)
+        score = self.validation.score_posterior
+        return Trial(local, score(name, process, self.n_jobs, objective.likelihood))
+
+    def _climbed(self, local):
+        """The `LocalSites` after some runs, with sites at the kernel of the last one."""
+        (objective, kernel), settings = local, self.job.settings
+        tell = settings.progress and partial(settings.progress, quantity=LEAVE_ONE_OUT)
+        for index in range(self.effort.runs):
+            if index:
+                objective = self._around(objective, kernel, _NEXT)
+            objective = replace(objective, chosen=self._chosen(objective))
+            function = VectorFunction(objective, kernel, prior=self.prior)
+            first = self._value(objective, kernel)
+            most = min(self.effort.iterations, settings.max_iter - self.n_iter)
+            maximum = climb(function, settings, max_iter=most, callback=tell)
+            objective, kernel = function.at(maximum.x)
+            self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
+            is_little = maximum.value - first < _NEGLIGIBLE_GAIN * objective.size()
+            if is_little or self.is_over() or self.n_iter >= settings.max_iter:
+                break
+        return LocalSites(self._around(objective, kernel, _NEXT), kernel)
+
+    def _value(self, objective, kernel):
+        """The objective and the prior together."""
+        return objective.value(kernel) + self.prior.log_density(kernel.theta)
+
+    def _of_all(self, objective, kernel, everything):
+        """The objective with the sites of all rows at a kernel."""
+        known, sites = objective.near, objective.sites
+        if known.n_rows < everything.n_rows:
+            sites = self._predicted_sites(objective, kernel, everything)
+        most, tol = _LAST, _TOL
+        are_many = everything.n_rows > most_trained(self.job.rows.n_features)
+        if are_many or self.job.settings.deadline.is_over():
+            most, tol = _LAST_OF_MANY, _TOL_OF_MANY
+        objective = replace(objective, near=everything, sites=sites)
+        objective = self._around(objective, kernel, most, tol)
+        return replace(objective, chosen=self._chosen(objective))
+
+    def _predicted_sites(self, objective, kernel, everything):
+        """Sites (2, n) of all rows, predicted from those that are known."""
+        near = posterior_of(objective, kernel, objective.near.X, self.k_fit)
+        mean, variance = near.mean_and_variance(everything.X, self.n_jobs)
+        variance = variance + kernels.diagonal(kernel, everything.X)[1]
+        place, y, offset = everything.place, everything.y[:, 0], everything.offset
+        return next_sites(objective.likelihood, y, mean[place, 0], variance[place], offset)
+
+    def _chosen(self, objective):
+        """Rows that are left out, twice as many in a metric; None: all of them."""
+        n, most = objective.near.n_rows, self.effort.left_out
+        most *= 1 if objective.metric is None else 2
+        return None if n <= most else np.sort(self.random_state.choice(n, most, replace=False))
+
+    def _objective(self, near, likelihood, sites):
+        rows = self.job.rows
+        total = rows.total_weight()
+        return LocalSiteObjective(near, sites, likelihood, rows, None, total, n_jobs=self.n_jobs)
+
+    def _around(self, objective, kernel, most, tol=_TOL):
+        """The objective with the neighbours at a kernel, after sweeps."""
+        near, metric = objective.near, objective.metric
+        scale = scale_of(kernel, metric, near.X.shape[1])
+        places = scaled_inputs(kernel, metric, scale, near.X)
+        near = near.with_neighbors(self.k_fit, places, self.n_jobs)
+        return replace(objective, near=near, chosen=None).after_sweeps(kernel, most, tol)
+
+
+def most_trained(n_features):
+    """The number of rows of a trial: of wide ones fewer, as distances take O(n² d) time."""
+    return int(_TRAINED * min(1.0, np.sqrt(_WIDE / n_features)))
+
+
+def posterior_of(objective, kernel, X, k):
+    """`NeighborsPosterior` given k places with their sites; X has the places as they are kept."""
+    targets, noise = targets_and_noise(*objective.near.at_places(objective.sites))
+    places = DistinctRows(X, targets[:, None], noise, np.ones(len(X)), None)
+    return NeighborsPosterior.of(kernel, places, k, objective.metric)
+
+
+class Neighbors(PosteriorMethod):
+    """The posterior is given, for every query, the training rows that are nearest to it.
+
+    Parameters
+    ----------
+    n_neighbors : int or "auto", default="auto"
+        The number of distinct rows that a prediction is given.
+    n_neighbors_fit : int, default=30
+        The number of distinct rows that predict a row which is left out in training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import Neighbors
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(3000, 1))
+    >>> y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=3000)
+    >>> model = SparseGPRegressor(posterior=Neighbors(n_neighbors=50), random_state=0).fit(X, y)
+    >>> model.posterior_, round(model.score(X, y), 2)
+    ('neighbors', 0.98)
+    """
+
+    name = "neighbors"
+    is_exact_for_few = True
+    learns_metric = True
+    takes_learned_noise = True
+
+    def __init__(
+        self, n_neighbors: int | Literal["auto"] = "auto", n_neighbors_fit: int = FIT
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.n_neighbors_fit = n_neighbors_fit
+
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """The `Fit` given neighbours."""
+        if job.model.has_sites:
+            if job.settings.solver.starts_on_subset:
+                job = start_on_subset(job, random_state)
+            given = job, self.rows_of_a_prediction, self.n_neighbors_fit, random_state
+            search = SiteSearch(*given)
+            if not (wants_full(job) and job.settings.solver.moves):
+                return search.conclude(search.learn(job.rows))
+            validation = ValidationSet(job.rows, random_state, job.model.has_sites)
+            search = SiteSearch(*given, validation)
+            fit = search.conclude(search.trial().local)
+            return fit._replace(selection=tuple(validation.candidates))
+        validation = ValidationSet(job.rows, random_state, job.model.has_sites)
+        starts = [job.kernel]
+        local = NearestNeighborSearch(job, validation, self._k, self.n_neighbors_fit)
+        if not job.settings.solver.moves:
+            return local.conclude(NearestNeighborModel(job.kernel, k=self.rows_of_a_prediction))
+        if job.settings.solver.starts_on_subset:
+            starts.append(start_on_subset(job, random_state).kernel)
+        return local.conclude(local.learn(starts).local)
+
+    @property
+    def _k(self) -> int | None:
+        """Neighbours of predictions; None: as many as pay."""
+        return None if isinstance(self.n_neighbors, str) else self.n_neighbors
+
+    @property
+    def exact_rows(self) -> int:  # type: ignore[override]
+        """Number of neighbours, by which so many rows are predicted exactly."""
+        return self.rows_of_a_prediction
+
+    @property
+    def rows_of_a_prediction(self) -> int:
+        """Neighbours of predictions before it is known how many pay."""
+        return self._k or FEW
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless numbers of neighbours are positive."""
+        if not is_auto(self.n_neighbors):
+            check_number(self.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
+        few = self.n_neighbors_fit
+        check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
+
+    def refuses(self, request: Request) -> str | None:
+        """Several latent values of a row."""
+        if request.n_latent > 1:
+            return (
+                "needs one latent value per row, and a softmax has one per class. Got "
+                "multi_class='softmax', in place of which there is multi_class='one_vs_rest'"
+            )
+        return None
+
+
+class InLearnedMetric(PosteriorMethod):
+    """Another method, whose inputs are seen in a metric.
+
+    The metric is that of predictions from neighbours: a full one if rows held out gain by it, one
+    of a rank in any case.
+
+    Parameters
+    ----------
+    posterior_method : PosteriorMethod
+    """
+
+    name = property(lambda self: self.posterior_method.name)
+    uses_bound = property(lambda self: self.posterior_method.uses_bound)
+    remedy = "It needs a metric that mixes no columns: set metric to 'ard'."
+
+    def __init__(self, posterior_method):
+        self.posterior_method = posterior_method
+
+    def fit(self, job, random_state):
+        """The `Fit` of the other method to the rows in the metric."""
+        if not (job.rows.in_memory and job.settings.solver.starts_on_subset):
+            raise ValueError(
+                f"metric={as_text(job.metric)} is learned from rows in memory by "
+                "optimizer='fmin_l_bfgs_b'. Set metric to 'ard', or pass arrays and leave the "
+                "optimizer as it is."
+            )
+        given = job._replace(is_free=False), random_state
+        local = _learned(*given) if rank(job) else if_possible(_learned, *given)
+        if local is None or local.metric is None:
+            return self.posterior_method.fit(job, random_state)
+        fit = self.posterior_method.fit(_in_metric(job, local.metric, local.kernel), random_state)
+        posterior = PosteriorInMetric(fit.posterior, local.metric)
+        return fit._replace(posterior=posterior)
+
+    def refuses(self, request):
+        """Reason why the other method refuses a request, None if it does not."""
+        return self.posterior_method.refuses(request)
+
+
+def _learned(job, random_state):
+    """The model of neighbours that predicts rows held out best, its kernel and metric."""
+    validation = ValidationSet(job.rows, random_state, job.model.has_sites)
+    begun = start_on_subset(job, random_state)
+    if job.model.has_sites:
+        return SiteSearch(begun, FEW, FIT, random_state, validation).trial().local
+    return NearestNeighborSearch(job, validation).learn([job.kernel, begun.kernel]).local
+
+
+def _in_metric(job, metric, kernel):
+    """The job whose rows, and inducing points if they are given, are in a metric."""
+    points, rows = job.points, job.rows.in_metric(metric)
+    if points.are_given:
+        points = points._replace(initialise=partial(_initial, points.initialise, metric))
+    other = job._replace(rows=rows, points=points, kernel=kernel, before=None, thorough=None)
+    return other._replace(spreads=rows.scale()).with_priors(job.priors)
+
+
+def _initial(initialise, metric, *given):
+    return initialise(*given) @ metric.T

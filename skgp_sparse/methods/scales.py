@@ -1,0 +1,336 @@
+r"""Where the length scales of the default kernel begin: where the evidence of some rows is highest.
+
+A search that begins at length scales of the order of the spread of the columns does not find
+structure that is much finer: there, it is noise. The evidence of at most 500 rows, values alone,
+tells which scale the structure has. The candidates are
+
+1. all length scales shorter by a common factor;
+2. those of single columns as short as the variogram of all rows says, the others as they were;
+3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
+
+The usual start stays unless another one gains a fifth of what it explains beyond a linear trend, or
+unless something oscillates about a trend along a column: rows that follow each other tell, without
+their trend, as random ones are far apart, and the trend alone may have more evidence.
+Where rows have a likelihood, the targets are normal scores of the derivatives of their log
+likelihood at a constant latent value, which say in which order latent values should be.
+
+Skewed columns of the default kernel: on a scale of logarithms, where the evidence is higher.
+
+A column with a few large values is seen on a scale of logarithms (`LogScale`) if that raises the
+evidence of a small exact fit by some nats. All skewed columns go together.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Sum, WhiteKernel
+
+from skgp_sparse import kernels
+from skgp_sparse.data.moments import spread_of_the_shortest_quarter
+from skgp_sparse.engine.exact import (
+    ProfileEvidence,
+    SomeRows,
+    correlation_length,
+    linear_residual,
+    profile_evidence,
+    trend_evidence,
+)
+from skgp_sparse.exceptions import collected
+from skgp_sparse.inference.contracts import ThoroughSearch
+from skgp_sparse.inference.starts import fit_exact
+
+_SKEWNESS, _FEW_VALUES = 1.0, 10  # above which a column is skewed, and no scale of a few grades
+_SOME_ROWS = 10_000  # that tell
+_SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit that is compared
+_NATS_OF_LOGARITHMS = 3.0  # of evidence that logarithms have to gain
+_ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared, as those of every start
+
+
+class Skew(NamedTuple):
+    """Skewed columns of a table."""
+
+    columns: np.ndarray  # numbers
+    names: list  # or numbers, as users know them
+    lows: np.ndarray
+    units: np.ndarray
+    shift: np.ndarray  # (d,) of the logarithms of spreads, from the columns' to that of their logs
+    moments: np.ndarray  # (2, d) means and standard deviations of their logs, 0 of others
+
+
+def skew_of(rows, columns):
+    """The `Skew` of a table, None where no column is skewed.
+
+    Parameters
+    ----------
+    rows : Dataset
+    columns : ColumnTable
+    """
+    codes = columns.codes()
+    some = rows.subset(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
+    X = np.asarray(some.stored_inputs(), dtype=np.float64)
+    numbers = np.setdiff1d(np.arange(X.shape[1]), codes)
+    chosen = [j for j in numbers if _is_skewed(_present(X, j))]
+    if not chosen:
+        return None
+    scales = [_logs_of(_present(X, j)) for j in chosen]
+    lows, units, shifts, *logs = map(np.array, zip(*scales))
+    shift, moments = np.zeros(X.shape[1]), np.zeros((2, X.shape[1]))
+    shift[chosen], moments[:, chosen] = shifts, logs
+    return Skew(np.array(chosen), [columns.label(j) for j in chosen], lows, units, shift, moments)
+
+
+def _present(X, j):
+    return X[~np.isnan(X[:, j]), j]
+
+
+def _is_skewed(x):
+    if len(np.unique(x)) <= _FEW_VALUES:
+        return False
+    deviation = (x - x.mean()) / np.ptp(x)
+    return np.mean(deviation**3) > _SKEWNESS * np.mean(deviation**2) ** 1.5
+
+
+def _logs_of(x):
+    """Smallest value, unit, logarithm of the ratio of spreads, and moments of the logarithms."""
+    low = x.min()
+    unit = np.median(x - low) or np.mean(x - low)
+    logs = low + unit * np.log1p((x - low) / unit)
+    return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
+
+
+def with_logarithms(job, columns):
+    """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
+    is_open = job.tries_logarithms and job.before is None
+    skew = skew_of(job.rows, columns) if is_open else None
+    if skew is None:
+        return job
+    usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
+    skew = skew._replace(shift=np.where(skew.shift == 0.0, 0.0, skew.shift + usual))
+    other = job._replace(kernel=on_logs(job.kernel, skew))
+    if job.thorough is not None:
+        other = other._replace(thorough=_search_on_logs(job, skew))
+    other = other.with_priors(job.priors)
+    return other if _evidence(other) > _evidence(job) + _NATS_OF_LOGARITHMS else job
+
+
+def on_logs(kernel, skew):
+    """The kernel, noise apart, with skewed columns on a scale of logarithms."""
+    theta = kernel.theta
+    for places, columns in kernels.length_scale_places(kernel, len(skew.shift)):
+        theta[places] += skew.shift[columns] if len(places) > 1 else skew.shift[columns].mean()
+    kernel = kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+    for part, columns in kernels.parts_by_columns(kernel, len(skew.shift), kernels.Missing):
+        are_logs = np.isin(columns, skew.columns)
+        pairs = zip(part.units, skew.moments[:, columns])
+        part.units = tuple(np.where(are_logs, logs, own) for own, logs in pairs)
+    names = skew.names if isinstance(skew.names[0], str) else None
+    has_noise = isinstance(kernel, Sum) and isinstance(kernel.k2, WhiteKernel)
+    signal = kernel.k1 if has_noise else kernel
+    numbers = None if names is None else dict(zip(names, skew.columns.tolist()))
+    lows, units = skew.lows.tolist(), skew.units.tolist()
+    signal = kernels.LogScale(signal, skew.names, lows, units, numbers)
+    return signal + kernel.k2 if has_noise else signal
+
+
+def _search_on_logs(job, skew):
+    """The `ThoroughSearch` of the other kernel, whose starts differ from the first in the noise."""
+    quiet = on_logs(job.thorough.kernel, skew)
+    moved = on_logs(job.kernel, skew).theta - job.kernel.theta
+    return ThoroughSearch(quiet, tuple(start + moved for start in job.thorough.starts))
+
+
+def _evidence(job):
+    """The objective of a small exact fit, prior included; -inf where there is none."""
+    settings = job.within(_SHARES_OF_TIME).settings._replace(
+        max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None, n_restarts=0
+    )
+    rows = job.model.sample(job.rows, settings.start_rows, np.random.RandomState(0))
+    objective = job.model.exact(job.rows.sampled(rows), settings.options, rough=True)
+    try:
+        with collected():  # the fits that follow warn
+            return fit_exact(objective, job.kernel, settings, np.random.RandomState(0))[1].value
+    except np.linalg.LinAlgError:
+        return -np.inf
+
+
+_FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
+_SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
+_OF_FOUND = 1.0, 0.4  # a square wave ends more sharply than it lasts
+# times the spread of near rows, from which far rows have moved a standard deviation
+_FAR_IN_SPREADS = 5.0
+_NOISE_RATIOS = 0.3, 0.01  # variances of noise, in units of that of the signal
+_ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
+_NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
+_SHARE_BESIDE = 0.7  # of the evidence beyond a trend, which the usual scale hardly explains
+_MOST_COLUMNS = 2  # that are candidates on their own
+_OF_SERIES = 3  # columns, at most: panels of more are alike along an id without a cycle
+_LOWER = 1e-2  # the least length scale, in units of a start
+_LATENT_VARIANCE = 1e-6  # where derivatives of a log likelihood are taken
+
+
+class Start(NamedTuple):
+    """Hyperparameters to begin with, and the evidence of some rows there."""
+
+    theta: np.ndarray
+    spreads: np.ndarray  # (d,) of the columns, in which length scales are measured
+    evidence: ProfileEvidence
+    variance: float  # most likely one of the signal, in units of that of theta
+
+
+def at_likely_scale(job):
+    """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
+    places = kernels.length_scale_places(job.kernel, job.rows.n_features) if job.is_free else ()
+    if not (places and job.settings.solver.moves and job.before is None and job.is_complete):
+        return job
+    positions, columns = places[0]  # of the one kernel of numbers
+    rows = some_rows(job, _ROWS)
+    if not rows.y.any():
+        return job
+    best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
+    if best is not None:
+        return _begun_at(job, best, positions, columns)
+    best = _beside_a_trend(job, positions, columns) if len(columns) <= _OF_SERIES else None
+    return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
+
+
+def _clearly_better(job, rows, positions, candidates, share):
+    """The best `Start` of candidates if it gains such a share of what it explains, or None."""
+    first = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
+    others = (_start_at(job, rows, positions, *one) for one in candidates)
+    best = max(others, key=lambda start: start.evidence.value)
+    trend = trend_evidence(linear_residual(rows.X, rows.y))
+    gain = best.evidence.value - max(first.evidence.value, trend)
+    return best if gain > _NATS + share * (best.evidence.value - trend) else None
+
+
+def _beside_a_trend(job, positions, columns):
+    """The `Start` at the scale of what oscillates along a column about a trend, or None."""
+    first, rows = job.kernel.theta[positions], some_rows(job, _MANY)
+    parts = [_consecutive(rows, column) for column in columns]
+    found = [correlation_length(part.X[:, j], part.y) for j, part in zip(columns, parts)]
+    shorter = np.log(found) - first
+    short = np.flatnonzero(shorter < np.log(_SHORT))
+    for j in short[np.argsort(shorter[short])][:_MOST_COLUMNS]:
+        moved = np.outer(shorter[j] + np.log(_OF_FOUND), np.arange(len(first)) == j)
+        candidates = ((first + one, job.spreads) for one in moved)
+        if best := _clearly_better(job, parts[j], positions, candidates, _SHARE_BESIDE):
+            return best
+    return None
+
+
+def _consecutive(rows, column):
+    """At most 500 rows in the middle of a column, without their linear trend."""
+    x = rows.X[:, column]
+    skipped = max(np.count_nonzero(np.isfinite(x)) - _ROWS, 0) // 2
+    middle = np.argsort(x, kind="stable")[skipped:][:_ROWS]  # missing ones come last
+    part = SomeRows(*(values[middle] for values in rows))
+    return part._replace(y=linear_residual(part.X, part.y))
+
+
+def _candidates(job, positions, columns):
+    """Logarithms of length scales, and the spreads of the columns in which they are measured."""
+    first, spreads, rows = job.kernel.theta[positions], job.spreads, some_rows(job, _MANY)
+    yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
+    quarters = np.array([spread_of_the_shortest_quarter(x) for x in rows.X.T])
+    if np.any(quarters[columns] < spreads[columns] / _FAR_IN_SPREADS):
+        near = np.where(quarters < spreads / _FAR_IN_SPREADS, quarters, spreads)
+        moved = first + np.log(near / spreads)[columns]
+        yield from ((moved + np.log(factor), near) for factor in (1.0, *_FACTORS))
+    yield from ((one, spreads) for one in _of_single_columns(rows, first, columns))
+
+
+def _of_single_columns(rows, first, columns):
+    """Logarithms of length scales, some of which are those that a variogram finds."""
+    residual = linear_residual(rows.X, rows.y)
+    found = np.log([correlation_length(rows.X[:, j], residual) for j in columns])
+    short = np.flatnonzero(found < first + np.log(_SHORT))
+    short = short[np.argsort((found - first)[short])]
+    together = [short] if len(short) > 1 else []
+    for chosen in [*short[:_MOST_COLUMNS, None], *together]:
+        yield np.where(np.isin(np.arange(len(first)), chosen), found, first)
+
+
+def _start_at(job, rows, positions, lengths, spreads):
+    """The `Start` at logarithms of length scales."""
+    theta = job.kernel.theta
+    theta[positions] = lengths
+    kernel = job.kernel.clone_with_theta(theta)
+    variance = kernels.diagonal(kernel, rows.X)[0]  # without noise
+    unit = np.mean(variance)
+    K = kernels.evaluate(kernel, rows.X, rows.X.copy()) / unit
+    K.flat[:: len(K) + 1] = variance / unit
+    prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
+    found = (profile_evidence(K, rows, ratio) for ratio in _NOISE_RATIOS)
+    best = max(found, key=lambda evidence: evidence.value)
+    return Start(theta, spreads, best._replace(value=best.value + prior), best.variance / unit)
+
+
+def _begun_at(job, start, positions, columns, is_alone=False):
+    """The `Job` that begins at a start; unless it is alone, beside the usual start.
+
+    The bounds of length scales follow the spreads.
+    """
+    ratio = (start.spreads / job.spreads)[columns]
+    theta = start.theta if job.model.has_sites else _with_levels(job.kernel, start)
+    kernel = _within(job.kernel, theta, positions, ratio)
+    thorough = job.thorough
+    if thorough is not None:
+        quiet = _within(thorough.kernel, theta, positions, ratio)
+        usual = () if is_alone else (_clipped(job.kernel.theta, kernel),)
+        thorough = thorough._replace(kernel=quiet, starts=usual)
+    rows = max(job.settings.start_rows, _ROWS)  # fewer would not see it
+    job = job._replace(kernel=kernel, thorough=thorough, spreads=start.spreads)
+    return job.with_settings(start_rows=rows).with_priors(job.priors)
+
+
+def _with_levels(kernel, start):
+    """The theta of a start with the variances of signal and noise that are most likely."""
+    (signal, *_), *_ = kernels.positions_of(kernel, "constant_value")
+    *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
+    theta = start.theta.copy()
+    theta[signal] += np.log(start.variance)
+    theta[noise] = np.log(start.evidence.noise_ratio * start.evidence.variance)
+    return theta
+
+
+def _within(kernel, theta, positions, ratio):
+    """The kernel at a theta, with bounds of length scales that are as many times shorter."""
+    (name,) = (key for key in kernel.get_params() if key.endswith("length_scale_bounds"))
+    low, high = kernel.get_params()[name].T * ratio
+    low = np.minimum(low, _LOWER * np.exp(theta[positions]))
+    kernel = clone(kernel).set_params(**{name: np.column_stack([low, high])})
+    return kernel.clone_with_theta(_clipped(theta, kernel))
+
+
+def _clipped(theta, kernel):
+    """A theta within the bounds of a kernel."""
+    return np.clip(theta, *kernel.bounds.T)
+
+
+def some_rows(job, size):
+    """`SomeRows` of at most so many rows of a job."""
+    rows = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0)))
+    block = rows.everything()
+    weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
+    if not job.model.has_sites:
+        return SomeRows(block.X, block.y, noise / job.rows.target_variance(), weight)
+    return SomeRows(block.X, _scores(job.model.method.likelihood, block), np.zeros(n), weight)
+
+
+def _of_each(values, block):
+    return np.broadcast_to(np.asarray(values, dtype=np.float64), len(block.X))
+
+
+def _scores(likelihood, block):
+    """Normal scores (n, 1) of the derivatives of a log likelihood; of several classes, (n, k)."""
+    y, k = block.observed, likelihood.n_latent
+    if k > 1:
+        is_of_class = (y[:, None] == np.arange(k)).astype(np.float64)
+        return is_of_class - is_of_class.mean(axis=0)
+    offset = _of_each(block.offset, block)
+    slope = likelihood.expected(y, offset, np.full(len(offset), _LATENT_VARIANCE))[1]
+    scores = ndtri((rankdata(slope) - 0.5) / len(slope))
+    return (scores - scores.mean())[:, None]

@@ -1,0 +1,295 @@
+"""The model selection of "auto": which posterior predicts rows best that were held or left out.
+
+The rival of neighbours is the exact process up to some thousand rows, inducing points above and
+wherever rows have a likelihood, whose log predictive density decides. Everybody begins with the
+same hyperparameters of few rows, and the winner goes on from its trial. Who is far behind after the
+first trial leaves, so that no one looks for a better metric in vain. The exact process needs no fit
+of its own: its trial is one factorisation, whose leave-one-out densities are those of the rows held
+out, and it is the fit. It loses ties, as its predictions cost more; inducing points win them, as
+they gain by the iterations that follow. No rule asks how long something took.
+
+Of several binary problems some select for all: a few rows of one problem tell little.
+"""
+
+from copy import deepcopy
+
+import numpy as np
+
+from skgp_sparse.engine.feature_posterior import noise_variance
+from skgp_sparse.exceptions import collected
+from skgp_sparse.inference.contracts import arithmetic, if_possible
+from skgp_sparse.methods.contract import (
+    PosteriorMethod,
+    ValidationScore,
+    ValidationSet,
+    start_on_subset,
+    started_on_subsets,
+)
+from skgp_sparse.methods.exact import Exact
+from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
+from skgp_sparse.methods.neighbor_search import FEW, FIT, NearestNeighborSearch, density_of
+from skgp_sparse.methods.neighbors import Neighbors, SiteSearch, most_trained
+from skgp_sparse.solvers import KeepParameters
+
+_SHARES_OF_TIME = 3  # of the time that is left, one of which is for the hyperparameters of few rows
+_OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
+_BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
+_ITERATIONS = 10  # of the second trial of inducing points
+_SOME_ROWS, _ON_SOME, _ON_ALL, _WITH_SITES = 3000, 40, 15, 5  # rows, iterations: inducing points
+_MOST_PROBLEMS = 3  # that select for all
+
+
+class PosteriorSelection(PosteriorMethod):
+    """The posterior of neighbours or that of a rival: the one that wins.
+
+    Parameters
+    ----------
+    rival : Exact or InducingPoints
+    """
+
+    uses_bound = takes_learned_noise = True
+    learns_metric = True
+
+    def __init__(self, rival):
+        self.rival = rival
+
+    def fit(self, job, random_state):
+        """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
+        one = ModelSelection(job, random_state)
+        one.run()
+        return one.fit(one.rival.wins(one.of_rival, one.of_neighbors))
+
+
+def agree(jobs, random_states, run):
+    """The jobs, with one method selected for all where there are several, and its candidates.
+
+    See `agreed` for the parameters.
+    """
+    are_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
+    numbers = [k for k, is_open in enumerate(are_open) if is_open]
+    if len(numbers) < 2:
+        return jobs, {}
+    some = [jobs[k].within(2) for k in numbers]
+    method, found = agreed(some, [random_states[k] for k in numbers], run)
+    decided = [
+        job._replace(posterior_method=method) if is_open else job
+        for job, is_open in zip(jobs, are_open)
+    ]
+    return decided, {numbers[k]: candidates for k, candidates in found.items()}
+
+
+def agreed(jobs, random_states, run):
+    """The method of several jobs that wins in some of them together, and their candidates.
+
+    Parameters
+    ----------
+    jobs : list of Job
+    random_states : list of RandomState
+        Which stay as they are.
+    run : callable
+        Calls a function of all items of a list.
+
+    Returns
+    -------
+    method : PosteriorMethod
+    candidates : dict
+        By the number of the job.
+    """
+    last, most = len(jobs) - 1, min(_MOST_PROBLEMS, len(jobs))
+    some = [round(k * last / (most - 1)) for k in range(most)]
+
+    def selected(k):
+        with collected():  # the fits that follow warn
+            one = ModelSelection(jobs[k], deepcopy(random_states[k]))
+            one.run()
+        return one
+
+    selections = list(run(selected, some))
+    neighbors = ValidationScore.joined(one.of_neighbors for one in selections)
+    rivals = ValidationScore.joined(one.of_rival for one in selections)
+    method = InducingPoints() if selections[0].rival.wins(rivals, neighbors) else Neighbors()
+    return method, {k: one.candidates for k, one in zip(some, selections)}
+
+
+class ModelSelection:
+    """Neighbours and their rival, who predict rows of a `Job` that are held out.
+
+    Parameters
+    ----------
+    job : Job
+    random_state : RandomState
+
+    Attributes
+    ----------
+    of_neighbors, of_rival : ValidationScore
+        Of the same rows, after `run`.
+    candidates : tuple of Candidate
+        So far.
+    """
+
+    def __init__(self, job, random_state):
+        self.job, self.random_state = job, random_state
+
+    def run(self):
+        """Hold the trials."""
+        job, random_state = self.job, self.random_state
+        first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
+        is_exact = isinstance(job.posterior_method.rival, Exact)
+        if is_exact:
+            begun, _ = started_on_subsets(first, random_state)
+        else:
+            begun = start_on_subset(first, random_state)
+            begun = with_enough_points(begun, random_state)
+        begun = begun.with_settings(deadline=deadline)
+        self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
+        self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, validation, random_state)
+        if job.model.has_sites:
+            self.search = SiteSearch(begun, FEW, FIT, random_state, validation)
+        else:
+            self.search = NearestNeighborSearch(job, validation)
+        starts = [begun.kernel, job.kernel]
+        failed = ValidationScore.of_failure(validation.count)
+        self.best = if_possible(self.search.first, starts)
+        self.of_neighbors = self.best.score if self.best else failed
+        has_time = deadline.allows(_OF_RIVAL) or not self.best
+        tried = if_possible(self.rival.first) if has_time else None
+        self.of_rival = tried or failed
+        if self.best and not self.of_rival.is_better_than(self.of_neighbors, _BEHIND):
+            self._go_on()
+
+    def _go_on(self):
+        """Hold the trials after the first ones."""
+        refined = if_possible(self.search.refined, self.best) or self.best
+        self.best = max(self.best, refined, key=density_of)
+        is_open = not (
+            self.search.is_over() or self.best.score.is_better_than(self.of_rival, _BEHIND)
+        )
+        if is_open:
+            again = if_possible(self.rival.again, self.best.local) or self.of_rival
+            self.of_rival = max(again, self.of_rival, key=density_of)
+        found = if_possible(self.search.with_neighbors, self.best)
+        if found is None:
+            self.of_neighbors = self.best.score
+        else:
+            self.best, rows = found
+            self.of_neighbors, self.of_rival = self.best.score, self.of_rival.take(rows)
+
+    def fit(self, rival_wins):
+        """The `Fit` of the winner; that of the other one if it cannot be computed."""
+        if self.best is None:
+            fit = self.rival.fit()
+        else:
+            fit = if_possible(self.rival.fit) if rival_wins else None
+            fit = fit or self.search.conclude(self.best.local)
+        return fit._replace(selection=self.candidates)
+
+    candidates = property(lambda self: tuple(self.validation.candidates))
+
+
+class ExactRival:
+    """The exact process of all rows, hyperparameters held.
+
+    Parameters
+    ----------
+    job : Job
+        With hyperparameters that were learned from fewer rows.
+    validation : ValidationSet
+    random_state : RandomState
+    """
+
+    def __init__(self, job, validation, random_state):
+        self.job, self.validation, self.random_state = job, validation, random_state
+        self.best = None  # score and fit
+
+    def first(self):
+        """The `ValidationScore` of the process."""
+        return self._tried(self.job.kernel, "exact")
+
+    def again(self, local):
+        """The best `ValidationScore`, also with the hyperparameters of neighbours."""
+        if local.metric is None:
+            if_possible(self._tried, local.kernel, "exact (hyperparameters of neighbors)")
+        return self.best and self.best[0]
+
+    @staticmethod
+    def wins(score, neighbors):
+        """Whether it leads: it loses ties."""
+        return score.is_better_than(neighbors)
+
+    def fit(self):
+        """The `Fit` of the best trial."""
+        if self.best is None:
+            self._tried(self.job.kernel, "exact")
+        return self.best[1]
+
+    def _tried(self, kernel, name):
+        job, validation = self.job, self.validation
+        objective = job.model.exact(job.rows, job.settings.options)
+        fit = KeepParameters().solve(objective, kernel, job.settings, self.random_state)
+        with arithmetic():
+            left = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
+        variance = left.variance + noise_variance(kernel, validation.block.X)
+        score = validation.score(name, left.mean, variance + validation.noise)
+        if self.best is None or score.density > self.best[0].density:
+            self.best = score, fit
+        return score
+
+
+class RivalOfPoints:
+    """Inducing points, before they are optimised and after some iterations.
+
+    Parameters
+    ----------
+    job : Job
+        With hyperparameters that were learned from fewer rows.
+    validation : ValidationSet
+    random_state : RandomState
+    """
+
+    def __init__(self, job, validation, random_state):
+        self.job, self.validation, self.random_state = job, validation, random_state
+        self.points, self.objective = InducingPoints(), None
+
+    def first(self):
+        """The `ValidationScore` where the initialiser puts the points."""
+        most = most_trained(self.job.rows.n_features)
+        rows = self.validation.training_rows(most)
+        self.objective = self.points.objective(self.job._replace(rows=rows), self.random_state)
+        return self._scored("at the start")
+
+    def again(self, local):
+        """The `ValidationScore` after some iterations."""
+        self._go_on(self.objective.rows, _ITERATIONS)
+        return self._scored(f"{_ITERATIONS} iterations")
+
+    @staticmethod
+    def wins(score, neighbors):
+        """Whether neighbours do not lead: it wins ties, as it goes on to gain."""
+        return not neighbors.is_better_than(score)
+
+    def fit(self):
+        """The `Fit` to all rows, after most of the iterations on some of them."""
+        objective = self.objective or self.points.objective(self.job, self.random_state)
+        self.objective, job = objective.on(self.job.rows), self.job
+        if len(job.rows) > _SOME_ROWS:
+            self._go_on(job.rows, _ON_SOME)
+            most = min(_WITH_SITES if job.model.has_sites else _ON_ALL, job.settings.max_iter)
+            job = self.job.with_settings(max_iter=most)
+        with collected():  # it need not converge
+            return self.points.go_on(job, self.objective, self.random_state)
+
+    def _go_on(self, rows, most):
+        """Move points and hyperparameters by iterations on some of the rows."""
+        some = rows.sampled(np.sort(rows.sample(_SOME_ROWS, self.random_state)))
+        job = self.job._replace(rows=some)
+        few = job.with_settings(max_iter=min(most, job.settings.max_iter))
+        with collected():  # it need not converge
+            fit = self.points.go_on(few, self.objective.on(some), self.random_state)
+        self.job = self.job._replace(kernel=fit.kernel)
+        self.objective = self.objective.at(basis=fit.objective.basis.parameters)
+
+    def _scored(self, name):
+        job = self.job
+        fit = KeepParameters().solve(self.objective, job.kernel, job.settings, self.random_state)
+        given = fit.posterior, job.settings.options.n_jobs, fit.likelihood
+        return self.validation.score_posterior(f"inducing ({name})", *given)

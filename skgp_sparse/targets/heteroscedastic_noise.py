@@ -1,0 +1,319 @@
+"""Gaussian noise whose variance varies with the inputs.
+
+1. Every row is left out of the fit. Its squared error, in units of the predicted variance, tells
+   what the noise is there.
+2. A second process follows the logarithms of these squares, at a few inducing points. Its mean f
+   is the `LogNoiseFunction` of a `HeteroscedasticNoise`, which takes the place of the white noise.
+   Both steps are taken twice, hyperparameters held: errors in units of the new noise tell what is
+   left.
+3. The fit goes on from where it ended, with the level of the noise among the hyperparameters.
+
+Whether that pays is judged by rows that are left out of both processes: the noise of a row follows
+from the errors of the others. Of rows that coincide, one is used: the error of its copy would tell
+its own. Where noise is next to nothing beside what rows that are left out do not know, errors say
+nothing of it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.stats import chi2
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Sum, WhiteKernel
+
+from skgp_sparse import bounds, kernels
+from skgp_sparse.choices.choices import resolve_inducing, resolve_kernel
+from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.engine.posterior import noise_in_blocks
+from skgp_sparse.exceptions import collected, warn
+from skgp_sparse.explain.leave_one_out import (
+    as_left_out,
+    known_rows,
+    predicted,
+    some_rows,
+    why_unknown,
+)
+from skgp_sparse.ground.linalg import log_normal_density
+from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
+from skgp_sparse.inference.contracts import if_possible
+from skgp_sparse.inference.objectives import GaussianObjectives
+from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
+from skgp_sparse.methods.contract import Points
+from skgp_sparse.methods.exact import Exact
+from skgp_sparse.methods.inducing_points import InducingPoints
+from skgp_sparse.solvers import LBFGS, KeepParameters, fit_at
+
+_FEWEST = 100  # rows of which "auto" learns how the noise varies
+_LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
+_NATS = 3.0  # that rows which are left out have to gain
+_MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
+_ERRORS = 1000  # of them, from which the second process learns its hyperparameters
+_NEIGHBORS, _FEWER = 100, 50  # that tell errors, and those of the second pass
+_LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
+_POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
+_ITERATIONS, _COARSER = 100, 5.0  # of their search, and its tolerance in units of that of the fit
+_SHARE_OF_TIME = 0.4  # of the fit before, that is left if noise may vary by default
+_CONVERGED = 600  # rows up to which the last step of a default fit converges ...
+_BRIEFLY, _MANY = 6, 2000  # ... its iterations above; rows of which a posterior costs much
+_PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValuePrior()
+_ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
+
+
+def with_heteroscedastic_noise(job, fit, family, random_state):
+    """The fit whose noise varies, or the one it is given where that does not pay.
+
+    Parameters
+    ----------
+    job : Job
+    fit : Fit
+        With white noise.
+    family : ObservationModel
+        Whose parameter `noise` is "auto" or "learned".
+    random_state : RandomState
+    """
+    is_wanted = family.parameters.noise == "learned"
+    reason = why_unknown(fit) or _why_never(job)
+    if reason is not None and is_wanted:
+        raise ValueError(f"{family.name}: noise='learned' {reason}")
+    if reason is not None:
+        return fit
+    is_asked = is_wanted or (job.is_free and _may_vary(fit.rows))
+    is_late = not job.settings.deadline.allows(0.0 if is_wanted else _SHARE_OF_TIME)
+    if is_wanted and is_late:
+        warn(
+            f"{family.name}: noise='learned' had no time left, and the noise is constant. Raise "
+            f"time_limit (now {family.parameters.time_limit:g}).",
+            ConvergenceWarning,
+        )
+    if not is_asked or is_late:
+        return fit
+    with single_threaded_blas(), collected() as warnings:
+        if is_wanted:
+            fit = _seen(fit, job)
+            other = _varied(job, fit, family, random_state)
+        else:
+            fit = if_possible(_seen, fit, job, otherwise=fit)
+            other = if_possible(_varied, job, fit, family, random_state)
+    if other is None:
+        return fit
+    for message, category in warnings:
+        warn(message, category)
+    return other
+
+
+def _may_vary(rows):
+    """Whether there are enough rows, whose targets vary."""
+    return rows.total_weight() >= _FEWEST and np.ptp(rows.y, axis=0).all()
+
+
+def check_learned_noise(job, parameters, name):
+    """Raise before a fit whose noise cannot be learned as it is asked for."""
+    if parameters.noise != "learned":
+        return
+    reason = _why_never(job)
+    if reason is not None:
+        raise ValueError(f"{name}: noise='learned' {reason}")
+
+
+def _why_never(job):
+    """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
+    kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
+    is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
+    if not is_appended or kernel.k2.hyperparameter_noise_level.fixed:
+        return (
+            "takes the place of a WhiteKernel whose level is learned, and which is added last to "
+            f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."
+        )
+    if job.rows.X_std is not None:
+        return "takes inputs as known, but fit was given X_std."
+    if not posterior_method.takes_learned_noise:
+        return (
+            f"is not available for posterior={posterior_method.name!r}. {posterior_method.remedy}"
+        )
+    if not (solver.keeps_sites and solver.starts_on_subset):
+        return (
+            "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
+            "'fmin_l_bfgs_b'."
+        )
+    return None
+
+
+def _seen(fit, job):
+    """The fit that knows what it says of rows which are left out, some of all or, if exact, all."""
+    rows = fit.rows
+    chosen = some_rows(rows, _MOST_ROWS)
+    few = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
+    return fit._replace(left_out=known_rows(few, chosen, job.settings.options.n_jobs))
+
+
+def _varied(job, fit, family, random_state):
+    """The `Fit` whose noise varies, or None where rows that are left out gain nothing by it.
+
+    If it is wanted, it is kept in any case. Otherwise, a pass that promises nothing is the last.
+    """
+    rows, is_wanted = fit.rows, family.parameters.noise == "learned"
+    chosen, n_jobs = fit.left_out.chosen, job.settings.options.n_jobs
+    chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
+    X, before = rows.block(chosen).X, _predicted(fit, chosen, n_jobs)
+    noise = np.broadcast_to(fit.posterior.noise_variance(X), len(chosen))
+    if not is_wanted and np.median(noise / before.variance[:, 0]) < _LEAST_SHARE:
+        return None
+    weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
+    logs, left, second = np.zeros(len(chosen)), before, None
+    for is_last in (False, True):
+        table = _table_of(rows, chosen, logs + _logarithms(left))
+        second = _second_process(job, table, family, random_state, second)
+        factor = _factor_of(second)
+        of_others = factor.mean + predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
+        level, promised = _likeliest_level(before, noise, of_others, weight)
+        if not is_wanted and promised <= _NATS:
+            return None
+        kernel = fit.kernel.k1 + _noise_like(fit.kernel.k2, factor, level)
+        if not is_last:
+            logs, left = factor(X), _left_again(fit, kernel, before, chosen, n_jobs)
+    other = _seen(_fit_again(job, fit, kernel, random_state), job)
+    left = _predicted(other, chosen, n_jobs)
+    change = np.expm1(of_others - factor(X)) * other.posterior.noise_variance(X)
+    gain = _gain(before, left.mean, left.variance + left.known + change[:, None], weight)
+    if not (is_wanted or gain > _NATS):
+        return None
+    known = other.left_out
+    noise = noise_in_blocks(other.posterior, rows.block(known.chosen).X)
+    noise[np.searchsorted(known.chosen, chosen)] += change
+    return other._replace(left_out=known._replace(noise=noise))
+
+
+def _predicted(fit, chosen, n_jobs):
+    """`RowPredictions` of chosen rows that the fit knows."""
+    return predicted(as_left_out(fit), n_jobs, chosen)
+
+
+def _left_again(fit, kernel, before, chosen, n_jobs):
+    """`RowPredictions` with a kernel of other noise, all else held.
+
+    Of many rows with an exact posterior, errors are those of before, in units of the other noise.
+    """
+    if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
+        X = fit.rows.block(chosen).X
+        change = kernels.diagonal(kernel, X)[1] - fit.posterior.noise_variance(X)
+        return before._replace(variance=before.variance + change[:, None])
+    if fit.refit is None:
+        other = fit_at(fit.objective, kernel, 0)._replace(given=fit.given)
+    else:
+        near = fit.posterior.with_fewer_neighbors(_FEWER)
+        other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
+    return predicted(other, n_jobs, chosen)
+
+
+def _likeliest_level(before, noise, logs, weight):
+    """The factor of noise that varies which promises the most, and the nats that it promises.
+
+    Predictions are as before but for the noise.
+    """
+    latent = np.maximum(before.variance[:, 0] - noise, 0.0)[:, None] + before.known
+
+    def promised(level):
+        varying = level * noise * np.exp(logs)
+        return _gain(before, before.mean, latent + varying[:, None], weight)
+
+    level = max(_LEVELS, key=promised)
+    return level, promised(level)
+
+
+def _gain(before, mean, variance, weight):
+    """Nats that rows gain which are left out; -inf where they are not finite."""
+    with np.errstate(invalid="ignore"):
+        gains = log_normal_density(before.y, mean, np.sqrt(variance)) - before.log_density
+        gain = np.sum(weight[:, None] * gains)
+    return gain if np.isfinite(gain) else -np.inf
+
+
+def _factor_of(second):
+    """The `LogNoiseFunction` of the fit of a second process."""
+    posterior, mean = second.posterior, float(second.rows.units.mean[0])
+    return LogNoiseFunction(second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean)
+
+
+def _noise_like(white, factor, level):
+    level = np.clip(level * white.noise_level, *white.noise_level_bounds)
+    return HeteroscedasticNoise(factor, level, white.noise_level_bounds)
+
+
+def _logarithms(found):
+    """Logarithms of squared errors, 0 on average where the noise is as it is said."""
+    squares = (found.y - found.mean) ** 2 / (found.variance + found.known)
+    n_targets = squares.shape[1]
+    shares = (np.arange(1000) + 0.5) / 1000
+    expected = np.mean(np.log(chi2.ppf(shares, n_targets) / n_targets + _ADDED_TO_SQUARES))
+    return np.log(squares.mean(axis=1) + _ADDED_TO_SQUARES) - expected
+
+
+def _table_of(rows, chosen, targets):
+    """The table of chosen rows with other targets."""
+    y = targets[:, None]
+    table = rows.subset(chosen)
+    units = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
+    return replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
+
+
+def _second_process(job, table, family, random_state, before=None):
+    """The `Fit` of the process that follows the logarithms, which may go on from one before.
+
+    Its hyperparameters are those of some errors, and it is given all of them.
+    """
+    size = min(len(table), _ERRORS)
+    some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
+    kernel = resolve_kernel(None, None, table, family.columns())
+    initialise = resolve_inducing("auto", _POINTS, table.n_features, family.name)[0]
+    other = job._replace(
+        rows=some,
+        kernel=kernel,
+        model=GaussianObjectives(bounds.TitsiasNew()),
+        points=Points(_POINTS, initialise),
+        before=None,
+        thorough=None,
+    ).with_priors(_PRIORS)
+    other = other.with_settings(
+        solver=LBFGS(),
+        n_restarts=0,
+        max_iter=_ITERATIONS,
+        tol=_COARSER * job.settings.tol,
+        believes_noise=True,
+        start_rows=_FEW,
+        progress=None,
+        thorough=None,
+        move_basis=False,
+    )
+    fit = (Exact() if other.are_few(_FEW) else InducingPoints()).fit
+    with collected():  # it need not converge
+        found = fit(other if before is None else _begun_at(before, other), random_state)
+        if size < len(table):
+            other = _begun_at(found, other._replace(rows=table))
+            found = fit(other.with_settings(solver=KeepParameters()), random_state)
+    return found
+
+
+def _begun_at(fit, job):
+    """The job that goes on from hyperparameters and inducing points of a fit."""
+    Z = fit.posterior.features.Z
+    return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *given: Z), is_started=True)
+
+
+def _fit_again(job, fit, kernel, random_state):
+    """The `Fit` that goes on from another one with a kernel of other noise."""
+    if fit.refit is not None:
+        return fit.refit(job, fit, kernel)
+    settings = job.settings._replace(n_restarts=0, find_periods=False, thorough=None)
+    model, n = None if fit.posterior.is_exact else job.model, len(fit.used_rows)
+    is_brief = job.is_free and n > _CONVERGED
+    if is_brief:
+        settings = settings._replace(max_iter=min(_BRIEFLY, settings.max_iter))
+    solver = KeepParameters() if is_brief and n > _MANY else settings.solver
+    with collected() as warnings:
+        other = solver.solve(fit.objective, kernel, settings, random_state, model)
+    for message, category in warnings:
+        if not (is_brief and issubclass(category, ConvergenceWarning)):  # it need not converge
+            warn(message, category)
+    kept = {name: getattr(fit, name) for name in ("selection", "plan", "method_name", "given")}
+    return other._replace(n_iter=fit.n_iter + other.n_iter, **kept)

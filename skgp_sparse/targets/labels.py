@@ -1,0 +1,383 @@
+"""Labels of classes: one problem, several binary ones, or one for all of them.
+
+The one for all has a process for every class, or one process where classes have an order.
+
+A class of a stream may be announced before its first row comes. Until a problem has rows of two
+kinds, nothing is learned from it: its kernel is the initial one.
+
+Several classes that begin together, with hyperparameters and inducing points in common.
+
+1. A small exact fit has a latent value for each class. Its objective is the sum of those of the
+   problems, one class against all others, at common hyperparameters.
+2. Each problem goes on from there for a few iterations of its own, inducing points included.
+"""
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.multiclass import unique_labels
+
+from skgp_sparse.choices.choices import (
+    resolve_latent_kernel,
+    resolve_method,
+    resolve_multi_class,
+    resolve_sigmoid,
+)
+from skgp_sparse.choices.parameter_checks import check_sites_of_solver
+from skgp_sparse.choices.plan import check_posterior_method, resolve_posterior, tolerance
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.checks import Rules
+from skgp_sparse.data.columns import ranks_of
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.explain import views
+from skgp_sparse.explain.views import InOrder, LabelView, SomeClasses, TargetView
+from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.validation import Array, as_text
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
+from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.site_objective import SiteObjectives, Variational
+from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
+from skgp_sparse.likelihoods._classes import EachClass, Softmax
+from skgp_sparse.methods.contract import Job, start_on_subset, warm_start_of
+from skgp_sparse.methods.inducing_points import InducingPoints
+from skgp_sparse.methods.neighbors import Neighbors
+from skgp_sparse.methods.selection import PosteriorSelection
+from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
+from skgp_sparse.targets.model import new_stream
+from skgp_sparse.targets.numbers import SiteObservations, observations_of
+
+_CLASSES = 8  # that have a latent value in the small fit
+_ROWS = 250  # of the small fit
+_ITERATIONS = 5  # of each problem
+_TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
+
+
+class KnownPoints(NamedTuple):
+    """Inducing points to begin with."""
+
+    Z: Array
+
+    def __call__(self, rows: Dataset, kernel: Kernel, random_state: np.random.RandomState) -> Array:
+        """These."""
+        return self.Z
+
+
+class FewIterations(LBFGS):
+    """L-BFGS that began near an optimum, and ends early; until then, sites need not be exact.
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations that the user allows: a search that has used them has not converged.
+    """
+
+    def __init__(self, max_iter: int) -> None:
+        self.max_iter = max_iter
+
+    def solve(
+        self,
+        objective: Any,
+        kernel: Kernel,
+        settings: Settings,
+        random_state: np.random.RandomState,
+        model: ObjectiveFactory | None = None,
+    ) -> Fit:
+        """Hyperparameters and inducing points, and then exact sites."""
+        rough = replace(objective, inner=_roughly(objective.inner))
+        function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
+        maximum = climb(function, settings)
+        if maximum.n_iter >= self.max_iter:
+            warn_unless_converged(maximum, settings)
+        rough, kernel = function.at(maximum.x)
+        found = replace(rough, inner=objective.inner)
+        return fit_at(found, kernel, maximum.n_iter, function.inner_state)
+
+
+def start_together(family: Any, jobs: list[Job]) -> bool:
+    """Whether the problems of a family begin together."""
+    job, is_free = jobs[0], family.parameters.kernel is None
+    are_several = family.multi_class == "one_vs_rest" and len(jobs) > 2
+    has_start = type(job.posterior_method) in (PosteriorSelection, InducingPoints, Neighbors)
+    has_start = has_start and type(job.settings.solver) is LBFGS
+    has_sum = isinstance(family.method, Variational) and not len(family.sigmoid.theta)
+    return is_free and are_several and has_start and has_sum
+
+
+def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
+    """The `Job` of all classes, of some where they are many, from that of one problem."""
+    some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
+    method = job.model.method
+    method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
+    model = replace(job.model, method=method, inner=_roughly(job.model.inner))
+    rows = rows.of_problem(SomeClasses(tuple(some.tolist()))).in_one_form()
+    job = job._replace(name="", rows=rows, model=model)
+    return job.with_settings(tol=n_classes * job.settings.tol)
+
+
+def begun(jobs: list[Job], job_of_all: Job, random_state: np.random.RandomState) -> list[Job]:
+    """The jobs of all problems, with what the small fit has found."""
+    start = start_on_subset(job_of_all.with_settings(start_rows=_ROWS), random_state)
+    Z = start.points.initialise(start.rows, start.kernel, random_state)
+    most = jobs[0].settings.max_iter
+    settings: Any = {"n_restarts": 0, "find_periods": False, "max_iter": min(_ITERATIONS, most)}
+    return [
+        _begun(job, start, Z).with_settings(solver=FewIterations(most), **settings) for job in jobs
+    ]
+
+
+def _begun(job: Job, start: Job, Z: Array) -> Job:
+    """The job of a problem with the hyperparameters and the inducing points of a start."""
+    points = job.points._replace(initialise=KnownPoints(Z))
+    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
+    return job.with_priors(job.priors)
+
+
+def _roughly(inner: Inner) -> Inner:
+    """An inner loop that ends where an outer one does not see what is left."""
+    return inner._replace(tol=max(inner.tol, _TOL))
+
+
+_LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
+_NOTHING = 1e-12  # weight of a row that only shows where rows are
+
+
+class ClassLabels(SiteObservations):
+    """Labels of classes.
+
+    Parameters
+    ----------
+    parameters : estimator
+    name : str
+    classes : ndarray or None
+        Sorted labels, where they are known before the rows.
+    order : list or None
+        Labels in the order of a category.
+    """
+
+    rows_with_prior = 20
+    job_of_all = None  # where several classes begin together
+    ranks = None  # of the classes, where one process has their order
+
+    def __init__(self, parameters, name, classes=None, order=None):
+        self.parameters, self.name, self.order = parameters, name, order
+        self.posterior_method = resolve_posterior(parameters.posterior, name)
+        self.sigmoid = resolve_sigmoid(parameters.likelihood, name)
+        if self.moves():
+            warn_outside_bounds(self.sigmoid, name)
+        self.is_ordinal = isinstance(self.sigmoid, Ordinal)
+        if not self.is_ordinal and parameters.ordinal_classes is not None:
+            raise ValueError(
+                f"{name}: ordinal_classes is the order of labels for likelihood='ordinal'. Got "
+                f"likelihood={as_text(parameters.likelihood)}. Change this, or leave it out."
+            )
+        self.rules = Rules(name, parameters.kernel, labels=True)
+        if classes is not None:
+            self._know(classes)
+
+    def _know(self, classes):
+        """The problems of these classes."""
+        self.classes = classes
+        self.multi_class = resolve_multi_class(self.parameters.multi_class, len(classes), self.name)
+        self.tasks = views.tasks(len(classes), self.multi_class)
+        self.several = views.problems_of_a_row(len(classes), self.multi_class)
+        is_softmax = self.multi_class == "softmax"
+        self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
+        if self.is_ordinal:
+            named = self.parameters.ordinal_classes
+            self.ranks = ranks_of(classes, named, self.order, self.name)
+            self.multi_class, self.tasks, self.several = "ordinal", [InOrder(self.ranks)], 1
+            self.likelihood = Ordinal(gaps=(1.0,) * (len(classes) - 2))
+        self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
+        check_sites_of_solver(self.parameters, self.method, self.name)
+        check_posterior_method(self)
+
+    def random_states(self, random_state):
+        """Random states for all problems, each with the same seed."""
+        seed = random_state.randint(2**31 - 1)
+        return [np.random.RandomState(seed) for _ in self.tasks]
+
+    def jobs(self, rows, earlier):
+        """A job for each task; a warm start goes on from the earlier fit of the same task."""
+        self._know(rows.classes)
+        pairs = zip(self.tasks, self._usable(earlier))
+        jobs = [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
+        if start_together(self, jobs):
+            self.job_of_all = job_of_all(jobs[0], rows, len(jobs))
+        return jobs
+
+    def with_starts(self, jobs, random_states):
+        """The jobs of a fit, which have begun together where there are several classes."""
+        if self.job_of_all is None:
+            return super().with_starts(jobs, random_states)
+        (job_of_all,) = super().with_starts([self.job_of_all], random_states)
+        with single_threaded_blas():
+            return begun(jobs, job_of_all, deepcopy(random_states[0]))
+
+    def jobs_of_part(self, part, one_form=False):
+        """Jobs of all problems for rows in memory; some problems may have no rows."""
+        return [self._job_of_part(part, task, one_form) for task in self.tasks]
+
+    def counts(self, part):
+        """How many rows of a part each of the problems has."""
+        rows = [task.labels(part.y)[0] for task in self.tasks]
+        return [len(part) if some is None else len(some) for some in rows]
+
+    def view(self, fits, units):
+        """All problems together."""
+        latent = [TargetView(fit.posterior) for fit in fits]
+        likelihoods = [fit.likelihood for fit in fits]
+        return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
+
+    def attributes(self, fits, units):
+        """The classes, and what the posteriors were given."""
+        processes = [fit.posterior for fit in fits]
+        learned = {
+            "posterior_": [fit.name for fit in fits],
+            "likelihood_": [fit.likelihood for fit in fits],
+            "metric_": [process.metric for process in processes],
+        }
+        if len(fits) == 1:
+            learned = {name: one for name, (one,) in learned.items()}
+        if self.is_ordinal:
+            learned["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
+        return {"classes_": self.classes, "n_classes_": len(self.classes), **learned}
+
+    def log_densities(self, view, part):
+        """Logarithms of the probabilities of the labels (n,)."""
+        probabilities = view.probabilities(part.X)[np.arange(len(part)), part.y]
+        return np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
+
+    def new_stream(self, part, random_state):
+        """A stream to which no row has come, but whose classes are known."""
+        return new_stream(part, random_state, len(self.tasks), first=self.classes)
+
+    def stream_of(self, fits, n_iter, random_state):
+        """The `StreamState` of the rows of a fit."""
+        part = self._rows_of(fits)
+        warm_start = tuple(warm_start_of(f, self.job(f.rows, f.kernel, None)) for f in fits)
+        stream = self.new_stream(part, random_state)
+        return stream._replace(warm_starts=warm_start, n_iter=n_iter).seeded(part)
+
+    def accept(self, part, stream):
+        """The part with indices of classes in the place of labels, all of which are known."""
+        unknown = np.setdiff1d(part.y, self.classes)
+        if len(unknown):
+            raise ValueError(
+                f"{self.name}.partial_fit: y contains the label '{unknown[0]}', which is not in "
+                f"classes ({list(map(str, self.classes))}). Pass all labels that may come as "
+                "classes in the first call."
+            )
+        return replace(part, y=np.searchsorted(self.classes, part.y))
+
+    def target_name(self, number):
+        """Name, for users, of one of the classes of a softmax."""
+        return f"class {self.classes[number]}"
+
+    def _job(self, rows, task, fit=None):
+        kernel = resolve_latent_kernel(self.given_kernel(), self.likelihood, rows, self.columns())
+        tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict
+        inner = Inner.within(tol, most, "max_iter_predict")
+        name = task.name(self.classes) if len(self.tasks) > 1 else ""
+        before = None if fit is None else _start_at(fit, kernel)
+        method = self.method
+        if self.is_ordinal:
+            likelihood = self.likelihood.started(*observations_of(rows))
+            method = replace(method, likelihood=likelihood)
+        job = self.job(rows, kernel, SiteObjectives(method, inner), name, before)
+        return job.with_settings(tol=tol / self.several)
+
+    def _job_of_part(self, part, task, one_form):
+        """A pair of classes without rows has those of the others, with weights that say nothing."""
+        rows, label = task.labels(part.y)
+        if rows is not None and len(rows) == 0:
+            index, weight = np.full_like(part.y, task.negative), _NOTHING * part.row_weights()
+            part = replace(part, y=index, weight=weight)
+        table = part.of_problem(task)
+        is_complete = len(label) > 0 and np.ptp(label) > 0
+        job = self._job(table.in_one_form() if one_form else table, task)
+        return job._replace(is_complete=is_complete)
+
+    def _usable(self, earlier):
+        """Earlier fits of the same problems, None where there are none."""
+        nothing = [None] * len(self.tasks)
+        if earlier is None or not (self.parameters.warm_start and self.moves()):
+            return nothing
+        classes, multi_class, fits = earlier
+        same = np.array_equal(classes, self.classes) and multi_class == self.multi_class
+        return fits if same else nothing
+
+    def _rows_of(self, fits):
+        """The rows of a classifier from the tables of its problems, class by class."""
+        parts = [self._rows_of_class(k, fits) for k in range(len(self.classes))]
+        X, weight = (np.concatenate(columns) for columns in zip(*parts))
+        index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
+        return ArrayDataset(X, index, weight=weight).counting()
+
+    def _rows_of_class(self, k, fits):
+        """Inputs and weights of a class, from the first problem that tells it from the others."""
+        for fit, task in zip(fits, self.tasks):
+            label = task.label_of(k, len(self.tasks))
+            if label is not None:
+                is_here = fit.rows.y[:, 0] == label
+                return fit.rows.X[is_here], fit.rows.row_weights()[is_here]
+        raise AssertionError(k)
+
+
+def announced_classes(classes, before, name):
+    """Sorted labels of a stream, announced now or before; None: there is no before."""
+    if classes is None:
+        if before is None:
+            raise ValueError(
+                f"classes must be passed on the first call to {name}.partial_fit, because the "
+                "first chunk need not have rows of all classes. Pass all labels that may come, "
+                "such as classes=np.unique(y_all)."
+            )
+        return before
+    classes = unique_labels(classes)
+    if before is not None and not np.array_equal(classes, before):
+        raise ValueError(
+            f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last call, "
+            f"which had {as_text(before)}. Leave it out, or call fit with all rows to begin anew."
+        )
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
+        )
+    return classes
+
+
+def announced_order(named, order, before, name):
+    """Labels of a stream in their order, which a parameter or a category has now or had before."""
+    order = order if named is None else np.ravel(named).tolist()
+    if before is None:
+        return order
+    before = before.tolist()
+    if order is not None and [label for label in order if label in before] != before:
+        raise ValueError(
+            f"{name}.partial_fit: the order of the labels was {as_text(before)}, and is "
+            f"{as_text(order)} now. Pass the same order, or call fit with all rows to begin anew."
+        )
+    return before
+
+
+def _start_at(fit, kernel):
+    """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
+    if not _have_same_structure(kernel, fit.kernel):
+        return None
+    theta = np.clip(fit.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
+    features = getattr(fit.posterior, "features", None)
+    return kernel.clone_with_theta(theta), getattr(features, "Z", None)
+
+
+def _have_same_structure(kernel, other):
+    """Whether two kernels have the same hyperparameters, whatever their values."""
+
+    def outline(of):
+        free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
+        return type(of), free
+
+    return outline(kernel) == outline(other)

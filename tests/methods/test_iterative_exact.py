@@ -1,0 +1,585 @@
+"""The posterior given all rows: products, solves, predictions against dense algebra."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skgp_sparse import SparseGPRegressor, kernels
+from skgp_sparse.bounds import PEP
+from skgp_sparse.engine.basis import InducingBasis, Options
+from skgp_sparse.engine.iterative import (
+    IterativePosterior,
+    KernelProduct,
+    leading_rows,
+    precision,
+    preconditioner,
+    solve,
+)
+from skgp_sparse.exceptions import ConstantFitWarning
+from skgp_sparse.posteriors import IterativeExact
+from skgp_sparse.solvers import Stochastic
+
+KERNELS = [
+    2.0 * RBF(0.7) + WhiteKernel(0.1),
+    1.5 * Matern([0.5, 1.0, 2.0], nu=0.5),
+    1.5 * Matern([0.5, 1.0, 2.0], nu=1.5),
+    1.5 * Matern(0.8, nu=2.5) + 0.3 * RBF(2.0),
+    RationalQuadratic(1.0, 0.7) + ConstantKernel(0.2),
+    DotProduct(1.0) ** 2 + Matern(1.0, nu=1.5),
+    RationalQuadratic(2.0, 1.0) * RBF(2.0),
+]
+SINGLE = [KERNELS[index] for index in (0, 1, 2, 3)]
+
+
+@pytest.fixture(autouse=True)
+def few_rows_tell_hyperparameters(monkeypatch):
+    monkeypatch.setattr("skgp_sparse.methods.exact._ROWS_OF_THETA", (300, 500))
+
+
+def table(n=900, d=3, p=1, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(n, d))
+    y = np.sin(2 * X[:, :1]) * np.cos(X[:, 1:2]) + 0.05 * rng.normal(size=(n, p))
+    return X, y
+
+
+def smooth(n, seed=0):
+    """A table of little noise, and targets of one column."""
+    X, y = table(n, seed=seed)
+    return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.01 * (y[:, 0] - y.mean())
+
+
+@pytest.mark.second(thin=1)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_products_are_those_of_the_matrix(kernel, n_jobs):
+    X, _ = table(1700)
+    V = np.random.RandomState(1).normal(size=(len(X), 2))
+    K = kernels.evaluate(kernel, X, X)
+    np.testing.assert_allclose(KernelProduct(kernel, X, n_jobs)(V), K @ V, rtol=1e-10, atol=1e-9)
+
+
+def test_products_do_not_depend_on_threads():
+    X, y = table(2500)
+    one, four = (KernelProduct(KERNELS[3], X, n_jobs) for n_jobs in (1, 4))
+    assert np.array_equal(one(y), four(y))
+    assert np.array_equal(one.rough()(y), four.rough()(y))
+
+
+@pytest.mark.parametrize("kernel", SINGLE, ids=str)
+def test_rough_products_have_the_digits_of_single_precision(kernel):
+    X, y = table(1700)
+    product = KernelProduct(kernel, X, 2)
+    exact = product(y)
+    np.testing.assert_allclose(product.rough()(y), exact, atol=1e-5 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS[4:], ids=str)
+def test_kernels_without_single_precision_have_exact_products_only(kernel):
+    X, _ = table(50)
+    assert KernelProduct(kernel, X).rough() is None
+
+
+def test_rows_far_apart_have_exact_products_only():
+    X, _ = table(50)
+    assert kernels.single(KERNELS[0], X) is not None
+    assert kernels.single(KERNELS[0], 1e3 * X) is None
+
+
+@pytest.mark.second(share=0.02, thin=1)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("is_rough", [False, True])
+@pytest.mark.parametrize("p", [1, 3])
+def test_solutions_have_the_residual_that_is_asked_for(kernel, is_rough, p):
+    X, y = table(300, p=p)
+    noise = np.random.RandomState(2).uniform(1e-3, 1e-1, size=len(X))
+    product = KernelProduct(kernel, X, 2)
+    rough = product.rough() if is_rough else None
+    if is_rough and rough is None:
+        pytest.skip("no tiles in single precision")
+    Z = X[:40]
+    features, _ = leading_rows(kernel, Z, noise[:40])
+    found = solve(
+        lambda V: product(V) + noise[:, None] * V,
+        preconditioner(kernel, features, X, noise, 2, dtype=np.float32),
+        y,
+        tol=1e-4,
+        max_iter=500,
+        rough=rough and (lambda V: rough(V) + noise[:, None] * V),
+    )
+    K = kernels.evaluate(kernel, X, X) + np.diag(noise)
+    residual = np.linalg.norm(y - K @ found.x, axis=0) / np.linalg.norm(y, axis=0)
+    assert residual.max() <= 1.001e-4
+    np.testing.assert_allclose(found.relative, residual.max(), rtol=1e-4)
+    np.testing.assert_allclose(y - K @ found.x, found.residual, atol=1e-8)
+
+
+def test_a_solution_of_nothing_is_nothing():
+    y = np.zeros((30, 2))
+    found = solve(lambda V: V, lambda V: V, y, tol=1e-2, max_iter=10)
+    assert found.n_iter == 0 and not found.x.any()
+
+
+def test_a_column_that_is_solved_waits_for_the_others():
+    rng = np.random.RandomState(0)
+    A = np.diag(rng.uniform(1, 50, size=40))
+    Y = np.column_stack([np.eye(40)[0], rng.normal(size=40), np.zeros(40)])
+    found = solve(lambda V: A @ V, lambda V: V, Y, tol=1e-10, max_iter=100)
+    np.testing.assert_allclose(found.x, np.linalg.solve(A, Y), atol=1e-9)
+
+
+@pytest.mark.parametrize("with_residual", [True, False])
+@pytest.mark.parametrize("Z_is_rows", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_the_preconditioner_is_the_inverse_of_its_matrix(with_residual, Z_is_rows, scale):
+    X, y = table(p=2)
+    kernel, noise = KERNELS[2], scale * np.random.RandomState(2).uniform(1e-3, 1e-1, size=len(X))
+    if Z_is_rows:
+        features, _ = leading_rows(kernel, X[:60], noise[:60])
+        core = kernels.evaluate(kernel, X[:60], X[:60]) + np.diag(noise[:60])
+        Z = X[:60]
+    else:
+        Z = np.random.RandomState(3).normal(size=(60, 3))
+        features = InducingBasis(Z).at(kernel, Options())
+        core = kernels.evaluate(kernel, Z, Z)
+        core += features.jitter * np.mean(np.diag(core)) * np.eye(60)
+    dtype = precision(noise, kernel.diag(X).mean())
+    assert dtype == (np.float32 if scale == 1.0 else np.float64)
+    found = preconditioner(kernel, features, X, noise, 2, with_residual, dtype)
+    across = kernels.evaluate(kernel, X, Z)
+    P = across @ np.linalg.solve(core, across.T) + np.diag(noise)
+    if with_residual:
+        rest = kernels.diagonal(kernel, X)[0] - np.diag(across @ np.linalg.solve(core, across.T))
+        P += np.diag(rest)
+    exact = np.linalg.solve(P, y)
+    digits = 1e-4 if scale == 1.0 else 1e-7
+    assert np.linalg.norm(found(y) - exact) < digits * np.linalg.norm(exact)
+    np.testing.assert_allclose(found.log_det(), np.linalg.slogdet(P)[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_the_preconditioner_follows_the_noise_of_some_rows(scale):
+    X, y = table(4000, p=2)
+    kernel, noise = KERNELS[2], np.full(len(X), scale * 1e-2)
+    first = noise.copy()
+    first[::7] = 1e6
+    first[1] = 0.5 * scale * 1e-2
+    features, _ = leading_rows(kernel, X[2:302], noise[2:302])
+    dtype = precision(noise, kernel.diag(X).mean())
+    before = preconditioner(kernel, features, X, first, 2, dtype=dtype)
+    assert len(before.blocks) > 1
+    found = before.with_noise(noise)
+    again = preconditioner(kernel, features, X, noise, 2, dtype=dtype)
+    np.testing.assert_allclose(found(y), again(y), rtol=1e-4, atol=1e-5 * np.abs(again(y)).max())
+    np.testing.assert_allclose(found.log_det(), again.log_det(), rtol=1e-6)
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("is_rough", [False, True])
+def test_a_solve_goes_on_from_what_is_known(is_rough):
+    X, y = table(p=2)
+    K = kernels.evaluate(KERNELS[0], X, X) + 0.01 * np.eye(len(X))
+    single = K.astype(np.float32)
+    options = dict(tol=1e-5, max_iter=500, rough=(lambda V: single @ V) if is_rough else None)
+    cold = solve(lambda V: K @ V, lambda V: V, y, **options)
+    x = cold.x + 1e-6
+    near = cold._replace(x=x, residual=y - K @ x)
+    warm = solve(lambda V: K @ V, lambda V: V, y, start=near, **options)
+    done = solve(lambda V: K @ V, lambda V: V, y, start=cold, **options)
+    assert warm.n_iter < 0.7 * cold.n_iter and warm.relative <= 1e-5
+    np.testing.assert_allclose(y - K @ warm.x, warm.residual, atol=1e-9)
+    assert done.n_iter == 0 and np.array_equal(done.x, cold.x)
+
+
+STACKED = [*KERNELS, ExpSineSquared(1.0, 2.0) * RBF(1.0), Matern(1.0, nu=0.5) ** 2, WhiteKernel()]
+
+
+@pytest.mark.parametrize("kernel", STACKED, ids=str)
+def test_stacks_of_matrices_are_those_of_each_set(kernel):
+    P = np.random.RandomState(0).normal(size=(4, 30, 3))
+    P[1] += 1e6  # far from the others, and close to one another
+    P[2, 3:6] = P[2, 3]  # repeated
+    P[3, 7:] += 1e3
+    found = kernels.stacked(kernel, P)
+    for points, K in zip(P, found):
+        np.testing.assert_allclose(K, kernels.evaluate(kernel, points, points), atol=2e-8)
+
+
+def dense(kernel, X, y, noise, Xt):
+    """Exact mean and latent covariance."""
+    K = kernels.evaluate(kernel, X, X) + np.diag(noise)
+    across = kernels.evaluate(kernel, Xt, X)
+    mean = across @ np.linalg.solve(K, y)
+    return mean, kernels.evaluate(kernel, Xt, Xt) - across @ np.linalg.solve(K, across.T)
+
+
+def posterior(kernel, X, y, noise, n_leading=50):
+    K = kernels.evaluate(kernel, X, X) + np.diag(noise)
+    features, _ = leading_rows(kernel, X[:n_leading], noise[:n_leading])
+    others = np.arange(n_leading, len(X))
+    scale = kernels.length_scales(kernel, np.ones(X.shape[1]))
+    return IterativePosterior(kernel, X, noise, np.linalg.solve(K, y), features, others, scale)
+
+
+@pytest.mark.second(share=0.5)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_predictions_of_few_rows_are_exact(kernel):
+    # the leading rows and the 100 nearest others are all there are
+    X, y = table(140, p=2)
+    noise = np.random.RandomState(2).uniform(1e-2, 1e-1, size=len(X))
+    Xt = np.random.RandomState(4).normal(size=(70, 3))
+    found = posterior(kernel, X, y, noise)
+    mean, covariance = dense(kernel, X, y, noise, Xt)
+    found_mean, variance = found.mean_and_variance(Xt)
+    np.testing.assert_allclose(found_mean, mean, atol=1e-8)
+    np.testing.assert_allclose(variance, np.diag(covariance), atol=1e-7)
+
+
+@pytest.mark.second(share=0.05)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_variances_are_never_less_than_exact_ones(kernel):
+    X, y = table(800)
+    noise = np.full(len(X), 1e-2)
+    Xt = np.random.RandomState(4).normal(size=(70, 3))
+    found = posterior(kernel, X, y, noise)
+    exact = np.diag(dense(kernel, X, y, noise, Xt)[1])
+    variance = found.mean_and_variance(Xt)[1]
+    assert np.all(variance >= exact - 1e-8)
+    assert np.median(variance / exact) < 1.5
+
+
+def test_covariances_have_the_variances_on_their_diagonal():
+    X, y = table(800)
+    found = posterior(KERNELS[2], X, y, np.full(len(X), 1e-2))
+    Xt = np.random.RandomState(4).normal(size=(60, 3))
+    covariance = found.covariance(Xt)
+    exact = dense(KERNELS[2], X, y, np.full(len(X), 1e-2), Xt)[1]
+    np.testing.assert_allclose(np.diag(covariance), found.mean_and_variance(Xt)[1], rtol=1e-9)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-10
+    np.testing.assert_allclose(covariance, exact, atol=0.03)
+
+
+@pytest.mark.second
+def test_samples_have_the_predicted_moments():
+    X, y = smooth(700)
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
+    Xt = X[:8] + 0.1
+    mean, std = model.predict(Xt, return_std=True)
+    draws = model.sample_y(Xt, 4000, random_state=1)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=4 * std.max() / np.sqrt(4000))
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.06)
+    many = np.tile(Xt, (600, 1))
+    np.testing.assert_allclose(
+        model.sample_y(many, 3, random_state=1).reshape(600, 8, 3).std(axis=(0, 2)), std, rtol=0.08
+    )
+
+
+@pytest.mark.second
+def test_the_fit_is_close_to_the_exact_process():
+    X, y = smooth(1200)
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0]) + WhiteKernel(1e-2)
+    model = SparseGPRegressor(
+        kernel, posterior="rows", n_inducing=300, tol=1e-5, random_state=0
+    ).fit(X[:1000], y[:1000])
+    exact = GaussianProcessRegressor(model.kernel_, optimizer=None, normalize_y=True)
+    exact.fit(X[:1000], y[:1000])
+    mean = model.predict(X[1000:])
+    np.testing.assert_allclose(mean, exact.predict(X[1000:]), atol=0.01 * y.std())
+    assert model.posterior_ == "rows" and model.n_inducing_ == 300
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_mean_is_given_every_row(weighted):
+    # those that were held out for the calibration, too
+    X, y = table(600, p=2)
+    weight = np.random.RandomState(3).uniform(0.2, 3.0, size=len(X)) if weighted else None
+    kernel = ConstantKernel(2.0) * Matern(1.0, nu=2.5) + WhiteKernel(1e-2)
+    model = SparseGPRegressor(
+        kernel, posterior="rows", n_inducing=150, optimizer=None, tol=1e-8, normalize_y=False
+    ).fit(X, y, sample_weight=weight)
+    noise = np.full(len(X), 1e-2) / (1.0 if weight is None else weight)
+    Xt = np.random.RandomState(4).normal(size=(70, 3))
+    np.testing.assert_allclose(model.predict(Xt), dense(kernel.k1, X, y, noise, Xt)[0], atol=1e-5)
+
+
+@pytest.mark.second(share=0.29)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_repeated_rows_one_copy_is_held_out(weighted, monkeypatch):
+    # as a row to predict has copies in the table; rows with weights are held out as a whole
+    X, y = smooth(1500)
+    copies = np.where(np.arange(len(X)) % 3 == 0, 4, 1)
+    seen = []
+
+    def look(posterior, data, held_out, n_jobs):
+        seen.append((posterior.noise[held_out], data.weight[held_out]))
+        return 1.0
+
+    monkeypatch.setattr("skgp_sparse.methods.exact._factor", look)
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-2)
+    model = SparseGPRegressor(
+        kernel, posterior="rows", optimizer=None, n_inducing=300, random_state=0
+    )
+    if weighted:
+        model.fit(X, y, sample_weight=copies)
+    else:
+        model.fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    noise, weight = seen[0]
+    has_others = (weight > 1) & (not weighted)
+    np.testing.assert_allclose(noise[has_others], 1e-2 / (weight[has_others] - 1.0))
+    assert set(weight) == {1.0, 4.0} and np.all(noise[~has_others] == 1e6)
+
+
+def covered(model, Xt, yt):
+    """Share of the targets in central intervals of 95 %."""
+    mean, std = model.predict(Xt, return_std=True)
+    return np.mean(np.abs(yt - mean) < 1.96 * std)
+
+
+@pytest.mark.second(keep=2)
+@pytest.mark.parametrize("weight", [0.1, 1.0, 10.0, "decay"])
+def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
+    X, y = smooth(1500)
+    y = y + 0.1 * np.random.RandomState(1).normal(size=len(y))
+    n = 1000
+    weight = np.exp(-np.arange(n) / 200) if weight == "decay" else np.full(n, weight)
+    model = SparseGPRegressor(posterior="rows", n_inducing=150, random_state=0)
+    model.fit(X[:n], y[:n], sample_weight=weight)
+    assert 0.92 < covered(model, X[n:], y[n:]) < 0.99
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("by_whom", ["user", "max_iter"])
+def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, monkeypatch):
+    def stopping(*args, report, **options):
+        return solve(*args, report=lambda n_iter, residual: n_iter >= 2, **options)
+
+    X, y = smooth(3000)
+    y = y + 0.02 * np.random.RandomState(1).normal(size=len(y))
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1e-5, random_state=0)
+    if by_whom == "user":
+        monkeypatch.setattr("skgp_sparse.methods.exact.solve", stopping)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # but two iterations may explain nothing yet
+            warnings.simplefilter("ignore", ConstantFitWarning)
+            model.fit(X[:2000], y[:2000])
+    else:
+        kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 10.0]) + WhiteKernel(1e-3)
+        model.set_params(kernel=kernel, optimizer=None, max_iter=2)
+        with pytest.warns(ConvergenceWarning, match="ended after 2 products"):
+            model.fit(X[:2000], y[:2000])
+    assert len(model._fits[0].posterior.rest) == 2000 - 200 - 100
+    assert covered(model, X[2000:], y[2000:]) > 0.9
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("noise, goal", [(1e-2, 1e-2), (1e-6, 2.1e-3)])
+def test_quiet_rows_are_solved_more_exactly(noise, goal):
+    X, y = smooth(1500)
+    kernel = ConstantKernel(1.0) * Matern(1.0, nu=1.5) + WhiteKernel(noise)
+    options = dict(posterior="rows", optimizer=None, n_inducing=1000, random_state=0)
+    model = SparseGPRegressor(kernel, normalize_y=False, **options).fit(X, y / y.std())
+    found = model._fits[0].posterior
+    K = kernels.evaluate(kernel, found.X, found.X) + np.diag(found.noise)
+    target = (y / y.std())[np.lexsort(X.T[::-1])]
+    residual = target - (K @ found.alpha)[:, 0]
+    assert np.linalg.norm(residual) <= goal * np.linalg.norm(target)
+
+
+@pytest.mark.second(share=0.08)
+def test_weights_count_as_copies():
+    X, y = smooth(500)
+    weight = np.random.RandomState(0).randint(0, 4, size=len(X))
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-3)
+    options = dict(posterior="rows", n_inducing=100, optimizer=None, tol=1e-10, random_state=0)
+    weighted = SparseGPRegressor(kernel, **options).fit(X, y, sample_weight=weight)
+    repeated = SparseGPRegressor(kernel, **options)
+    repeated.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+
+
+@pytest.mark.second
+def test_known_noise_of_each_row_is_respected():
+    X, y = smooth(1500)
+    alpha = np.where(np.arange(len(X)) % 2, 1.0, 1e-4)
+    y = y + np.sqrt(alpha) * np.random.RandomState(5).normal(size=len(X))
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0])
+    model = SparseGPRegressor(kernel, posterior="rows", n_inducing=200, alpha=alpha, random_state=0)
+    model.fit(X, y)
+    Xt, truth = smooth(300, seed=9)
+    assert model.posterior_ == "rows"
+    assert np.sqrt(np.mean((model.predict(Xt) - truth) ** 2)) < 0.1
+
+
+@pytest.mark.second
+def test_several_targets_are_solved_together():
+    X, y = smooth(700)
+    Y = np.column_stack([y, 3.0 * y[::-1] + 7.0])
+    Y[:, 1] = 3.0 * np.cos(X[:, 0]) + 7.0
+    model = SparseGPRegressor(posterior="rows", n_inducing=200, random_state=0).fit(X, Y)
+    mean, std = model.predict(X[:50], return_std=True)
+    assert mean.shape == std.shape == (50, 2)
+    assert np.abs(mean - Y[:50]).max(axis=0)[0] < 0.2
+
+
+@pytest.mark.second
+def test_pickles_hold_the_rows_and_predict_alike():
+    X, y = smooth(500)
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    for one, other in zip(
+        model.predict(X[:20], return_std=True), copy.predict(X[:20], return_std=True)
+    ):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_results_do_not_depend_on_threads(n_jobs):
+    X, y = smooth(900)
+    options = dict(posterior="rows", n_inducing=100, random_state=0)
+    one = SparseGPRegressor(**options, n_jobs=n_jobs).fit(X, y).predict(X[:50], return_std=True)
+    three = SparseGPRegressor(**options, n_jobs=3).fit(X, y).predict(X[:50], return_std=True)
+    for found, other in zip(one, three):
+        np.testing.assert_allclose(found, other, rtol=1e-9)
+
+
+@pytest.mark.second
+def test_a_solve_that_does_not_end_warns():
+    X, y = smooth(700)
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-5)
+    model = SparseGPRegressor(
+        kernel, posterior="rows", n_inducing=10, optimizer=None, max_iter=3, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match=r"Raise max_iter \(now 3\)"):
+        model.fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    remedied = clone(model).set_params(max_iter=1000, n_inducing=400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        remedied.fit(X, y)
+
+
+@pytest.mark.second
+def test_interrupts_leave_nothing_behind(monkeypatch):
+    X, y = smooth(1500)
+    model = SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0)
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skgp_sparse.methods.exact.solve", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "kernel_")
+
+
+@pytest.mark.second
+def test_progress_tells_the_residual(capsys):
+    X, y = smooth(500)
+    SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0, verbose=1).fit(X, y)
+    assert "residual of all rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        (
+            {"posterior": "all"},
+            "must be one of .*'exact', 'fourier', 'inducing', 'neighbors', 'rows'",
+        ),
+        ({"posterior": None}, "Got None instead"),
+        (
+            {"posterior": "rows", "likelihood": "student_t"},
+            "Gaussian noise only: no labels, and no other likelihood. Got likelihood='st",
+        ),
+        (
+            {"posterior": "rows", "solver": "stochastic"},
+            "random rows. Got solver='stochastic'. Change",
+        ),
+        (
+            {"posterior": IterativeExact(), "solver": Stochastic()},
+            r"random rows. Got solver=Stochastic\(\)",
+        ),
+        (
+            {"posterior": "rows", "bound": "titsias_new"},
+            "posterior='rows' has no bound.*Got bound='titsias_new'. Change",
+        ),
+        (
+            {"posterior": IterativeExact(), "bound": PEP(0.3)},
+            r"no bound.*Got bound=PEP\(alpha=0.3\)",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused(parameters, message):
+    X, y = smooth(100)
+    with pytest.raises(ValueError, match=message):
+        SparseGPRegressor(**parameters).fit(X, y)
+
+
+def test_rows_that_arrive_later_need_inducing_points():
+    X, y = smooth(100)
+    with pytest.raises(AttributeError) as caught:
+        SparseGPRegressor(posterior="rows").partial_fit(X, y)
+    assert "Set posterior to 'inducing'" in str(caught.value.__cause__)
+
+
+@pytest.mark.second(share=0.05)
+@parametrize_with_checks([SparseGPRegressor(posterior="rows", n_inducing=5, random_state=0)])
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.second(thin=1)
+@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-10])
+@pytest.mark.parametrize("d", [1, 2])
+def test_nearly_no_noise_has_variances(alpha, d):
+    X = np.random.RandomState(0).normal(size=(600, d))
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    model = SparseGPRegressor(
+        kernel, alpha=alpha, posterior="rows", n_inducing=300, max_iter=50, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, np.sin(3 * X[:, 0]))
+    mean, std = model.predict(X[:100] + 0.01, return_std=True)
+    assert np.isfinite(mean).all() and np.isfinite(std).all()
+    assert np.abs(mean - np.sin(3 * (X[:100, 0] + 0.01))).max() < 0.2
+
+
+@pytest.mark.second(share=0.08)
+def test_a_coarse_tolerance_still_solves():
+    X, y = smooth(700)
+    model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1.0, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+
+
+def test_inducing_points_that_are_given_are_refused():
+    X, y = smooth(100)
+    with pytest.raises(ValueError, match="takes no array as inducing_init"):
+        SparseGPRegressor(posterior="rows", inducing_init=X[:5]).fit(X, y)
+
+
+@pytest.mark.second
+def test_float32_rows_predict_alike():
+    X, y = smooth(600)
+    X = X.astype(np.float32).astype(np.float64)
+    options = dict(posterior="rows", n_inducing=100, random_state=0)
+    double = SparseGPRegressor(**options).fit(X, y).predict(X[:20])
+    single = SparseGPRegressor(**options).fit(X.astype(np.float32), y).predict(X[:20])
+    np.testing.assert_allclose(double, single, rtol=1e-6)

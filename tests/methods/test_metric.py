@@ -1,0 +1,366 @@
+"""Metrics that neighbours learn: their objective, where a low rank begins, how fits use them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as sk
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
+from skgp_sparse.engine import neighbors
+from skgp_sparse.engine.neighbors import LeaveOneOut, SiteRows
+from skgp_sparse.inference.contracts import VectorFunction
+from skgp_sparse.inference.local_site_objective import (
+    LocalSiteObjective,
+    MetricPrior,
+    NeighborsObjective,
+)
+from skgp_sparse.likelihoods import NegativeBinomial, Probit
+from skgp_sparse.methods.neighbor_search import full, low_rank, of_columns
+from skgp_sparse.posteriors import Neighbors
+
+RNG = np.random.RandomState(0)
+N, D, R = 12, 4, 2
+X, Y = RNG.normal(size=(N, D)), RNG.normal(size=(N, 2))
+W = RNG.normal(size=(R, D))
+KERNEL = 1.3 * Matern([0.9, 1.4], nu=2.5) + WhiteKernel(0.2)
+
+
+def everything():
+    """Every row is left out, and all others are near to it."""
+    near = np.array([np.delete(np.arange(N), i) for i in range(N)])
+    zeros, ones = np.zeros(near.shape), np.ones(near.shape)
+    count = 1.0 + np.arange(N) % 2
+    return LeaveOneOut(X, np.arange(N), near, Y, zeros[:, 0], count, Y[near], zeros, ones)
+
+
+def moments(kernel, x, others):
+    """Mean (2,) and variance of y at x given other rows, by dense algebra."""
+    A = kernel(others.X)
+    k = kernels.evaluate(kernel, others.X, x[None])
+    mean = k.T @ np.linalg.solve(A, others.y)
+    return mean[0], (kernel.diag(x[None]) - np.sum(k * np.linalg.solve(A, k), axis=0))[0]
+
+
+def leave_one_out(kernel, metric):
+    """Σ w log N(y_i; m_i, v_i) by dense algebra."""
+    total = 0.0
+    for i, w in enumerate(everything().count):
+        others = np.arange(N) != i
+        mean, variance = moments(kernel, X[i] @ metric.T, Part(X[others] @ metric.T, Y[others]))
+        squares = (Y[i] - mean) ** 2 / variance
+        total -= 0.5 * w * np.sum(squares + np.log(2.0 * np.pi * variance))
+    return total
+
+
+class Part:
+    """Rows, for `moments`."""
+
+    def __init__(self, X, y):
+        self.X, self.y = X, y
+
+
+def objective(prior=None, metric=W):
+    left = everything()
+    return NeighborsObjective(left, None, left.count.sum(), metric=metric, prior=prior)
+
+
+def test_the_objective_in_a_metric_is_dense_algebra():
+    assert_allclose(objective().value(KERNEL), leave_one_out(KERNEL, W), rtol=1e-9)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_gradients_in_a_metric_are_central_differences(learned):
+    shape = (R, D)
+    prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=shape), 0.01 * np.ones(shape))
+    function = VectorFunction(objective(prior if learned else None), KERNEL)
+    start = function.parameters.pack()
+    assert len(start) == len(KERNEL.theta) + learned * W.size
+    gradient = function(start)[1]
+    for direction in np.eye(len(start)):
+        up, down = (function(start + h * direction)[0] for h in (1e-5, -1e-5))
+        assert_allclose(gradient @ direction, (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
+
+
+def test_the_price_of_a_metric_is_its_distance_from_the_start():
+    prior = MetricPrior(W - 0.5, np.full((R, D), 2.0), np.full((R, D), 0.1))
+    price = objective().value(KERNEL) - objective(prior).value(KERNEL)
+    size = objective().size()
+    assert_allclose(price, 0.1 * size * W.size * 0.25**2)
+    assert_allclose(objective(prior).conclude(KERNEL).value, objective().value(KERNEL))
+    assert full(RBF(np.ones(D)), D)[1].nats.trace() == 0.0  # columns may be rescaled for nothing
+
+
+def test_outer_products_are_those_of_the_gradients_of_dense_means():
+    kernel, left = 1.3 * RBF(np.full(D, 1.2)) + WhiteKernel(0.2), everything()
+    G = np.zeros((D, D))
+    for i, w in enumerate(left.count):
+        others = Part(X[np.arange(N) != i], Y[np.arange(N) != i])
+        ends = [X[i] + h * np.eye(D) for h in (1e-5, -1e-5)]
+        up, down = (np.array([moments(kernel, x, others)[0] for x in end]) for end in ends)
+        slopes = (up - down) / 2e-5
+        G += w * slopes @ slopes.T
+    G /= left.count.sum()
+    assert_allclose(neighbors.gradient_outer_product(kernel, left), G, rtol=1e-6, atol=1e-8)
+
+
+def test_a_low_rank_begins_where_means_change():
+    x = np.random.RandomState(1).normal(size=(300, 3))
+    near = np.argsort(np.sum((x[:, None] - x) ** 2, axis=2), axis=1)[:, 1:16]
+    y = np.sin(x[:, :1] - 2.0 * x[:, 1:2])
+    zeros, ones = np.zeros(near.shape), np.ones(near.shape)
+    own = np.arange(len(x))
+    left = LeaveOneOut(x, own, near, y, zeros[:, 0], ones[:, 0], y[near], zeros, ones)
+    kernel, prior = low_rank(RBF([2.0, 2.0, 2.0]) + WhiteKernel(1e-4), left, 1)
+    along = np.abs(prior.start[0] @ [1.0, -2.0, 0.0]) / np.linalg.norm(prior.start[0])
+    assert_allclose(along, np.sqrt(5.0), rtol=1e-2)
+    assert_allclose(kernel.k1.length_scale, 2.0)
+
+
+def test_a_kernel_of_fewer_columns_keeps_what_is_not_of_columns():
+    limits = [(0.1, 10.0), (0.2, 30.0), (0.3, 20.0)]
+    kernel = ConstantKernel(2.0) * RBF([1.0, 2.0, 4.0], limits) + Matern(0.7, nu=0.5)
+    two = of_columns(kernel, 3, 2)
+    assert_allclose(two.k1.k2.length_scale, [2.0, 2.0])
+    assert_allclose(two.k1.k2.length_scale_bounds, (0.1, 30.0))
+    assert two.k2 == kernel.k2 and two.k1.k1 == kernel.k1.k1
+    assert of_columns(kernel, 3, 1).k1.k2.length_scale == pytest.approx(2.0)
+    held = of_columns(RBF([1.0, 2.0], "fixed"), 2, 1)
+    assert held.theta.size == 0
+
+
+def table(n=900, seed=0):
+    """Rows of five columns whose target depends on two directions."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 1, size=(n, 5))
+    a, b = X[:, 0] + X[:, 1] - X[:, 2], X[:, 3] - X[:, 0]
+    return X, np.sin(4 * a) * np.cos(2 * b) + 0.01 * rng.normal(size=n)
+
+
+def model(metric=2, **given):
+    given = {
+        "kernel": ConstantKernel() * RBF(np.ones(5)),
+        "random_state": 0,
+        "max_iter": 15,
+    } | given
+    if given.setdefault("posterior", "neighbors") == "neighbors":
+        given["posterior"] = Neighbors(n_neighbors=30, n_neighbors_fit=20)
+    return SparseGPRegressor(metric=metric, **given)
+
+
+def rmse(fitted, X, y):
+    return np.sqrt(np.mean((fitted.predict(X) - y) ** 2))
+
+
+@pytest.mark.second
+def test_a_rank_is_learned_and_kept():
+    X, y = table()
+    fitted = model().fit(X[:700], y[:700])
+    assert fitted.metric_.shape == (2, 5) and fitted.kernel_.k1.k2.length_scale.shape == (2,)
+    assert rmse(fitted, X[700:], y[700:]) < 0.5 * rmse(
+        model("ard").fit(X[:700], y[:700]), X[700:], y[700:]
+    )
+    mean, std = fitted.predict(X, return_std=True)
+    again, cov = pickle.loads(pickle.dumps(fitted)).predict(X[:5], return_cov=True)
+    assert_allclose(again, mean[:5])
+    assert_allclose(cov.diagonal(), std[:5] ** 2, rtol=1e-8)
+    assert clone(fitted).metric == 2
+    assert any("rank-2 metric" in one.name for one in fitted.selection_)
+
+
+@pytest.mark.second(share=0.36)
+@pytest.mark.parametrize("metric", ["full", 2])
+def test_the_objective_of_a_fit_in_a_metric_has_a_gradient(metric):
+    fitted = model(metric).fit(*table(300))
+    theta = fitted.kernel_.theta
+    value, gradient = fitted.log_marginal_likelihood(theta, eval_gradient=True)
+    assert_allclose(value, fitted.log_marginal_likelihood_value_, rtol=1e-9)
+    step = 1e-5 * np.eye(len(theta))[0]
+    up, down = (fitted.log_marginal_likelihood(theta + h) for h in (step, -step))
+    assert_allclose(gradient[0], (up - down) / 2e-5, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("posterior", ["exact", "inducing", "auto"])
+def test_other_posteriors_see_the_directions_that_neighbours_learn(posterior):
+    X, y = table(400)
+    n_inducing = 50 if posterior == "inducing" else "auto"
+    fitted = model(posterior=posterior, n_inducing=n_inducing).fit(X, y)
+    assert fitted.metric_.shape == (2, 5)
+    expected = "exact" if posterior == "auto" else posterior
+    assert fitted.posterior_ == expected
+    if posterior == "inducing":
+        assert fitted.inducing_points_.shape == (50, 2)
+    assert np.isfinite(fitted.predict(X[:9], return_std=True)).all()
+
+
+def test_inducing_points_that_are_given_are_seen_in_the_metric():
+    X, y = table(300)
+    given = {"posterior": "inducing", "inducing_init": X[:40], "optimize_inducing": False}
+    fitted = model(**given).fit(X, y)
+    assert_allclose(fitted.inducing_points_, X[:40] @ fitted.metric_.T)
+
+
+def test_rows_that_arrive_later_have_no_metric():
+    X, y = table(100)
+    with pytest.raises(AttributeError) as error:
+        model(posterior="inducing").partial_fit(X, y)
+    assert "metric=2 is learned from all rows at once" in str(error.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"metric": 0}, "metric.*0"),
+        ({"metric": True}, "metric.*or an int, which is a rank.*Got True"),
+        ({"metric": 2.0}, "metric.*or an int, which is a rank.*Got 2.0"),
+        ({"metric": 6}, "metric=6 is the rank .* each of the 5 features.*at most 5"),
+        ({"metric": 2, "kernel": sk.DotProduct()}, "metric=2 mixes columns of stationary kernels"),
+        (
+            {"metric": 2, "posterior": "inducing", "optimizer": None},
+            "metric=2 is learned from rows",
+        ),
+    ],
+)
+def test_a_rank_that_cannot_be_learned_is_refused(given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model(**given).fit(*table(50))
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), NegativeBinomial(level=1.0, size=2.0)])
+def test_gradients_at_held_sites_are_central_differences(likelihood):
+    y = likelihood.sample(Y[:, 0], np.random.RandomState(0))
+    zeros, ones, scale = np.zeros(N), np.ones(N), KERNEL.k1.k2.length_scale
+    near = SiteRows(X, np.arange(N), y, zeros, ones).with_neighbors(8, X @ W.T / scale, 1)
+    prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=(R, D)), 0.01 * np.ones((R, D)))
+    given = {"metric": W, "prior": prior}
+    objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N, **given)
+    function = VectorFunction(objective.after_sweeps(KERNEL, most=5), KERNEL)
+    start = function.parameters.pack()
+    assert len(start) == len(KERNEL.theta) + W.size + len(likelihood.theta)
+    gradient = function(start)[1]
+    for direction in np.eye(len(start)):
+        up, down = (function(start + h * direction)[0] for h in (1e-5, -1e-5))
+        assert_allclose(gradient @ direction, (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
+    in_columns = objective_in(X @ W.T, y, likelihood).value(KERNEL)
+    assert_allclose(function.objective.conclude(KERNEL).value, in_columns, rtol=1e-6)
+
+
+def objective_in(seen, y, likelihood):
+    """The objective of inputs as the kernel sees them, after sweeps of its sites."""
+    near = SiteRows(seen, np.arange(N), y, np.zeros(N), np.ones(N))
+    near = near.with_neighbors(8, near.X / KERNEL.k1.k2.length_scale, 1)
+    objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N)
+    return objective.after_sweeps(KERNEL, most=5)
+
+
+def latent(n=500, seed=0):
+    """Rows of four columns, and a latent value that depends on one direction."""
+    X = np.random.RandomState(seed).uniform(-1, 1, size=(n, 4))
+    return X, np.sin(3.0 * (X[:, 0] + X[:, 1] - X[:, 2]))
+
+
+def classifier(metric, **given):
+    given = {"posterior": Neighbors(30, 20), "random_state": 0, "max_iter": 30} | given
+    return SparseGPClassifier(metric=metric, **given)
+
+
+def log_loss(fitted, X, label):
+    p = fitted.predict_proba(X)
+    return -np.mean(np.log(p[np.arange(len(X)), np.searchsorted(fitted.classes_, label)]))
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("metric, shape", [("full", (4, 4)), (1, (1, 4))])
+def test_labels_that_depend_on_a_direction_gain_by_a_metric(metric, shape):
+    (X, f), (Q, g) = latent(), latent(500, 1)
+    fitted, plain = classifier(metric).fit(X, f > 0), classifier("auto").fit(X, f > 0)
+    assert fitted.metric_.shape == shape and plain.metric_ is None
+    assert log_loss(fitted, Q, g > 0) < 0.6 * log_loss(plain, Q, g > 0)
+    assert np.array_equal(
+        pickle.loads(pickle.dumps(fitted)).predict_proba(Q), fitted.predict_proba(Q)
+    )
+    theta = fitted.kernel_.theta
+    value = fitted.log_marginal_likelihood_value_
+    assert_allclose(fitted.log_marginal_likelihood(theta), value, rtol=1e-5)
+    names = [one.name for one in fitted.selection_]
+    assert not names or "full metric" in names[1] and "metric" not in names[0]
+
+
+@pytest.mark.second(share=0)
+def test_a_sum_of_columns_is_found_none_of_which_matters_alone():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(4000, 6))
+    f = np.sin(9 * X[:, 0]) + np.sin(8 * X[:, 1:].sum(axis=1))
+    y = f + 0.1 * rng.randn(len(X))
+    model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X[:3000], y[:3000])
+    error = np.sqrt(np.mean((model.predict(X[3000:]) - f[3000:]) ** 2))
+    assert error < 0.1  # .7 where the metric begins with the length scales of unmixed columns
+
+
+@pytest.mark.second
+def test_every_problem_has_a_metric_of_its_own():
+    X, f = latent(160)
+    label = np.digitize(f, [-0.5, 0.5])
+    given = {"posterior": "inducing", "n_inducing": 20, "tol": 0.1}
+    one, two = (classifier(1, n_jobs=n, **given).fit(X, label) for n in (1, 2))
+    assert [W.shape for W in one.metric_] == [(1, 4)] * 3
+    assert [Z.shape for Z in one.inducing_points_] == [(20, 1)] * 3
+    theta = one.kernel_.theta
+    values = [fitted.log_marginal_likelihood(theta) for fitted in (one, two)]
+    assert_allclose(values, one.log_marginal_likelihood_value_, rtol=1e-4)
+    assert_allclose(one.predict_proba(X), two.predict_proba(X))
+    assert classifier("ard", **given).fit(X, label).metric_ == [None] * 3
+
+
+@pytest.mark.second
+@pytest.mark.parametrize("posterior", ["exact", "auto", Neighbors(30, 20)])
+def test_counts_that_depend_on_a_direction_gain_by_a_metric(posterior):
+    (X, f), (Q, g) = latent(250), latent(500, 1)
+    y = np.random.RandomState(0).poisson(np.exp(1.5 * f))
+    given = {"likelihood": "poisson", "posterior": posterior, "random_state": 0, "max_iter": 30}
+    correlations = []
+    for metric in (1, "ard"):
+        fitted = SparseGPRegressor(metric=metric, **given).fit(X, y)
+        correlations.append(np.corrcoef(fitted.predict(Q, latent=True), g)[0, 1])
+        assert metric == "ard" or fitted.metric_.shape == (1, 4)
+    assert correlations[0] > correlations[1]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"multi_class": "softmax"}, "metric=2 needs one latent value per row.*'one_vs_rest'"),
+        ({"metric": 5}, "metric=5 is the rank .* each of the 4 features.*at most 4"),
+        ({"metric": "round"}, "metric.*must be one of .*'full'.*Got 'round'"),
+        ({"kernel": sk.DotProduct()}, "metric=2 mixes columns of stationary kernels"),
+        ({"optimizer": None}, "metric=2 is learned from rows in memory"),
+    ],
+)
+def test_a_metric_of_labels_that_cannot_be_learned_is_refused(given, message):
+    X, f = latent(60)
+    given = {"metric": 2, "posterior": "inducing"} | given
+    with pytest.raises(ValueError, match=message):
+        classifier(**given).fit(X, np.digitize(f, [-0.5, 0.5]))
+
+
+def test_labels_that_arrive_later_have_no_metric():
+    X, f = latent(60)
+    with pytest.raises(AttributeError) as error:
+        classifier(2, posterior="auto").partial_fit(X, f > 0, classes=[False, True])
+    assert "metric=2 is learned from all rows at once" in str(error.value.__cause__)
+
+
+@pytest.mark.second(share=0.07, thin=1)
+@pytest.mark.parametrize("n", [2, 4, 5, 9])
+@pytest.mark.parametrize("posterior", ["inducing", Neighbors(1, 1)], ids=["inducing", "neighbors"])
+def test_a_few_rows_are_no_failure(n, posterior):
+    X, f = latent(n)
+    for estimator in (SparseGPRegressor, SparseGPClassifier):
+        for metric in ("full", 1):
+            fitted = estimator(metric=metric, posterior=posterior, n_inducing=2, max_iter=3)
+            predicted = fitted.fit(X, np.arange(n) % 2).predict(X)
+            assert np.isfinite(predicted).all()

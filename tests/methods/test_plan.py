@@ -1,0 +1,199 @@
+"""The plan: which posterior a fit has, from what the user chose and what the rows are like."""
+
+from math import inf
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse.bounds import Titsias
+from skgp_sparse.choices import plan
+from skgp_sparse.choices.plan import Auto, Facts, LargerMean, UncertainInputs
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.kernels import Categorical, Columns
+from skgp_sparse.methods.contract import Request
+from skgp_sparse.methods.inducing_points import ExactIfQuiet
+from skgp_sparse.methods.neighbors import InLearnedMetric
+from skgp_sparse.methods.selection import PosteriorSelection
+from skgp_sparse.posteriors import (
+    Exact,
+    FourierFeatures,
+    InducingPoints,
+    IterativeExact,
+    Neighbors,
+    PosteriorMethod,
+)
+
+FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))
+MANY = MANY._replace(n_distinct=inf)
+
+
+def method_of(facts, posterior=None, **chosen):
+    return plan.plan(Request(posterior or Auto(), **chosen), facts).posterior_method
+
+
+@pytest.mark.parametrize(
+    "facts, chosen, expected",
+    [
+        (FEW, {}, Exact),
+        (FEW._replace(n_rows=50_000), {}, Exact),  # the distinct ones count
+        (FEW, {"bound": "titsias"}, Exact),
+        (FEW, {"n_inducing": 100}, InducingPoints),
+        (FEW, {"n_inducing": 1000}, Exact),
+        (FEW, {"inducing_init": np.zeros((3, 1))}, InducingPoints),
+        (FEW._replace(is_differentiable=False), {}, InducingPoints),
+        (FEW, {"has_sites": True}, InducingPoints),
+        (FEW._replace(n_levels=101), {"has_sites": True}, PosteriorSelection),
+        (SOME, {}, PosteriorSelection),
+        (SOME, {"bound": "titsias"}, ExactIfQuiet),
+        (SOME, {"bound": "titsias", "has_sites": True}, InducingPoints),
+        (SOME, {"optimizer": None}, InducingPoints),
+        (SOME, {"n_latent": 3, "has_sites": True}, InducingPoints),
+        (SOME._replace(in_memory=False), {}, ExactIfQuiet),
+        (MANY._replace(in_memory=False), {}, InducingPoints),
+        (MANY, {"bound": "titsias"}, InducingPoints),
+        (MANY, {"metric": 2}, Neighbors),
+        (MANY, {"metric": "full"}, PosteriorSelection),
+        (FEW, {"metric": 2}, InLearnedMetric),
+        (FEW._replace(n_distinct=4), {"metric": 2}, Exact),
+        (MANY, {"metric": "full", "bound": "titsias"}, InLearnedMetric),
+        (MANY._replace(inputs_are_known=False), {}, UncertainInputs),
+    ],
+)
+def test_methods_of_auto(facts, chosen, expected):
+    assert type(method_of(facts, **chosen)) is expected
+
+
+@pytest.mark.parametrize(
+    "facts, posterior, expected",
+    [
+        (MANY, Exact(), Exact),
+        (FEW, FourierFeatures(), FourierFeatures),
+        (FEW, InducingPoints(), Exact),
+        (MANY, InducingPoints(), InducingPoints),
+        (SOME, InducingPoints(), ExactIfQuiet),
+        (SOME, LargerMean(1000), LargerMean),
+        (FEW, LargerMean(1000), Exact),
+        (FEW, IterativeExact(), Exact),
+        (SOME, IterativeExact(), IterativeExact),
+        (FEW, Neighbors(), Neighbors),
+        (FEW, Neighbors(n_neighbors=1000), Exact),
+    ],
+)
+def test_methods_that_were_chosen(facts, posterior, expected):
+    assert type(method_of(facts, posterior)) is expected
+
+
+class FirstRows(InducingPoints):
+    """Inducing points as a user may extend them."""
+
+
+class SubsetOfData(PosteriorMethod):
+    """The exact process of some of the rows."""
+
+    name = "subset"
+
+    def fit(self, job, random_state):
+        few = job.rows.sampled(job.rows.sample(20, random_state))
+        return Exact().fit(job._replace(rows=few), random_state)
+
+
+def test_methods_of_users_are_never_replaced_but_where_they_ask_for_it():
+    assert type(method_of(FEW, SubsetOfData())) is SubsetOfData
+    assert type(method_of(SOME, FirstRows())) is FirstRows
+    X, y = table(40)
+    model = SparseGPRegressor(posterior=SubsetOfData(), random_state=0).fit(X, y)
+    assert model.n_inducing_ == 20 and model.selection_.plan == "subset: it was chosen"
+
+
+def test_inducing_points_that_are_given_are_no_concern_of_neighbours():
+    posterior = Neighbors(n_neighbors=1000)
+    assert type(method_of(FEW, posterior, inducing_init=np.zeros((3, 1)))) is Exact
+
+
+def test_the_exact_process_is_the_rival_up_to_a_number_of_rows():
+    assert type(method_of(SOME).rival) is Exact
+    assert type(method_of(MORE).rival) is InducingPoints
+    assert type(method_of(SOME, has_sites=True).rival) is InducingPoints
+
+
+def test_numbers_of_inducing_points():
+    def number(facts, posterior=None, **chosen):
+        return plan.plan(Request(posterior or Auto(), **chosen), facts).n_inducing
+
+    assert number(MANY) == plan.POINTS and number(MANY, n_inducing=7) == 7
+    assert number(MANY, has_sites=True) == plan.POINTS_OF_LABELS
+    assert number(MANY._replace(inputs_are_known=False)) == plan.POINTS_OF_UNCERTAIN_INPUTS
+    assert number(MANY, FourierFeatures(40)) == 40
+
+
+def test_rows_of_the_start():
+    def number(n, **chosen):
+        return plan.plan(Request(Auto(), **chosen), MANY._replace(n_rows=n)).start_rows
+
+    assert [number(n) for n in (100, 10_000)] == [500, 500]
+    assert [number(n, has_sites=True) for n in (400, 1600, 10_000)] == [125, 200, 250]
+
+
+def test_logarithms_of_skewed_columns():
+    def tries(facts, posterior=None, **chosen):
+        return plan.plan(Request(posterior or Auto(), **chosen), facts).tries_logarithms
+
+    assert tries(FEW) and tries(MANY, has_sites=True) and tries(MANY, metric="ard")
+    assert tries(MANY, InducingPoints())
+    assert not tries(MANY) and not tries(FEW, metric=2)
+    assert not tries(FEW, kernel=RBF()) and not tries(FEW, optimizer=None)
+    assert not tries(FEW, FourierFeatures()) and not tries(FEW._replace(in_memory=False))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bound": "titsias_new"},
+        {"bound": Titsias()},
+        {"n_inducing": 500},
+        {"inducing_init": "k-means"},
+        {"inducing_init": np.ones((5, 2))},
+        {"solver": "lbfgs"},
+    ],
+    ids=str,
+)
+def test_what_concerns_inducing_points_asks_for_them(given):
+    X, y = table(600)
+    model = SparseGPRegressor(RBF(), optimizer=None, alpha=0.1, **given).fit(X, y)
+    of_default = SparseGPRegressor(RBF(), optimizer=None, alpha=0.1).fit(X, y)
+    few = "n_inducing" not in given and not isinstance(given.get("inducing_init"), np.ndarray)
+    assert of_default.posterior_ == "exact"
+    assert model.posterior_ == ("exact" if few else "inducing")
+    rows = SparseGPRegressor(RBF(), posterior="neighbors", optimizer=None, alpha=0.1).fit(X, y)
+    assert rows.selection_.plan == "neighbors: it was chosen"
+
+
+def table(n):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, size=(n, 2))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def test_facts_of_a_table():
+    X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [2.0, 0.0]])
+    rows = ArrayDataset(X, X[:, :1])
+    kernel = Columns(Categorical(), [0])
+    facts = plan.facts_of(rows, kernel, Request(Auto()))
+    assert facts == Facts(n_rows=4, n_distinct=3, n_levels=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "EXACT_QUIET", 2)
+        assert plan.facts_of(rows, kernel, Request(Auto())).n_distinct == inf
+        assert plan.facts_of(rows, kernel, Request(Auto(), n_inducing=3)).n_distinct == 3
+
+
+def test_the_plan_is_told(capsys):
+    X, y = table(40)
+    model = SparseGPRegressor(RBF(), alpha=0.1, optimizer=None, verbose=1).fit(X, y)
+    told = "exact: 40 distinct rows are at most 2000"
+    assert model.selection_ == [] and model.selection_.plan == told
+    assert f"[SparseGPRegressor] plan: {told}\n" in capsys.readouterr().out
+    model = SparseGPClassifier(RBF(), optimizer=None, verbose=1).fit(X, np.arange(40) % 3)
+    assert [one.plan for one in model.selection_] == ["exact: 40 distinct rows are at most 300"] * 3
+    assert capsys.readouterr().out.count("plan:") == 1
