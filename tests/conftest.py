@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  # its BLAS must be there to be limited
+from inside import ArrayDataset, InducingBasis, Jitter, Options, Problem, SiteUpdate, arrays, mean
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -42,12 +43,6 @@ from tiers import (  # noqa: F401  # hooks of pytest
 )
 
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
-from skgp_sparse.data import arrays
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.engine.basis import InducingBasis, Options, Problem
-from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.inference.site_loop import SiteUpdate
-from skgp_sparse.targets import mean
 
 threadpool_limits(1)  # for good, where NumPy was there before
 

@@ -1,9 +1,8 @@
 """Gaussian noise as a likelihood, for tests: its sites are exact after one iteration."""
 
 import numpy as np
+from inside import Parametric
 from scipy.special import ndtri
-
-from skgp_sparse.likelihoods._base import Parametric
 
 _LOG_2PI = np.log(2.0 * np.pi)
 

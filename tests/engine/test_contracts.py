@@ -13,31 +13,40 @@ import numpy as np
 import pytest
 from conftest import BOUNDS, agree, agree_evaluations, agree_posteriors, make_case
 from gaussian import Gaussian
+from inside import (
+    ArrayDataset,
+    Basis,
+    Batch,
+    CollapsedObjective,
+    Dataset,
+    Exact,
+    ExpectationPropagation,
+    Features,
+    GaussianObjectives,
+    InducingBasis,
+    Inner,
+    Job,
+    ObservationModel,
+    Options,
+    Points,
+    Problem,
+    Settings,
+    SiteObjective,
+    SiteObjectives,
+    Solver,
+    Variational,
+    VectorFunction,
+    collapsed,
+    contracts,
+    dataset,
+)
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
 from skgp_sparse import bounds
-from skgp_sparse.data import dataset
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.dataset import Batch, Dataset
-from skgp_sparse.engine import collapsed
-from skgp_sparse.engine.basis import Basis, Features, InducingBasis, Options, Problem
-from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import Settings, Solver, VectorFunction
-from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import (
-    ExpectationPropagation,
-    SiteObjective,
-    SiteObjectives,
-    Variational,
-)
 from skgp_sparse.likelihoods import Probit
-from skgp_sparse.methods.contract import Job, Points
-from skgp_sparse.methods.exact import Exact
 from skgp_sparse.posteriors import InducingPoints, PosteriorMethod
 from skgp_sparse.solvers import LBFGS
-from skgp_sparse.targets.model import ObservationModel
 
 TIGHT = Inner(max_iter=1000, tol=1e-18)
 METHODS = {

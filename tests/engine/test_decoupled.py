@@ -4,12 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import ArrayDataset, InducingBasis, Problem, collapsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.engine import collapsed
-from skgp_sparse.engine.basis import InducingBasis, Problem
 from skgp_sparse.posteriors import InducingPoints
 
 pytestmark = pytest.mark.usefixtures("without_means")

@@ -4,6 +4,16 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import (
+    ArrayDataset,
+    InducingBasis,
+    Options,
+    Problem,
+    arrays,
+    collapsed,
+    exact,
+    iterative,
+)
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process.kernels import (
@@ -16,10 +26,6 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse.data import arrays
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.engine import collapsed, exact, iterative
-from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-
-from skgp_sparse.inference.optimizers import Step, solve_fixed_point
+from inside import Step, solve_fixed_point
 
 
 def course(gaps, values=None):

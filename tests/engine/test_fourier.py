@@ -6,6 +6,18 @@ import numpy as np
 import pytest
 from conftest import BOUNDS, agree, make_case
 from gaussian import Gaussian
+from inside import (
+    ExpectationPropagation,
+    FourierBasis,
+    GaussianObjectives,
+    Options,
+    Problem,
+    SiteObjectives,
+    Variational,
+    collapsed,
+    sobol_draws,
+)
+from inside import basis as fourier_basis
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -20,11 +32,6 @@ from test_contracts import TIGHT, check_objective, directional_slopes
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse.bounds import Titsias
-from skgp_sparse.engine import basis as fourier_basis
-from skgp_sparse.engine import collapsed
-from skgp_sparse.engine.basis import FourierBasis, Options, Problem, sobol_draws
-from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.inference.site_objective import ExpectationPropagation, SiteObjectives, Variational
 from skgp_sparse.kernels import Columns
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import FourierFeatures

@@ -11,11 +11,9 @@ from functools import cache
 import numpy as np
 import pytest
 from conftest import BOUNDS, Case, agree, stored
+from inside import Jitter, collapsed, exact
 from kernel_cases import parsed
 from sklearn.gaussian_process import kernels as sk
-
-from skgp_sparse.engine import collapsed, exact
-from skgp_sparse.ground.linalg import Jitter
 
 ORACLE = stored("regression")
 CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE if "/" in key))

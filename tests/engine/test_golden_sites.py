@@ -11,22 +11,25 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from conftest import agree, infer, stored
+from inside import (
+    ArrayDataset,
+    ExpectationPropagation,
+    InducingBasis,
+    Inner,
+    Jitter,
+    Options,
+    PerRow,
+    SiteObjective,
+    SiteObjectives,
+    Softmax,
+    Variational,
+    by_row,
+    collapsed_sites,
+)
 from kernel_cases import parsed
 
 from skgp_sparse import bounds
-from skgp_sparse.data.arrays import ArrayDataset, PerRow, by_row
-from skgp_sparse.engine import collapsed_sites
-from skgp_sparse.engine.basis import InducingBasis, Options
-from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import (
-    ExpectationPropagation,
-    SiteObjective,
-    SiteObjectives,
-    Variational,
-)
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
-from skgp_sparse.likelihoods._classes import Softmax
 
 TIGHT = Inner(max_iter=1000, tol=1e-21)
 MAKE = {

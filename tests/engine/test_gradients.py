@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 from conftest import BOUNDS, KERNELS, NOISES, agree, make_case
+from inside import Jitter, collapsed, dataset, exact, single_threaded_blas
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
-from skgp_sparse.data import dataset
-from skgp_sparse.engine import collapsed, exact
-from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.ground.parallel import single_threaded_blas
 
 STEP = 2e-3
 SIXTH_ORDER = ((1, 45.0), (2, -9.0), (3, 1.0))  # (multiple of the step, coefficient · 60)

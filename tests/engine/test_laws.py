@@ -14,20 +14,27 @@ from conftest import (
     agree_posteriors,
     make_case,
 )
+from inside import (
+    ArrayDataset,
+    InducingBasis,
+    Jitter,
+    Options,
+    Prior,
+    Problem,
+    TargetScaler,
+    arrays,
+    collapsed,
+    dataset,
+    exact,
+    posterior,
+    single_threaded_blas,
+)
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.utils import check_random_state
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Titsias, TitsiasNew
-from skgp_sparse.data import arrays, dataset
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine import collapsed, exact, posterior
-from skgp_sparse.engine.basis import InducingBasis, Options, Problem
-from skgp_sparse.engine.posterior import Prior
-from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.ground.parallel import single_threaded_blas
 
 LOWER_BOUNDS = ("vfe", "artemev", "titsias_new")
 FEW_BOUNDS = ("vfe", "artemev", "titsias_new", "fitc", "pep_0.5", "dtc")

@@ -3,26 +3,30 @@
 import numpy as np
 import pytest
 from conftest import BOUNDS, KERNELS, NOISES, agree, make_case
+from inside import (
+    ArrayDataset,
+    CollapsedObjective,
+    Cores,
+    ExpectationPropagation,
+    GaussianMinibatchView,
+    InducingBasis,
+    Inner,
+    Jitter,
+    Options,
+    RunningPosterior,
+    SiteMinibatchView,
+    SiteObjectives,
+    Softmax,
+    Sums,
+    Variational,
+    collapsed,
+    collapsed_sites,
+)
 from numpy.testing import assert_allclose
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from skgp_sparse import kernels
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.engine import collapsed, collapsed_sites
-from skgp_sparse.engine.basis import InducingBasis, Options
-from skgp_sparse.engine.collapsed import Sums
-from skgp_sparse.engine.collapsed_sites import Cores
-from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.inference.objectives import CollapsedObjective
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import ExpectationPropagation, SiteObjectives, Variational
-from skgp_sparse.inference.stochastic import (
-    GaussianMinibatchView,
-    RunningPosterior,
-    SiteMinibatchView,
-)
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
-from skgp_sparse.likelihoods._classes import Softmax
 
 STEP = 1e-6
 

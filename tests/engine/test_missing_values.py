@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from inside import spread_values
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.engine.posteriors_around import spread_values
 from skgp_sparse.posteriors import InducingPoints
 
 N = 90

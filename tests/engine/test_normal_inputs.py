@@ -11,16 +11,22 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from conftest import BOUNDS, agree, stored
+from inside import (
+    ArrayDataset,
+    InducingBasis,
+    Jitter,
+    LatentObjective,
+    LatentProblem,
+    MissingTargets,
+    Normals,
+    Options,
+    Problem,
+    collapsed,
+    feature_posterior,
+    normal_inputs,
+)
 from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.engine import collapsed, feature_posterior, normal_inputs
-from skgp_sparse.engine.basis import InducingBasis, Options, Problem
-from skgp_sparse.engine.feature_posterior import Normals
-from skgp_sparse.engine.normal_inputs import LatentProblem, MissingTargets
-from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.inference.objectives import LatentObjective
 
 ORACLE = stored("gplvm")
 CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE))

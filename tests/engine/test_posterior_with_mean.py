@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from conftest import agree
+from inside import GRADIENTS, MeanWeights, PosteriorWithMean, normal_mixture
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.engine.posterior import GRADIENTS
-from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean, normal_mixture
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-2, 2, size=(60, 2))

@@ -7,24 +7,31 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import make_case
+from inside import (
+    FeaturePosterior,
+    FourierBasis,
+    IndependentPosteriors,
+    InducingBasis,
+    IterativePosterior,
+    NeighborsPosterior,
+    Posterior,
+    PosteriorAround,
+    PosteriorInMetric,
+    PosteriorWithMean,
+    PosteriorWithMissingValues,
+    Prior,
+    check_predictions,
+    collapsed,
+    distinct_rows,
+    exact,
+    leading_rows,
+    tightened,
+)
+from inside import posterior as contract
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import TitsiasNew
-from skgp_sparse.engine import collapsed, exact
-from skgp_sparse.engine import posterior as contract
-from skgp_sparse.engine.basis import FourierBasis, InducingBasis
-from skgp_sparse.engine.exact import tightened
-from skgp_sparse.engine.feature_posterior import FeaturePosterior
-from skgp_sparse.engine.iterative import IterativePosterior, leading_rows
-from skgp_sparse.engine.neighbors import NeighborsPosterior, distinct_rows
-from skgp_sparse.engine.posterior import IndependentPosteriors, Posterior, PosteriorAround, Prior
-from skgp_sparse.engine.posteriors_around import (
-    PosteriorInMetric,
-    PosteriorWithMean,
-    PosteriorWithMissingValues,
-)
-from skgp_sparse.testing._posteriors import check_predictions
 
 CASE = make_case("matern_1.5", m=8, targets=2)
 AT = np.unique(CASE.X, axis=0)[:12] + 0.05

@@ -8,24 +8,27 @@ import numpy as np
 import pytest
 from conftest import KERNELS, agree, agree_evaluations, agree_posteriors, infer, make_case, stored
 from gaussian import Gaussian
+from inside import (
+    DistinctInputs,
+    ExpectationPropagation,
+    InducingBasis,
+    Inner,
+    Jitter,
+    Options,
+    PerRow,
+    SiteObjective,
+    SiteObjectives,
+    Variational,
+    collapsed,
+    collapsed_sites,
+    single_threaded_blas,
+)
+from inside import exact as exact_regression
 from kernel_cases import parsed
 from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import bounds, kernels
-from skgp_sparse.data.arrays import DistinctInputs, PerRow
-from skgp_sparse.engine import collapsed, collapsed_sites
-from skgp_sparse.engine import exact as exact_regression
-from skgp_sparse.engine.basis import InducingBasis, Options
-from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import (
-    ExpectationPropagation,
-    SiteObjective,
-    SiteObjectives,
-    Variational,
-)
 from skgp_sparse.likelihoods import Logit, Probit
 
 ORACLE = stored("classification")

@@ -5,11 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from conftest import stored
+from inside import Softmax, integrals
 from numpy.testing import assert_allclose
 
-from skgp_sparse.ground import integrals
 from skgp_sparse.likelihoods import Logit
-from skgp_sparse.likelihoods._classes import Softmax
 
 GOLDEN = stored("multiclass")
 GOLDEN_CASES = sorted({key.split("/")[0] for key in GOLDEN})

@@ -2,16 +2,11 @@
 
 import numpy as np
 import pytest
+from inside import ArrayDataset, GaussianObjectives, Options, arrays, exact, moments, tightened
 from scipy.linalg import sqrtm
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
-from skgp_sparse.data import arrays, moments
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.engine import exact
-from skgp_sparse.engine.basis import Options
-from skgp_sparse.engine.exact import tightened
-from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.posteriors import InducingPoints
 from skgp_sparse.sources import Arrays
 

@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pytest
 from gaussian import Gaussian
+from inside import pivoted_root
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -20,7 +21,6 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.engine.posterior import pivoted_root
 from skgp_sparse.posteriors import Neighbors
 
 NOISE, DIGITS = 1e-10, 1e-3

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS
+from inside import BOUNDS, moments
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import (
@@ -18,8 +19,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import PEP
-from skgp_sparse.choices.choices import BOUNDS
-from skgp_sparse.data import moments
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.inducing import BY_NAME
 

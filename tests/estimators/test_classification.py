@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from inside import ArrayDataset, SiteObjectives, Softmax, Variational, plan, views
+from inside import model as family
 from joblib import parallel_config
 from sklearn import config_context
 from sklearn.base import clone
@@ -24,13 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds
-from skgp_sparse.choices import plan
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.explain import views
-from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Binary, Logit, Probit
-from skgp_sparse.likelihoods._classes import Softmax
-from skgp_sparse.targets import model as family
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

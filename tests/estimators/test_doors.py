@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import pytest
 from distributed import Client
+from inside import moments
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor
-from skgp_sparse.data import moments
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.posteriors import Exact, InducingPoints, IterativeExact
 from skgp_sparse.sources import Arrays

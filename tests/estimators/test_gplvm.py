@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from conftest import agree
+from inside import ArrayDataset, InducingBasis, LatentObjective, MissingTargets, Normals
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern, WhiteKernel
@@ -16,12 +17,7 @@ from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
 from skgp_sparse.bounds import TitsiasNew
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.engine.basis import InducingBasis
-from skgp_sparse.engine.feature_posterior import Normals
-from skgp_sparse.engine.normal_inputs import MissingTargets
 from skgp_sparse.gplvm import LatentFit, in_order
-from skgp_sparse.inference.objectives import LatentObjective
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from conftest import agree, stored
+from inside import Prior, TargetView
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import expit
@@ -21,8 +22,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import DTC, PEP, Titsias, TitsiasNew
-from skgp_sparse.engine.posterior import Prior
-from skgp_sparse.explain.views import TargetView
 from skgp_sparse.likelihoods import Censored, Gamma, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.metrics import log_predictive_density_scorer
 

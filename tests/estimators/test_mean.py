@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import agree
+from inside import ArrayDataset, StandardisedColumns, mean_functions
+from inside import mean as mean_choice
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 from scipy.stats import norm
@@ -26,13 +28,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.choices import mean_functions
-from skgp_sparse.choices.choices import StandardisedColumns
-from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.kernels import Columns, Missing, Sphere
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
-from skgp_sparse.targets import mean as mean_choice
 
 RNG = np.random.RandomState(0)
 N = 260

@@ -10,6 +10,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask import array
+from inside import (
+    Softmax,
+    choices,
+    cholesky,
+    contracts,
+    fitted_view,
+    functions,
+    latent_queries,
+    moments,
+    optimizers,
+    site_loop,
+    site_objective,
+    stochastic,
+    without_negative,
+)
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import (
@@ -27,24 +42,10 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
-from skgp_sparse._estimator import fitted_view
-from skgp_sparse.choices import choices
 from skgp_sparse.dask import DaskSparseGPRegressor, _cluster_estimators, _distributed_rows
-from skgp_sparse.data import moments
 from skgp_sparse.displays import CoverageDisplay
-from skgp_sparse.engine import functions
-from skgp_sparse.engine.posterior import without_negative
 from skgp_sparse.exceptions import TextColumnWarning
-from skgp_sparse.ground.linalg import cholesky
 from skgp_sparse.hyperpriors import LogNormalLengthScales
-from skgp_sparse.inference import (
-    contracts,
-    latent_queries,
-    optimizers,
-    site_loop,
-    site_objective,
-    stochastic,
-)
 from skgp_sparse.kernels import (
     Categorical,
     HeteroscedasticNoise,
@@ -53,7 +54,6 @@ from skgp_sparse.kernels import (
     Sphere,
 )
 from skgp_sparse.likelihoods import Gamma, Probit
-from skgp_sparse.likelihoods._classes import Softmax
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS
+from inside import plan, restarts
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -23,8 +24,6 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.choices import plan
-from skgp_sparse.inference.starts import restarts
 from skgp_sparse.posteriors import Candidate, Exact
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS
+from inside import BOUNDS, IterationReporter, _estimator, warn_at_bounds
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -19,11 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
-from skgp_sparse.choices.choices import BOUNDS
-from skgp_sparse.explain.fit_warnings import warn_at_bounds
-from skgp_sparse.ground.validation import IterationReporter
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.metrics import log_predictive_density_scorer
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, IterativeExact, Neighbors

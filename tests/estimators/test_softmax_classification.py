@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from conftest import agree, stored
+from inside import Softmax
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
@@ -16,7 +17,6 @@ from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
 from skgp_sparse.bounds import PEP
-from skgp_sparse.likelihoods._classes import Softmax
 
 pytestmark = pytest.mark.filterwarnings("ignore:The optimizer stopped")
 

@@ -5,12 +5,10 @@ from itertools import count
 
 import numpy as np
 import pytest
+from inside import Deadline, parallel, plan
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.choices import plan
-from skgp_sparse.ground import parallel
-from skgp_sparse.ground.parallel import Deadline
 from skgp_sparse.solvers import Minibatches
 
 RNG = np.random.RandomState(0)

@@ -4,13 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from inside import LeftOutMean, MeanWeights, _estimator
 from scipy.special import logit
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor, _estimator
-from skgp_sparse.engine.posteriors_around import MeanWeights
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.exceptions import ConstantFitWarning
-from skgp_sparse.explain.weighted_means import LeftOutMean
 from skgp_sparse.likelihoods import Censored
 
 HOURS = np.arange(300.0)[:, None]

@@ -4,14 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import Scores, moments, widths
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.data import moments
-from skgp_sparse.explain.leave_one_out import Scores, widths
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays
 

@@ -4,13 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import moments
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, poisson
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
-from skgp_sparse.data import moments
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.sources import Arrays
 

@@ -4,13 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import column_factors, sobol_indices
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.feature_selection import RFECV, SelectFromModel
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.engine.functions import column_factors, sobol_indices
 from skgp_sparse.kernels import Categorical, Columns
 from skgp_sparse.sources import Stream
 

@@ -5,6 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 from conftest import agree
+from inside import (
+    Calibration,
+    LeftOut,
+    LeftOutMean,
+    MeanWeights,
+    calibrated,
+    centred_logs,
+    weighted_means,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad
 from scipy.special import softmax
@@ -12,10 +21,6 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.engine.posterior import LeftOut
-from skgp_sparse.engine.posteriors_around import MeanWeights
-from skgp_sparse.explain import weighted_means
-from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 
 RNG = np.random.RandomState(0)
 N = 90

@@ -16,13 +16,13 @@ import joblib
 import numpy as np
 import pytest
 from conftest import ROOT
+from inside import _differentiable, _sklearn_leaves
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _differentiable, _sklearn_leaves
 
 pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -32,13 +32,10 @@ import dask.dataframe as dd
 import pandas as pd
 from dask import delayed
 from distributed import Client, Event, LocalCluster, get_worker
+from inside import ArrayDataset, TargetScaler, moments, stochastic
 
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset
-from skgp_sparse.data import moments
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.inference import stochastic
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
 from skgp_sparse.solvers import Minibatches
 

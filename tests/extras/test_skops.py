@@ -4,6 +4,8 @@ import importlib
 
 import numpy as np
 import pytest
+from inside import numbers as sites
+from inside import plan
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression
@@ -17,9 +19,7 @@ from skgp_sparse import (
     kernels,
     likelihoods,
 )
-from skgp_sparse.choices import plan
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
-from skgp_sparse.targets import numbers as sites
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 2))

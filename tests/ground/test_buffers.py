@@ -5,9 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
-from skgp_sparse.ground import parallel
-from skgp_sparse.ground.parallel import single_threaded_blas
+from inside import parallel, single_threaded_blas
 
 LARGE = (1 << 9, 1 << 9)  # 2 MB
 

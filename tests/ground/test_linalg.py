@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 from conftest import agree
+from inside import Jitter, jittered_cholesky, linalg, single_threaded_blas
 from scipy.linalg import lapack
-
-from skgp_sparse.ground import linalg
-from skgp_sparse.ground.linalg import Jitter, jittered_cholesky
-from skgp_sparse.ground.parallel import single_threaded_blas
 
 SIZES = (1, 5, 256, 257, 600, 900)  # around and beyond one panel of columns
 

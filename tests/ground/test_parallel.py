@@ -5,10 +5,8 @@ import signal
 import threading
 
 import pytest
+from inside import for_each, ordered_map, parallel, resolve_n_jobs, single_threaded_blas
 from threadpoolctl import threadpool_info, threadpool_limits
-
-from skgp_sparse.ground import parallel
-from skgp_sparse.ground.parallel import for_each, ordered_map, resolve_n_jobs, single_threaded_blas
 
 N_JOBS = (1, 2, 5)
 LONG = 300  # seconds after which what does not come is given up

@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from conftest import DATA
+from inside import site_loop
 from scipy.special import log_ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.inference import site_loop
 
 KERNEL = ConstantKernel(1.0, (1e-5, 1e5)) * RBF(1.0, (1e-5, 1e5))
 CORNERS = [[5.0, 0.0], [8.0, 1.0], [11.0, 0.0], [11.0, -2.0], [11.0, 2.0]]

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-
-from skgp_sparse.inference import optimizers
-from skgp_sparse.inference.optimizers import maximise
+from inside import maximise, optimizers
 
 FREE = np.array([[-np.inf, np.inf]] * 3)
 BOXED = np.array([[-100.0, 100.0]] * 3)

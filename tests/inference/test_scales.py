@@ -2,12 +2,17 @@
 
 import numpy as np
 import pytest
+from inside import (
+    SomeRows,
+    correlation_length,
+    lag_correlation,
+    profile_evidence,
+    spread_of_the_shortest_quarter,
+)
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.data.moments import spread_of_the_shortest_quarter
-from skgp_sparse.engine.exact import SomeRows, correlation_length, lag_correlation, profile_evidence
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Stochastic
 

@@ -5,16 +5,14 @@ import warnings
 import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS
+from inside import ArrayDataset, GaussianMinibatchView, Samples, stochastic
+from inside import dataset as engine_table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.data import dataset as engine_table
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.stochastic import GaussianMinibatchView, Samples
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
 

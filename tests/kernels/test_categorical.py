@@ -5,13 +5,13 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from inside import _categorical, moments
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
-from skgp_sparse.data import moments
-from skgp_sparse.kernels import Categorical, Columns, Sphere, _categorical
+from skgp_sparse.kernels import Categorical, Columns, Sphere
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
 

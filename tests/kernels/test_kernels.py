@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from conftest import stored
+from inside import _differentiable, _nodes
 from kernel_cases import ALL, COMPOSITES, STATIONARY, Rippled, parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process import kernels as sk
@@ -26,7 +27,6 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import kernels
-from skgp_sparse.kernels import _differentiable, _nodes
 
 ORACLE = stored("kernels")
 CASES = sorted({key.split("/")[0] for key in ORACLE})

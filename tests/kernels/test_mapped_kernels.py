@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from inside import ArrayDataset, TargetScaler, within_reach
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -18,11 +19,8 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.inducing import k_means, k_means_plus_plus
 from skgp_sparse.kernels import Columns, Sphere
-from skgp_sparse.methods.contract import within_reach
 from skgp_sparse.testing import check_kernel_rule
 
 X = np.random.RandomState(0).uniform(0.1, 2.0, (30, 4))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from inside import functions
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -14,7 +15,6 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse.engine import functions
 from skgp_sparse.kernels import (
     Categorical,
     Columns,

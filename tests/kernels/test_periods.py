@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from inside import ArrayDataset, longest_alias
+from inside import starts as periods
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.inference import starts as periods
-from skgp_sparse.inference.starts import longest_alias
 from skgp_sparse.kernels import Columns, positions_of
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inside import _differentiable, _sklearn_leaves
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.kernels import _differentiable, _sklearn_leaves
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-3, 3, (60, 1))

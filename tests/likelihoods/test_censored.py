@@ -5,6 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import agree
+from inside import (
+    ArrayDataset,
+    ExpectationPropagation,
+    Inner,
+    Options,
+    SiteObjectives,
+    TargetScaler,
+    Variational,
+    clipped_moments,
+    log_probability,
+)
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize_scalar
@@ -12,13 +23,7 @@ from scipy.special import erfcx, logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.basis import Options
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import ExpectationPropagation, SiteObjectives, Variational
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.likelihoods._special import clipped_moments, log_probability
 from skgp_sparse.testing import check_likelihood
 
 LIMITS = -0.6, 1.1

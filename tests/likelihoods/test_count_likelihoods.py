@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from conftest import agree, stored
 from gaussian import Gaussian
+from inside import best_constant, log_moments
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, gammaln
 
-from skgp_sparse.ground.integrals import log_moments
 from skgp_sparse.likelihoods import (
     Beta,
     Gamma,
@@ -20,7 +20,6 @@ from skgp_sparse.likelihoods import (
     Probit,
     StudentT,
 )
-from skgp_sparse.likelihoods._base import best_constant
 from skgp_sparse.testing import check_likelihood
 
 COUNTS, POWERS = map(stored, ("counts", "power_ep"))

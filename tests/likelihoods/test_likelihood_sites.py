@@ -7,20 +7,23 @@ import numpy as np
 import pytest
 from conftest import KERNELS, agree, agree_evaluations, infer, make_case
 from gaussian import Gaussian
+from inside import (
+    ExpectationPropagation,
+    InducingBasis,
+    Inner,
+    Options,
+    SiteObjective,
+    SiteObjectives,
+    Softmax,
+    Variational,
+    collapsed,
+    collapsed_sites,
+)
 from scipy.integrate import quad
 from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import SparseGPClassifier, bounds
-from skgp_sparse.engine import collapsed, collapsed_sites
-from skgp_sparse.engine.basis import InducingBasis, Options
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import (
-    ExpectationPropagation,
-    SiteObjective,
-    SiteObjectives,
-    Variational,
-)
 from skgp_sparse.likelihoods import (
     Beta,
     Censored,
@@ -32,7 +35,6 @@ from skgp_sparse.likelihoods import (
     Probit,
     StudentT,
 )
-from skgp_sparse.likelihoods._classes import Softmax
 
 TIGHT = Inner(max_iter=1000, tol=1e-21)
 FREE = (1e-6, 1e6)

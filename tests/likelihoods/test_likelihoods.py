@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from conftest import agree
 from gaussian import Gaussian
+from inside import integrals
 from numpy.testing import assert_allclose
 from scipy.special import log_expit, ndtr
 
-from skgp_sparse.ground import integrals
 from skgp_sparse.likelihoods import Logit, Probit
 
 SIGMOIDS = [Probit(), Logit()]

@@ -5,6 +5,16 @@ import warnings
 
 import numpy as np
 import pytest
+from inside import (
+    InducingBasis,
+    IterativePosterior,
+    KernelProduct,
+    Options,
+    leading_rows,
+    precision,
+    preconditioner,
+    solve,
+)
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -21,15 +31,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse.bounds import PEP
-from skgp_sparse.engine.basis import InducingBasis, Options
-from skgp_sparse.engine.iterative import (
-    IterativePosterior,
-    KernelProduct,
-    leading_rows,
-    precision,
-    preconditioner,
-    solve,
-)
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.posteriors import IterativeExact
 from skgp_sparse.solvers import Stochastic

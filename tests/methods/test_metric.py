@@ -4,22 +4,25 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import (
+    LeaveOneOut,
+    LocalSiteObjective,
+    MetricPrior,
+    NeighborsObjective,
+    SiteRows,
+    VectorFunction,
+    full,
+    low_rank,
+    of_columns,
+)
+from inside import neighbors_of_engine as neighbors
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.engine import neighbors
-from skgp_sparse.engine.neighbors import LeaveOneOut, SiteRows
-from skgp_sparse.inference.contracts import VectorFunction
-from skgp_sparse.inference.local_site_objective import (
-    LocalSiteObjective,
-    MetricPrior,
-    NeighborsObjective,
-)
 from skgp_sparse.likelihoods import NegativeBinomial, Probit
-from skgp_sparse.methods.neighbor_search import full, low_rank, of_columns
 from skgp_sparse.posteriors import Neighbors
 
 RNG = np.random.RandomState(0)

@@ -5,21 +5,25 @@ import warnings
 
 import numpy as np
 import pytest
+from inside import (
+    ArrayDataset,
+    Exact,
+    ExactRival,
+    GaussianObjectives,
+    NearestNeighborSearch,
+    RivalOfPoints,
+    ValidationScore,
+    ValidationSet,
+    contract,
+    plan,
+)
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import Titsias
-from skgp_sparse.choices import plan
-from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.hyperpriors import NO_PRIOR
-from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.methods import contract
-from skgp_sparse.methods.contract import ValidationScore
-from skgp_sparse.methods.exact import Exact
-from skgp_sparse.methods.neighbor_search import NearestNeighborSearch
-from skgp_sparse.methods.selection import ExactRival, RivalOfPoints, ValidationSet
 
 
 def additive(n, noise=0.3, seed=0):

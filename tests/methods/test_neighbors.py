@@ -9,6 +9,18 @@ import pickle
 import numpy as np
 import pytest
 from conftest import stored
+from inside import (
+    ArrayDataset,
+    Batch,
+    LeaveOneOut,
+    NearestRows,
+    ValidationScore,
+    ValidationSet,
+    back_substituted,
+    distinct_rows,
+    whitened,
+)
+from inside import neighbors_of_engine as neighbors
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
 from scipy.stats import norm
@@ -17,12 +29,6 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.dataset import Batch
-from skgp_sparse.engine import neighbors
-from skgp_sparse.engine.neighbors import LeaveOneOut, NearestRows, distinct_rows
-from skgp_sparse.ground.linalg import back_substituted, whitened
-from skgp_sparse.methods.contract import ValidationScore, ValidationSet
 from skgp_sparse.posteriors import Neighbors
 
 ORACLE = stored("neighbors")

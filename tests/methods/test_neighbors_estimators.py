@@ -4,10 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import _estimator
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from skgp_sparse import SparseGPRegressor, _estimator
+from skgp_sparse import SparseGPRegressor
 from skgp_sparse.posteriors import Neighbors
 from skgp_sparse.sources import Arrays
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from inside import LocalSiteObjective, SiteRows, local_site_objective
+from inside import neighbors_of_methods as neighbors
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.engine.neighbors import SiteRows
-from skgp_sparse.inference import local_site_objective
-from skgp_sparse.inference.local_site_objective import LocalSiteObjective
 from skgp_sparse.likelihoods import (
     Beta,
     Gamma,
@@ -21,7 +20,6 @@ from skgp_sparse.likelihoods import (
     Probit,
     StudentT,
 )
-from skgp_sparse.methods import neighbors
 from skgp_sparse.posteriors import Neighbors
 
 KERNEL = ConstantKernel(2.0) * Matern([0.8, 1.2], nu=1.5)

@@ -4,15 +4,20 @@ import warnings
 
 import numpy as np
 import pytest
+from inside import (
+    ExactRival,
+    Jitter,
+    NearestNeighborSearch,
+    RivalOfPoints,
+    if_possible,
+    jittered_cholesky,
+    whitened,
+)
+from inside import heteroscedastic_noise as varying_noise
+from inside import neighbors_of_methods as neighbors
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.ground.linalg import Jitter, jittered_cholesky, whitened
-from skgp_sparse.inference.contracts import if_possible
-from skgp_sparse.methods import neighbors
-from skgp_sparse.methods.neighbor_search import NearestNeighborSearch
-from skgp_sparse.methods.selection import ExactRival, RivalOfPoints
-from skgp_sparse.targets import heteroscedastic_noise as varying_noise
 
 POSTERIORS = "auto", "exact", "inducing", "fourier", "neighbors", "rows"
 FUNCTIONS = {

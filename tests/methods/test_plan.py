@@ -4,18 +4,23 @@ from math import inf
 
 import numpy as np
 import pytest
+from inside import (
+    ArrayDataset,
+    Auto,
+    ExactIfQuiet,
+    Facts,
+    InLearnedMetric,
+    LargerMean,
+    PosteriorSelection,
+    Request,
+    UncertainInputs,
+    plan,
+)
 from sklearn.gaussian_process.kernels import RBF
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import Titsias
-from skgp_sparse.choices import plan
-from skgp_sparse.choices.plan import Auto, Facts, LargerMean, UncertainInputs
-from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.kernels import Categorical, Columns
-from skgp_sparse.methods.contract import Request
-from skgp_sparse.methods.inducing_points import ExactIfQuiet
-from skgp_sparse.methods.neighbors import InLearnedMetric
-from skgp_sparse.methods.selection import PosteriorSelection
 from skgp_sparse.posteriors import (
     Exact,
     FourierFeatures,

@@ -6,12 +6,12 @@ from numbers import Integral
 
 import numpy as np
 import pytest
+from inside import check_number
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.ground.validation import check_number
 from skgp_sparse.posteriors import (
     Exact,
     Fit,

@@ -5,15 +5,15 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from inside import ColumnTable
+from inside import scales as skewed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.kernels import Columns, LogScale
-from skgp_sparse.methods import scales as skewed
 from skgp_sparse.testing import check_kernel_rule
 
 RNG = np.random.RandomState(0)

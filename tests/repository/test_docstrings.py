@@ -9,10 +9,10 @@ from functools import cache
 
 import pytest
 from conftest import ROOT
+from inside import _differentiable
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.kernels import _differentiable
 
 validate = pytest.importorskip("numpydoc.validate").validate
 pytestmark = pytest.mark.second  # rules about text, and examples

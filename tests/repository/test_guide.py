@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-
-from skgp_sparse.kernels import _differentiable
+from inside import _differentiable
 
 pytestmark = pytest.mark.second  # pages and their blocks
 GUIDE = ROOT / "docs" / "guide"

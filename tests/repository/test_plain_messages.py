@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from inside import as_text
 from sklearn.gaussian_process.kernels import RBF
 
 from skgp_sparse import (
@@ -21,7 +22,6 @@ from skgp_sparse import (
     sources,
 )
 from skgp_sparse.displays import CoverageDisplay, EffectDisplay
-from skgp_sparse.ground.validation import as_text
 
 pytestmark = [pytest.mark.second, pytest.mark.filterwarnings("ignore")]
 X = np.linspace(-1, 1, 12)[:, None]

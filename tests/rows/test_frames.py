@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from inside import VectorFunction, types_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn import config_context
@@ -20,9 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
-from skgp_sparse.data.columns import types_of
 from skgp_sparse.exceptions import TextColumnWarning
-from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule

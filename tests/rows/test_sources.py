@@ -17,6 +17,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, agree
+from inside import (
+    ArrayDataset,
+    ChunkedDataset,
+    InducingBasis,
+    Options,
+    Problem,
+    Reader,
+    SiteObjectives,
+    TargetScaler,
+    Variational,
+    collapsed,
+    dataset,
+    moments,
+    stochastic,
+)
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -24,14 +39,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import TitsiasNew
-from skgp_sparse.data import dataset, moments
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.door import ChunkedDataset, Reader
-from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine import collapsed
-from skgp_sparse.engine.basis import InducingBasis, Options, Problem
-from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Arrays, Chunk, Files, Stream, is_source

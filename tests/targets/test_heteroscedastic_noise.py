@@ -4,18 +4,23 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import (
+    VectorFunction,
+    heteroscedastic_noise,
+    known_rows,
+    left_out_numbers,
+    numbers,
+    some_rows,
+)
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, kernels
-from skgp_sparse.explain.leave_one_out import known_rows, left_out_numbers, some_rows
-from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 from skgp_sparse.solvers import LBFGS, Minibatches
-from skgp_sparse.targets import heteroscedastic_noise, numbers
 from skgp_sparse.testing import check_kernel_rule
 
 

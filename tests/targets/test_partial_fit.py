@@ -6,6 +6,9 @@ import warnings
 import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS, agree
+from inside import Reservoir, contract, moments
+from inside import model as observation_model
+from inside import numbers as sites
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -13,14 +16,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP, Bound
-from skgp_sparse.data import moments
-from skgp_sparse.inference.stochastic import Reservoir
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
-from skgp_sparse.methods import contract
 from skgp_sparse.solvers import Stochastic
 from skgp_sparse.sources import Arrays
-from skgp_sparse.targets import model as observation_model
-from skgp_sparse.targets import numbers as sites
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 KERNEL = ConstantKernel(1.3) * RBF([1.0, 1.5])

@@ -5,6 +5,16 @@ import warnings
 import numpy as np
 import pytest
 from conftest import agree
+from inside import (
+    ArrayDataset,
+    EachClass,
+    InducingBasis,
+    Inner,
+    Options,
+    SiteObjectives,
+    SomeClasses,
+    Variational,
+)
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
@@ -12,13 +22,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
-from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.engine.basis import InducingBasis, Options
-from skgp_sparse.explain.views import SomeClasses
-from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Logit, Probit
-from skgp_sparse.likelihoods._classes import EachClass
 
 KERNEL = ConstantKernel(4.0) * Matern([3.0, 5.0], nu=2.5)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import BOUNDS, ROOT
 from gaussian import Gaussian
+from inside import RationalQuadraticRule, Spherical, _differentiable
 from kernel_cases import ALL, Rippled
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import (
@@ -19,9 +20,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
-from skgp_sparse.inference.site_objective import Spherical
-from skgp_sparse.kernels import _differentiable
-from skgp_sparse.kernels._sklearn_leaves import RationalQuadraticRule
 from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood, check_source

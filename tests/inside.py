@@ -1,0 +1,164 @@
+"""Private names of the package that tests use, so that a file which moves changes this one only."""
+
+from skgp_sparse import _estimator
+from skgp_sparse._estimator import fitted_view
+from skgp_sparse.choices import choices, mean_functions, plan
+from skgp_sparse.choices.choices import BOUNDS, StandardisedColumns
+from skgp_sparse.choices.plan import Auto, Facts, LargerMean, UncertainInputs
+from skgp_sparse.data import arrays, dataset, moments
+from skgp_sparse.data.arrays import ArrayDataset, DistinctInputs, PerRow, by_row
+from skgp_sparse.data.columns import ColumnTable, types_of
+from skgp_sparse.data.dataset import Batch, Dataset
+from skgp_sparse.data.door import ChunkedDataset, Reader
+from skgp_sparse.data.moments import TargetScaler, spread_of_the_shortest_quarter
+from skgp_sparse.engine import (
+    basis,
+    collapsed,
+    collapsed_sites,
+    exact,
+    feature_posterior,
+    functions,
+    iterative,
+    normal_inputs,
+    posterior,
+)
+from skgp_sparse.engine import neighbors as neighbors_of_engine
+from skgp_sparse.engine.basis import (
+    Basis,
+    Features,
+    FourierBasis,
+    InducingBasis,
+    Options,
+    Problem,
+    sobol_draws,
+)
+from skgp_sparse.engine.collapsed import Sums
+from skgp_sparse.engine.collapsed_sites import Cores
+from skgp_sparse.engine.exact import (
+    SomeRows,
+    correlation_length,
+    lag_correlation,
+    profile_evidence,
+    tightened,
+)
+from skgp_sparse.engine.feature_posterior import FeaturePosterior, Normals
+from skgp_sparse.engine.functions import column_factors, sobol_indices
+from skgp_sparse.engine.iterative import (
+    IterativePosterior,
+    KernelProduct,
+    leading_rows,
+    precision,
+    preconditioner,
+    solve,
+)
+from skgp_sparse.engine.neighbors import (
+    LeaveOneOut,
+    NearestRows,
+    NeighborsPosterior,
+    SiteRows,
+    distinct_rows,
+)
+from skgp_sparse.engine.normal_inputs import LatentProblem, MissingTargets
+from skgp_sparse.engine.posterior import (
+    GRADIENTS,
+    IndependentPosteriors,
+    LeftOut,
+    Posterior,
+    PosteriorAround,
+    Prior,
+    pivoted_root,
+    without_negative,
+)
+from skgp_sparse.engine.posteriors_around import (
+    MeanWeights,
+    PosteriorInMetric,
+    PosteriorWithMean,
+    PosteriorWithMissingValues,
+    normal_mixture,
+    spread_values,
+)
+from skgp_sparse.explain import views, weighted_means
+from skgp_sparse.explain.fit_warnings import warn_at_bounds
+from skgp_sparse.explain.leave_one_out import (
+    Scores,
+    known_rows,
+    left_out_numbers,
+    some_rows,
+    widths,
+)
+from skgp_sparse.explain.views import SomeClasses, TargetView
+from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
+from skgp_sparse.ground import integrals, linalg, parallel
+from skgp_sparse.ground.integrals import log_moments
+from skgp_sparse.ground.linalg import (
+    Jitter,
+    back_substituted,
+    cholesky,
+    jittered_cholesky,
+    whitened,
+)
+from skgp_sparse.ground.parallel import (
+    Deadline,
+    for_each,
+    ordered_map,
+    resolve_n_jobs,
+    single_threaded_blas,
+)
+from skgp_sparse.ground.validation import IterationReporter, as_text, check_number
+from skgp_sparse.inference import (
+    contracts,
+    latent_queries,
+    local_site_objective,
+    optimizers,
+    site_loop,
+    site_objective,
+    starts,
+    stochastic,
+)
+from skgp_sparse.inference.contracts import Settings, Solver, VectorFunction, if_possible
+from skgp_sparse.inference.local_site_objective import (
+    LocalSiteObjective,
+    MetricPrior,
+    NeighborsObjective,
+)
+from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives, LatentObjective
+from skgp_sparse.inference.optimizers import Step, maximise, solve_fixed_point
+from skgp_sparse.inference.site_loop import Inner, SiteUpdate
+from skgp_sparse.inference.site_objective import (
+    ExpectationPropagation,
+    SiteObjective,
+    SiteObjectives,
+    Spherical,
+    Variational,
+)
+from skgp_sparse.inference.starts import longest_alias, restarts
+from skgp_sparse.inference.stochastic import (
+    GaussianMinibatchView,
+    Reservoir,
+    RunningPosterior,
+    Samples,
+    SiteMinibatchView,
+)
+from skgp_sparse.kernels import _categorical, _differentiable, _nodes, _sklearn_leaves
+from skgp_sparse.kernels._sklearn_leaves import RationalQuadraticRule
+from skgp_sparse.likelihoods._base import Parametric, best_constant
+from skgp_sparse.likelihoods._classes import EachClass, Softmax
+from skgp_sparse.likelihoods._special import clipped_moments, log_probability
+from skgp_sparse.methods import contract, scales
+from skgp_sparse.methods import neighbors as neighbors_of_methods
+from skgp_sparse.methods.contract import (
+    Job,
+    Points,
+    Request,
+    ValidationScore,
+    ValidationSet,
+    within_reach,
+)
+from skgp_sparse.methods.exact import Exact
+from skgp_sparse.methods.inducing_points import ExactIfQuiet
+from skgp_sparse.methods.neighbor_search import NearestNeighborSearch, full, low_rank, of_columns
+from skgp_sparse.methods.neighbors import InLearnedMetric
+from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
+from skgp_sparse.targets import heteroscedastic_noise, mean, model, numbers
+from skgp_sparse.targets.model import ObservationModel
+from skgp_sparse.testing._posteriors import check_predictions
