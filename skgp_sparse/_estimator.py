@@ -13,7 +13,6 @@ files are read with care.
 
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from time import monotonic
 from typing import Any, Literal, TypeVar, overload
 
@@ -25,13 +24,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._typed_inputs import TypedInputs
 from skgp_sparse._version import __version__
-from skgp_sparse.choices.parameter_checks import check_parameters, check_restarts
+from skgp_sparse.choices.choices import check_numbers
+from skgp_sparse.choices.parameter_checks import check_parameters
 from skgp_sparse.data.checks import is_lazy
 from skgp_sparse.data.columns import order_of
 from skgp_sparse.data.door import OpenSource, as_passed, opened, read, read_chunk
 from skgp_sparse.engine.functions import quantiles_of_columns, sobol_indices
 from skgp_sparse.engine.posteriors_around import averaged, missing_entries
-from skgp_sparse.explain.fit_warnings import warn_of_constant_fits, warn_of_kernels_at_bounds
 from skgp_sparse.explain.leave_one_out import ScoredRows
 from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
 from skgp_sparse.ground.parallel import single_threaded_blas
@@ -48,8 +47,7 @@ from skgp_sparse.ground.validation import (
 )
 from skgp_sparse.inference.contracts import split_thetas, value_or_minus_inf
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.targets.mean import FittedProblems, fit_with_mean
-from skgp_sparse.targets.model import advance, fit_all, inducing_points_of, selection_of
+from skgp_sparse.targets.model import advance, fit_rows, inducing_points_of, selection_of
 
 
 class Progress:
@@ -154,7 +152,7 @@ _Self = TypeVar("_Self", bound="SparseGP")
 class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: one fitted process, or several of binary problems.
 
-    A subclass says what its rows are (`_family`).
+    A subclass says what its rows are (`_observations`).
     """
 
     kernel_: Kernel
@@ -180,60 +178,50 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
     def _fit_rows(self, X, y, sample_weight, offset, X_std):
         check_parameters(self, type(self).__name__)
         start = monotonic()
-        family = self._family().on_the_clock()
-        rows = self._read(family.rules, X, y, sample_weight, offset, X_std=X_std)
-        family.missing, family.order = self._missing_columns(X, rows), order_of(y)
-        is_here = not (is_lazy(X) or isinstance(X, OpenSource))
-        self._check_mean_of_rows(rows, is_here)
+        observations, rows = self._observed(X, y, sample_weight, offset, X_std)
         reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
-        fit = partial(self._fit_problems, reporter, self._earlier())
-        found = fit_with_mean(fit, family, rows) if is_here else fit(family, rows)
-        if self._compares_near_rows:
-            warn_of_constant_fits(found, rows)
+        observations.progress = Progress(self, reporter)
+        watched = bool(self.verbose) or has_callbacks(self)
+        random_state = check_random_state(self.random_state)
+        found = fit_rows(observations, rows, self._earlier(), random_state, watched)
         for former in ("_stream", "n_samples_seen_"):
             vars(self).pop(former, None)
         self._know_mean(found.beside)
-        self._store(found.family, found.fits, found.units)
+        self._store(observations, found.fits, found.units)
         self._scored_rows = ScoredRows.of(rows, self)
         self.fit_seconds_ = monotonic() - start
         reporter.end()
         return self
 
-    def _fit_problems(self, reporter, earlier, family, rows):
-        """Fits of all problems of some rows, as `FittedProblems`."""
-        family.progress = Progress(self, reporter)
-        jobs = family.jobs(rows, earlier)
-        for job in jobs:
-            check_restarts(self, job.kernel)
-            self._check_missing_of_rows(job)
-        for plan in dict.fromkeys(job.plan for job in jobs):
-            family.progress.tell(f"plan: {plan}")
-        states = family.random_states(check_random_state(self.random_state))
-        jobs = family.with_starts(jobs, states)
-        watched = bool(self.verbose) or has_callbacks(self)
-        fits = family.refined(jobs, fit_all(jobs, states, self.n_jobs, watched), states)
-        warn_of_kernels_at_bounds(family, jobs, fits)
-        return FittedProblems(family, fits, jobs[0].rows.units, jobs=jobs)
+    def _observed(self, X, y, sample_weight, offset, X_std):
+        """The observation model of a call of `fit`, and its rows as a `Dataset`."""
+        observations = self._observations().on_the_clock()
+        rows = self._read(observations.rules, X, y, sample_weight, offset, X_std=X_std)
+        observations.missing, observations.order = self._missing_columns(X, rows), order_of(y)
+        observations.are_passed = not (is_lazy(X) or isinstance(X, OpenSource))
+        observations.compares_near_rows = self._compares_near_rows
+        self._check_mean_of_rows(observations, rows)
+        return observations, rows
 
     def _learn(self, X, y, sample_weight, offset=None, **known):
-        """Learn from rows that arrive later; `known` is handed to the family."""
+        """Learn from rows that arrive later; `known` is handed to the observations."""
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
             self._check_mean_of_stream()
             self._know_mean()
-            family = self._family(**known).on_the_clock()
-            family.progress = Progress(self)
-            stream, view = self._stream_so_far(family), getattr(self, "_view", None)
+            observations = self._observations(**known).on_the_clock()
+            observations.progress = Progress(self)
+            stream, view = self._stream_so_far(observations), getattr(self, "_view", None)
             types, given = None if stream is None else self._types, (X, y, sample_weight, offset)
-            chunk = read_chunk(self, family.rules, *given, stream is None, types)
-            part = family.accept(chunk, stream)
+            chunk = read_chunk(self, observations.rules, *given, stream is None, types)
+            part = observations.accept(chunk, stream)
             self._types = self._values = None
             if stream is None:
-                stream = family.new_stream(part, check_random_state(self.random_state))
+                stream = observations.new_stream(part, check_random_state(self.random_state))
             with single_threaded_blas():
-                stream, fits = advance(family, stream, view, part)
-            self._store(family, fits, stream.units)
+                stream, fits = advance(observations, stream, view, part)
+            self._store(observations, fits, stream.units)
             vars(self).pop("fit_seconds_", None)
             self.n_iter_ = max(stream.n_iter, 1)
             total = float(stream.total_weight)
@@ -431,15 +419,17 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
                 "fitted to all rows at once. Call fit with all rows, or set mean to None."
             )
 
-    def _check_mean_of_rows(self, rows, is_here):
-        """Raise if a mean that was chosen cannot be that of rows; `is_here`: they are an array."""
+    def _check_mean_of_rows(self, observations, rows):
+        """Raise if a mean that was chosen cannot be that of rows."""
         mean, name = self.mean, type(self).__name__
         if mean is None or is_auto(mean):
             return
+        if is_name(mean, "linear"):
+            check_numbers(observations.columns(), rows, name)
         is_in_kernel = is_name(mean, "linear") and self.kernel is not None
         is_of_labels = is_classifier(self) and self.kernel is not None and not is_in_kernel
         reasons = {
-            "an array or a data frame": not is_here,
+            "an array or a data frame": not observations.are_passed,
             "inputs that are known, without X_std": rows.X_std is not None,
             "no offset": getattr(rows, "offset", None) is not None,
             "kernel=None (beside a kernel of yours, it is for numbers)": is_of_labels,
@@ -491,7 +481,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         self._quantiles = quantiles_of_columns([fit.rows for fit in fits])
         self._sobol = None
 
-    def _store(self, family, fits, units):
+    def _store(self, observations, fits, units):
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
@@ -503,13 +493,13 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
         self.selection_ = selection_of(fits)
-        vars(self).update(family.attributes(fits, units))
+        vars(self).update(observations.attributes(fits, units))
         self._fits, self._units = fits, units
-        self._view = self._view_of(family.view(fits, units))
+        self._view = self._view_of(observations.view(fits, units))
         self._kept, self._scores, self._scored_rows = kept_parameters(self), None, None
         self._see_columns(fits)
 
-    def _stream_so_far(self, family):
+    def _stream_so_far(self, observations):
         """State of the stream of rows before this call; None if there were no rows."""
         if hasattr(self, "_stream") or not hasattr(self, "kernel_"):
             return getattr(self, "_stream", None)
@@ -531,7 +521,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
                 "Estimators that were trained by partial_fit alone can be pickled."
             )
         random_state = check_random_state(self.random_state)
-        return family.stream_of(self._fits, self.n_iter_, random_state)
+        return observations.stream_of(self._fits, self.n_iter_, random_state)
 
     def _check_kept(self):
         """Raise if a parameter has changed on which what was kept of earlier rows depends."""

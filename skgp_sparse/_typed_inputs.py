@@ -114,16 +114,6 @@ class TypedInputs:
         names = getattr(self, "feature_names_in_", None)
         check_latitudes(X, kernel, names, type(self).__name__)
 
-    def _check_missing_of_rows(self, job):
-        """Raise if a value is missing in a column that the user's kernel sees without `Missing`."""
-        if self.kernel is not None and _has_missing(self.kernel) and job.rows.in_memory:
-            remedy = (
-                f"the kernel {self.kernel} sees it without Missing. Put Missing around each part "
-                "that sees this column, or impute the values."
-            )
-            what = f"X of {type(self).__name__}"
-            check_missing(job.rows.stored_inputs(), job.kernel, self._names(), what, remedy)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._takes_missing()

@@ -662,7 +662,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         return view.latent_moments(X)
 
-    def _family(self, **known: Any) -> ClassLabels:
+    def _observations(self, **known: Any) -> ClassLabels:
         name = type(self).__name__
         if not known:
             return ClassLabels(self, name)

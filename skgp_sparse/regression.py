@@ -1192,7 +1192,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             )
         with np.errstate(all="ignore"):
             if X is not None:
-                rules = self._family().rules
+                rules = self._observations().rules
                 others = self._read(rules, X, y, sample_weight, None, reset=False)
                 self._check_missing(others.X)
                 others = self._residuals(others)
@@ -1228,7 +1228,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                     return fit.rows
         raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")
 
-    def _family(self):
+    def _observations(self):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
         return kind(self, type(self).__name__)
 

@@ -64,6 +64,8 @@ class Fit(NamedTuple):
         Posteriors that were tried, in order.
     plan : str, default=""
         Which posterior was fitted or tried, and why. It is filled in by the estimator.
+    steps : tuple of str, default=()
+        What came before and after the search. It is filled in by the estimator.
     method_name : str, default=""
         Name of the posterior method. It is filled in by the estimator.
     given : Dataset or None, default=None
@@ -93,6 +95,7 @@ class Fit(NamedTuple):
     jitter: float = 0.0
     selection: tuple[Any, ...] = ()
     plan: str = ""
+    steps: tuple[str, ...] = ()
     method_name: str = ""
     given: Dataset | None = None
     refit: Callable[..., Any] | None = None

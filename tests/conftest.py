@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  # its BLAS must be there to be limited
-from inside import ArrayDataset, InducingBasis, Jitter, Options, Problem, SiteUpdate, arrays, mean
+from inside import ArrayDataset, InducingBasis, Jitter, Options, Problem, SiteUpdate, arrays, plan
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -182,4 +182,4 @@ def _without_axis(numbers):
 @pytest.fixture
 def without_means(monkeypatch):
     """Default fits have neither a mean nor a calibration, as those of sources and clusters."""
-    monkeypatch.setattr(mean, "FEWEST_ROWS", np.inf)
+    monkeypatch.setattr(plan, "ROWS_OF_A_MEAN", np.inf)

@@ -2,7 +2,7 @@
 
 from skgp_sparse import _estimator
 from skgp_sparse._estimator import fitted_view
-from skgp_sparse.choices import choices, mean_functions, plan
+from skgp_sparse.choices import choices, plan
 from skgp_sparse.choices.choices import BOUNDS, StandardisedColumns
 from skgp_sparse.choices.plan import Auto, Facts, LargerMean, UncertainInputs
 from skgp_sparse.data import arrays, dataset, moments
@@ -78,7 +78,6 @@ from skgp_sparse.engine.posteriors_around import (
     spread_values,
 )
 from skgp_sparse.explain import views, weighted_means
-from skgp_sparse.explain.fit_warnings import warn_at_bounds
 from skgp_sparse.explain.leave_one_out import (
     Scores,
     known_rows,
@@ -144,7 +143,7 @@ from skgp_sparse.kernels._sklearn_leaves import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
 from skgp_sparse.likelihoods._classes import EachClass, Softmax
 from skgp_sparse.likelihoods._special import clipped_moments, log_probability
-from skgp_sparse.methods import contract, scales
+from skgp_sparse.methods import contract
 from skgp_sparse.methods import neighbors as neighbors_of_methods
 from skgp_sparse.methods.contract import (
     Job,
@@ -159,6 +158,10 @@ from skgp_sparse.methods.inducing_points import ExactIfQuiet
 from skgp_sparse.methods.neighbor_search import NearestNeighborSearch, full, low_rank, of_columns
 from skgp_sparse.methods.neighbors import InLearnedMetric
 from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
-from skgp_sparse.targets import heteroscedastic_noise, mean, model, numbers
+from skgp_sparse.steps import fit_warnings, heteroscedastic_noise
+from skgp_sparse.steps import mean as mean_functions
+from skgp_sparse.steps import starts as scales
+from skgp_sparse.steps.fit_warnings import warn_at_bounds
+from skgp_sparse.targets import model, numbers
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.testing._posteriors import check_predictions

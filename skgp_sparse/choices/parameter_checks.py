@@ -3,12 +3,11 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import is_classifier
-from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.base import is_classifier, is_regressor
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Sum, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse.choices.choices import is_gaussian
-from skgp_sparse.choices.mean_functions import check_mean
 from skgp_sparse.choices.plan import resolve_posterior
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
 from skgp_sparse.hyperpriors import HyperPrior
@@ -16,6 +15,7 @@ from skgp_sparse.solvers import check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _METRICS = ("auto", "ard", "full")
+_MEANS = ("auto", "boosting", "linear")
 _NOISES = ("auto", "constant", "learned")
 _PRIORS = ("auto", "scaled")
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
@@ -143,6 +143,17 @@ def check_quantiles(quantiles, name):
     return q.astype(float)
 
 
+def check_mean(mean, labels, name):
+    """Raise unless a mean is one."""
+    if mean is None or (isinstance(mean, str) and mean in _MEANS):
+        return
+    kind, is_right = ("classifier", is_classifier) if labels else ("regressor", is_regressor)
+    takes = hasattr(mean, "fit") and not isinstance(mean, type) and is_right(mean)
+    takes = takes and hasattr(mean, "predict_proba" if labels else "predict")
+    must = f"None, one of {_MEANS}, or a {kind} object" + " with predict_proba" * labels
+    require(takes, "mean", mean, name, must)
+
+
 def check_restarts(estimator, kernel):
     """Raise unless restarts, where there are any, have finite bounds to draw from."""
     starts_are_drawn = estimator.optimizer is not None and estimator.n_restarts_optimizer > 0
@@ -262,3 +273,35 @@ def can_learn_later(estimator):
             "with all rows."
         )
     return True
+
+
+def check_learned_noise(job, parameters, name):
+    """Raise before a fit whose noise cannot be learned as it is asked for."""
+    if parameters.noise != "learned":
+        return
+    reason = why_noise_is_constant(job)
+    if reason is not None:
+        raise ValueError(f"{name}: noise='learned' {reason}")
+
+
+def why_noise_is_constant(job):
+    """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
+    kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
+    is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
+    if not is_appended or kernel.k2.hyperparameter_noise_level.fixed:
+        return (
+            "takes the place of a WhiteKernel whose level is learned, and which is added last to "
+            f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."
+        )
+    if job.rows.X_std is not None:
+        return "takes inputs as known, but fit was given X_std."
+    if not posterior_method.takes_learned_noise:
+        return (
+            f"is not available for posterior={posterior_method.name!r}. {posterior_method.remedy}"
+        )
+    if not (solver.keeps_sites and solver.starts_on_subset):
+        return (
+            "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
+            "'fmin_l_bfgs_b'."
+        )
+    return None

@@ -1,4 +1,4 @@
-"""Which posterior a fit has, and from where it starts: one pure function, read from top to bottom.
+"""The plan of a fit: its posterior, where it starts, and its steps, by one pure function.
 
 `plan` decides it once, from what the user chose (`Request`) and what the rows are like (`Facts`).
 The method that it names fits. Some of these methods try others and keep the best, or leave the rows
@@ -15,7 +15,7 @@ ignore `X_std`: what the targets say about inputs would count as noise.
 Requests of fits: the `Request` of an estimator, and the `Job` of its plan.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
@@ -35,9 +35,10 @@ from skgp_sparse.engine.feature_posterior import Normals, SparsePosterior
 from skgp_sparse.engine.normal_inputs import MissingTargets
 from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.ground.parallel import Deadline, resolve_n_jobs
-from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
+from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, arithmetic
 from skgp_sparse.inference.objectives import DecoupledObjective, LatentObjective
+from skgp_sparse.likelihoods import Censored
 from skgp_sparse.methods.contract import (
     Job,
     Points,
@@ -70,7 +71,24 @@ START_LABELS, LEAST_START_LABELS, START_SHARE = 250, 125, 8  # the same where ro
 LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
 # them, and neighbours are tried also where rows are few
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
+ROWS_OF_NOISE = 100  # from which "auto" learns how the noise varies
+ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it
+NUMBERS_OF_A_MEAN = (
+    20_000_000  # of X, for each target or class, beyond which boosting takes minutes
+)
 UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
+STEPS = {  # beside the search, in the order in which they are taken, and their classes
+    "residuals": "mean:Residuals",
+    "common start": "several_classes:CommonStart",
+    "likely scale": "starts:LikelyScale",
+    "logarithms": "starts:Logarithms",
+    "noise": "heteroscedastic_noise:LearnedNoise",
+    "mean": "mean:BesideMean",
+    "calibration": "mean:CalibratedLabels",
+    "warnings": "fit_warnings:FitWarnings",
+}
+
+_START_TOGETHER = PosteriorSelection, InducingPoints, Neighbors  # methods whose classes may
 
 
 class Facts(NamedTuple):
@@ -90,6 +108,12 @@ class Facts(NamedTuple):
         Whether inputs have no standard deviations `X_std`.
     is_differentiable : bool
         Whether the kernel has derivatives in closed form.
+    weight : float
+        Sum of the weights of rows in memory.
+    n_numbers : int
+        Number of entries of X, for each target.
+    has_offset : bool
+        Whether latent values have known offsets.
     """
 
     n_rows: int
@@ -98,6 +122,9 @@ class Facts(NamedTuple):
     in_memory: bool = True
     inputs_are_known: bool = True
     is_differentiable: bool = True
+    weight: float = 0.0
+    n_numbers: int = 0
+    has_offset: bool = False
 
 
 class Plan(NamedTuple):
@@ -113,15 +140,15 @@ class Plan(NamedTuple):
         Number of inducing points, where there are any.
     start_rows : int
         Number of rows of the small exact fit that comes first.
-    tries_logarithms : bool
-        Whether skewed columns of the default kernel may be seen by their logarithms.
+    steps : tuple of str
+        What comes before and after the search, of `STEPS`.
     """
 
     posterior_method: PosteriorMethod
     summary: str
     n_inducing: int
     start_rows: int
-    tries_logarithms: bool
+    steps: tuple[str, ...]
 
 
 def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
@@ -135,6 +162,9 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
         in_memory=rows.in_memory,
         inputs_are_known=rows.X_std is None,
         is_differentiable=kernels.differentiable(kernel),
+        weight=rows.total_weight() if rows.in_memory else 0.0,
+        n_numbers=len(rows) * rows.n_features * rows.n_targets,
+        has_offset=getattr(rows, "offset", None) is not None,
     )
 
 
@@ -149,7 +179,7 @@ def plan(request: Request, facts: Facts) -> Plan:
         summary=summary,
         n_inducing=_points(request, facts),
         start_rows=_start_rows(request, facts),
-        tries_logarithms=_tries_logarithms(request, facts, posterior_method),
+        steps=tuple(_steps(request, facts, posterior_method)),
     )
 
 
@@ -230,6 +260,51 @@ def _start_rows(request: Request, facts: Facts) -> int:
     """The number of rows of the small exact fit that comes first."""
     share = max(LEAST_START_LABELS, facts.n_rows // START_SHARE)
     return min(START_LABELS, share) if request.has_sites else START_ROWS
+
+
+def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> Iterator[str]:
+    """Names of the steps of a fit, in the order of `STEPS`."""
+    is_free, moves = request.kernel is None, request.optimizer is not None
+    has_mean = request.has_chosen_mean or _may_have_mean(request, facts)
+    if request.has_chosen_mean and not is_free and not is_name(request.mean, "linear"):
+        yield "residuals"
+    if is_free and moves:
+        if request.starts_together and type(posterior_method) in _START_TOGETHER:
+            yield "common start"
+        yield "likely scale"
+        if _tries_logarithms(request, facts, posterior_method):
+            yield "logarithms"
+    if moves and _may_learn_noise(request, facts):
+        yield "noise"
+    if is_free and has_mean:
+        yield "mean"
+    is_calibrated = request.calibration is not None and _leaves_out(request, facts)
+    if is_free and request.n_classes and (has_mean or is_calibrated):
+        yield "calibration"
+    if moves:
+        yield "warnings"
+
+
+def _may_learn_noise(request: Request, facts: Facts) -> bool:
+    """Whether Gaussian noise may vary."""
+    if request.has_sites or not is_auto(request.noise):
+        return not request.has_sites and request.noise == "learned"
+    is_open = request.kernel is None and facts.inputs_are_known
+    return is_open and facts.weight >= ROWS_OF_NOISE
+
+
+def _leaves_out(request: Request, facts: Facts) -> bool:
+    """Whether there are rows enough, which can be left out of all problems."""
+    is_open = request.are_passed and request.have_all_rows and facts.inputs_are_known
+    return is_open and facts.in_memory and facts.weight >= ROWS_OF_A_MEAN
+
+
+def _may_have_mean(request: Request, facts: Facts) -> bool:
+    """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
+    is_open = is_auto(request.mean) and request.optimizer is not None and not facts.has_offset
+    is_open = is_open and not isinstance(request.likelihood, Censored)
+    is_open = is_open and facts.n_numbers * max(request.n_classes, 1) <= NUMBERS_OF_A_MEAN
+    return is_open and facts.n_distinct >= ROWS_OF_A_MEAN and _leaves_out(request, facts)
 
 
 def _tries_logarithms(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> bool:
@@ -445,28 +520,46 @@ class ModelOfRequest(Protocol):
     has_sites: bool
     progress: Callable[..., Any] | None
     deadline: Deadline
+    n_classes: int
+    have_all_rows: bool
+    starts_together: bool
+    are_passed: bool
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
 
 
-def request_of(family: ModelOfRequest, posterior: PosteriorMethod) -> Request:
+def request_of(observations: ModelOfRequest, posterior: PosteriorMethod) -> Request:
     """`Request` from the parameters of the estimator of an `ObservationModel`."""
-    given = family.parameters
+    given = observations.parameters
+    is_alone = compares_approximations(given)
     return Request(
         posterior=posterior,
         kernel=given.kernel,
         likelihood=given.likelihood,
-        has_sites=family.has_sites,
-        n_latent=family.likelihood.n_latent if family.has_sites else 1,
+        has_sites=observations.has_sites,
+        n_latent=observations.likelihood.n_latent if observations.has_sites else 1,
         bound=given.bound,
-        resolved_bound=None if family.has_sites else family.bound,
+        resolved_bound=None if observations.has_sites else observations.bound,
         n_inducing=None if is_auto(given.n_inducing) else given.n_inducing,
         inducing_init=given.inducing_init,
         solver=given.solver,
         optimizer=given.optimizer,
         metric=given.metric,
+        mean=_added(given, "mean", None, is_alone),
+        noise=_added(given, "noise", "constant", is_alone),
+        calibration=_added(given, "calibration", None, is_alone),
+        n_classes=observations.n_classes,
+        have_all_rows=observations.have_all_rows,
+        starts_together=observations.starts_together,
+        are_passed=observations.are_passed,
     )
+
+
+def _added(parameters: Any, name: str, nothing: Any, is_alone: bool) -> Any:
+    """What a fit is asked to add, nothing where "auto" adds nothing to it."""
+    value = getattr(parameters, name, nothing)
+    return nothing if is_alone and is_auto(value) else value
 
 
 def compares_approximations(parameters: Any) -> bool:
@@ -478,21 +571,21 @@ def compares_approximations(parameters: Any) -> bool:
     return not all(is_auto(getattr(parameters, name)) for name in names)
 
 
-def check_posterior_method(family: ModelOfRequest) -> None:
+def check_posterior_method(observations: ModelOfRequest) -> None:
     """Raise if the posterior cannot be given what is asked for."""
-    given, chosen = family.parameters, family.posterior_method
-    reason = chosen.refuses(request_of(family, chosen))
+    given, chosen = observations.parameters, observations.posterior_method
+    reason = chosen.refuses(request_of(observations, chosen))
     if reason is None and not (chosen.uses_bound or is_auto(given.bound)):
         reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
     if reason is not None:
         raise ValueError(
-            f"{family.name}: posterior={as_text(given.posterior)} {reason}. Change this, or set "
-            "posterior='inducing'."
+            f"{observations.name}: posterior={as_text(given.posterior)} {reason}. Change this, or "
+            "set posterior='inducing'."
         )
 
 
 def job_of(
-    family: ModelOfRequest,
+    observations: ModelOfRequest,
     rows: Dataset,
     kernel: Kernel,
     model: ObjectiveFactory,
@@ -500,12 +593,12 @@ def job_of(
     posterior: PosteriorMethod,
 ) -> Job:
     """The `Job` of a table, by its plan."""
-    request, given = request_of(family, posterior), family.parameters
+    request, given = request_of(observations, posterior), observations.parameters
     is_free, memory = given.kernel is None, get_config()["working_memory"] * 2**20
     planned = plan(request, facts_of(rows, kernel, request))
-    _check_rows(family, rows)
+    _check_rows(observations, rows)
     size, n = planned.n_inducing, len(rows)
-    initialise, are_given = family.initialiser(size, rows.n_features)
+    initialise, are_given = observations.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
     return Job(
         name=name,
@@ -522,13 +615,12 @@ def job_of(
             start_rows=planned.start_rows,
             options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
             move_basis=given.optimize_inducing,
-            deadline=family.deadline,
-            progress=family.progress and partial(family.progress, about=name),
+            deadline=observations.deadline,
+            progress=observations.progress and partial(observations.progress, about=name),
         ),
         is_free=is_free,
-        is_alone=given.mean is None or compares_approximations(given),
-        tries_logarithms=planned.tries_logarithms,
         plan=planned.summary,
+        steps=planned.steps,
         metric=given.metric,
         spreads=rows.scale(NO_EFFECT if is_free else 1.0),
     )
@@ -539,17 +631,17 @@ def tolerance(tol: float | str) -> float:
     return _TOL if is_auto(tol) else tol
 
 
-def _check_rows(family: ModelOfRequest, rows: Dataset) -> None:
+def _check_rows(observations: ModelOfRequest, rows: Dataset) -> None:
     """Raise where a metric or errors of inputs cannot be used."""
-    _check_metric(family, rows.n_features)
+    _check_metric(observations, rows.n_features)
     if rows.X_std is not None:
-        _check_uncertain_inputs(family)
+        _check_uncertain_inputs(observations)
 
 
-def _check_metric(family: ModelOfRequest, d: int) -> None:
+def _check_metric(observations: ModelOfRequest, d: int) -> None:
     """Raise where a metric has more rows than there are columns, or a row has several values."""
-    metric, name = family.parameters.metric, family.name
-    if metric not in UNMIXED and family.has_sites and family.likelihood.n_latent > 1:
+    metric, name = observations.parameters.metric, observations.name
+    if metric not in UNMIXED and observations.has_sites and observations.likelihood.n_latent > 1:
         raise ValueError(
             f"{name}: metric={as_text(metric)} needs one latent value per row, and a softmax has "
             "one per class. Set metric to 'ard', or multi_class to 'one_vs_rest'."
@@ -561,12 +653,13 @@ def _check_metric(family: ModelOfRequest, d: int) -> None:
         )
 
 
-def _check_uncertain_inputs(family: ModelOfRequest) -> None:
+def _check_uncertain_inputs(observations: ModelOfRequest) -> None:
     """Raise where `X_std` is given, and something else needs inputs that are known."""
-    needs = UncertainInputs().refuses(request_of(family, UncertainInputs()))
-    if type(family.posterior_method) not in (Auto, InducingPoints):
-        needs = (
-            f"posterior='inducing', without parameters. Got {as_text(family.parameters.posterior)}"
-        )
+    needs = UncertainInputs().refuses(request_of(observations, UncertainInputs()))
+    if type(observations.posterior_method) not in (Auto, InducingPoints):
+        given = as_text(observations.parameters.posterior)
+        needs = f"posterior='inducing', without parameters. Got {given}"
     if needs is not None:
-        raise ValueError(f"{family.name}: X_std needs {needs}. Change this, or leave X_std out.")
+        raise ValueError(
+            f"{observations.name}: X_std needs {needs}. Change this, or leave X_std out."
+        )

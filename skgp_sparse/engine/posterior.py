@@ -158,7 +158,7 @@ class Posterior(ABC):
         Parameters
         ----------
         rows : Dataset
-            Rows as the family has them.
+            Rows as the observation model has them.
 
         Returns
         -------

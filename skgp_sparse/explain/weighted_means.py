@@ -14,10 +14,14 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from skgp_sparse.choices.mean_functions import LEAST_PROBABILITY, MeanFunction
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import LeftOut, Posterior
-from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean
+from skgp_sparse.engine.posteriors_around import (
+    MeanWeights,
+    PosteriorWithMean,
+    averaged,
+    missing_entries,
+)
 from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import Array
@@ -29,6 +33,62 @@ _OF_WEIGHT, _OF_FACTOR = (1e-4, 1e-3), (0.1, 0.01)  # ridges of a and b, and of 
 _ENOUGH_ROWS = 200  # of fewer rows, ridges are larger
 _STARTS = (-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)
 _START_OF_FACTOR = 0.0, -0.5
+
+
+LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
+_OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
+
+
+class MeanFunction(NamedTuple):
+    """A fitted mean.
+
+    Parameters
+    ----------
+    estimators : tuple
+        Fitted regressors, one for each target, or one classifier.
+    n_classes : int
+        Number of classes, 0 of numbers.
+    least : float or None
+        Smallest prediction of which a logarithm is taken; None: predictions as they are.
+    values : ndarray of shape (K, d) or None
+        Values that take the place of one that is missing in a query, as of `spread_values`.
+    most : float
+        Upper end of the targets. Where it is finite, the logarithm is a logit.
+    """
+
+    estimators: tuple
+    n_classes: int = 0
+    least: float | None = None
+    values: Array | None = None
+    most: float = np.inf
+
+    def latent(self, X: Array) -> Array:
+        """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
+        if self.values is not None and missing_entries(X, self.values).any():
+            return averaged(self._of_complete_rows, X, self.values)
+        return self._of_complete_rows(X)
+
+    def _of_complete_rows(self, X):
+        if self.n_classes:
+            return self._logits(self.estimators[0], X)
+        values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
+        if self.least is None:
+            return values
+        values = np.clip(values, self.least, self.most * (1.0 - LEAST_PROBABILITY))
+        return np.log(values) - np.log1p(-values / self.most)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the gradient is zero nearly everywhere, as that of trees is."""
+        return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
+
+    def _logits(self, classifier, X):
+        known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
+        known[:, classifier.classes_] = classifier.predict_proba(X)
+        logs = np.log(np.maximum(known, LEAST_PROBABILITY))
+        if self.n_classes == 2:
+            return logs[:, 1:] - logs[:, :1]
+        return logs - logs.mean(axis=1, keepdims=True)
 
 
 class WeightedMean(NamedTuple):

@@ -53,7 +53,6 @@ from skgp_sparse.inference.contracts import (
 )
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.starts import fit_exact
-from skgp_sparse.methods.scales import at_likely_scale
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, Stochastic, starts_on_subset
 
 _ITERATIONS = 200  # of the small exact fit
@@ -88,9 +87,8 @@ class Job(NamedTuple):
     is_complete: bool = True  # whether there is something to learn
     thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
-    is_alone: bool = True  # whether no mean may be beside the process
-    tries_logarithms: bool = False  # of skewed columns
     plan: str = ""  # which method this is, and why, in words
+    steps: tuple[str, ...] = ()  # of the plan, beside the search
     metric: str | int = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
     is_started: bool = False  # whether hyperparameters are those of a small fit
@@ -209,8 +207,6 @@ def next_action(job, warm_start, due):
 
 def take(action, job, warm_start, random_state, fit):
     """Take an `Action` by ``fit(job, random_state)``; returns the `Fit` and the `WarmStart`."""
-    if action in (Action.START, Action.MOVE):
-        job = at_likely_scale(job)
     points, settings = job.points, job.settings
     Z = None if action in (Action.START, Action.GROW) else warm_start.Z
 
@@ -402,6 +398,8 @@ class Selection(list):
         What was tried, in order; nothing where there was nothing to choose by trial.
     plan : str, default=""
         Which posterior was fitted or tried, and why; empty after `partial_fit`.
+    steps : tuple of str, default=()
+        What came before and after the search for hyperparameters, as far as the plan names it.
 
     Examples
     --------
@@ -410,11 +408,15 @@ class Selection(list):
     >>> X = np.linspace(0, 5, 50)[:, None]
     >>> SparseGPRegressor().fit(X, np.sin(X[:, 0])).selection_
     Selection([], plan='exact: 50 distinct rows are at most 2000')
+    >>> SparseGPRegressor().fit(X, np.sin(X[:, 0])).selection_.steps
+    ('likely scale', 'logarithms', 'warnings')
     """
 
-    def __init__(self, candidates: Iterable[Candidate] = (), plan: str = "") -> None:
+    def __init__(
+        self, candidates: Iterable[Candidate] = (), plan: str = "", steps: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(candidates)
-        self.plan = plan
+        self.plan, self.steps = plan, steps
 
     def __repr__(self) -> str:
         return f"Selection({super().__repr__()}, plan={self.plan!r})"
@@ -449,6 +451,20 @@ class Request(NamedTuple):
         Optimizer that was passed.
     metric : int or str
         Metric that was passed.
+    mean : None, "auto", "boosting", "linear" or estimator
+        Mean that was passed, where "auto" may add one.
+    noise : {"auto", "constant", "learned"}
+        Noise that was passed, where "auto" may learn it.
+    calibration : None or "auto"
+        Calibration that was passed, where "auto" may add one.
+    n_classes : int
+        Number of classes, 0 of numbers.
+    have_all_rows : bool
+        Whether every problem has all rows.
+    starts_together : bool
+        Whether the objectives of several problems have a sum, with which they may start.
+    are_passed : bool
+        Whether rows were passed as an array or a data frame.
     """
 
     posterior: "PosteriorMethod"
@@ -463,6 +479,18 @@ class Request(NamedTuple):
     solver: Any = "auto"
     optimizer: Any = "fmin_l_bfgs_b"
     metric: int | str = "auto"
+    mean: Any = None
+    noise: str = "constant"
+    calibration: str | None = None
+    n_classes: int = 0
+    have_all_rows: bool = True
+    starts_together: bool = False
+    are_passed: bool = True
+
+    @property
+    def has_chosen_mean(self) -> bool:
+        """Whether the user has chosen a mean."""
+        return not (self.mean is None or is_auto(self.mean))
 
     @property
     def points_are_given(self) -> bool:

@@ -230,7 +230,9 @@ class NearestNeighborSearch:
         """
         rows, found, prior = self.validation.others(_STARTS), [], prior_of(self.job)
         starts = [self._of_the_search(kernel) for kernel in starts]
-        for kernel in _bounded(starts) if self.job.is_free and self.job.is_alone else starts:
+        for kernel in (
+            _bounded(starts) if self.job.is_free and "mean" not in self.job.steps else starts
+        ):
             try:
                 objective = self.objective(NearestNeighborModel(kernel), *rows)
                 for one in _around(kernel, self.job.rows.n_features):

@@ -4,20 +4,11 @@ The one for all has a process for every class, or one process where classes have
 
 A class of a stream may be announced before its first row comes. Until a problem has rows of two
 kinds, nothing is learned from it: its kernel is the initial one.
-
-Several classes that begin together, with hyperparameters and inducing points in common.
-
-1. A small exact fit has a latent value for each class. Its objective is the sum of those of the
-   problems, one class against all others, at common hyperparameters.
-2. Each problem goes on from there for a few iterations of its own, inducing points included.
 """
 
-from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse.choices.choices import (
@@ -31,115 +22,16 @@ from skgp_sparse.choices.plan import check_posterior_method, resolve_posterior, 
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.columns import ranks_of
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.explain import views
-from skgp_sparse.explain.views import InOrder, LabelView, SomeClasses, TargetView
-from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array, as_text
-from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
-from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.explain.views import InOrder, LabelView, TargetView
+from skgp_sparse.ground.validation import as_text
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
-from skgp_sparse.likelihoods._classes import EachClass, Softmax
-from skgp_sparse.methods.contract import Job, start_on_subset, warm_start_of
-from skgp_sparse.methods.inducing_points import InducingPoints
-from skgp_sparse.methods.neighbors import Neighbors
-from skgp_sparse.methods.selection import PosteriorSelection
-from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
+from skgp_sparse.likelihoods._classes import Softmax
+from skgp_sparse.methods.contract import warm_start_of
 from skgp_sparse.targets.model import new_stream
 from skgp_sparse.targets.numbers import SiteObservations, observations_of
-
-_CLASSES = 8  # that have a latent value in the small fit
-_ROWS = 250  # of the small fit
-_ITERATIONS = 5  # of each problem
-_TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
-
-
-class KnownPoints(NamedTuple):
-    """Inducing points to begin with."""
-
-    Z: Array
-
-    def __call__(self, rows: Dataset, kernel: Kernel, random_state: np.random.RandomState) -> Array:
-        """These."""
-        return self.Z
-
-
-class FewIterations(LBFGS):
-    """L-BFGS that began near an optimum, and ends early; until then, sites need not be exact.
-
-    Parameters
-    ----------
-    max_iter : int
-        Iterations that the user allows: a search that has used them has not converged.
-    """
-
-    def __init__(self, max_iter: int) -> None:
-        self.max_iter = max_iter
-
-    def solve(
-        self,
-        objective: Any,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
-        """Hyperparameters and inducing points, and then exact sites."""
-        rough = replace(objective, inner=_roughly(objective.inner))
-        function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
-        maximum = climb(function, settings)
-        if maximum.n_iter >= self.max_iter:
-            warn_unless_converged(maximum, settings)
-        rough, kernel = function.at(maximum.x)
-        found = replace(rough, inner=objective.inner)
-        return fit_at(found, kernel, maximum.n_iter, function.inner_state)
-
-
-def start_together(family: Any, jobs: list[Job]) -> bool:
-    """Whether the problems of a family begin together."""
-    job, is_free = jobs[0], family.parameters.kernel is None
-    are_several = family.multi_class == "one_vs_rest" and len(jobs) > 2
-    has_start = type(job.posterior_method) in (PosteriorSelection, InducingPoints, Neighbors)
-    has_start = has_start and type(job.settings.solver) is LBFGS
-    has_sum = isinstance(family.method, Variational) and not len(family.sigmoid.theta)
-    return is_free and are_several and has_start and has_sum
-
-
-def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
-    """The `Job` of all classes, of some where they are many, from that of one problem."""
-    some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
-    method = job.model.method
-    method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
-    model = replace(job.model, method=method, inner=_roughly(job.model.inner))
-    rows = rows.of_problem(SomeClasses(tuple(some.tolist()))).in_one_form()
-    job = job._replace(name="", rows=rows, model=model)
-    return job.with_settings(tol=n_classes * job.settings.tol)
-
-
-def begun(jobs: list[Job], job_of_all: Job, random_state: np.random.RandomState) -> list[Job]:
-    """The jobs of all problems, with what the small fit has found."""
-    start = start_on_subset(job_of_all.with_settings(start_rows=_ROWS), random_state)
-    Z = start.points.initialise(start.rows, start.kernel, random_state)
-    most = jobs[0].settings.max_iter
-    settings: Any = {"n_restarts": 0, "find_periods": False, "max_iter": min(_ITERATIONS, most)}
-    return [
-        _begun(job, start, Z).with_settings(solver=FewIterations(most), **settings) for job in jobs
-    ]
-
-
-def _begun(job: Job, start: Job, Z: Array) -> Job:
-    """The job of a problem with the hyperparameters and the inducing points of a start."""
-    points = job.points._replace(initialise=KnownPoints(Z))
-    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
-    return job.with_priors(job.priors)
-
-
-def _roughly(inner: Inner) -> Inner:
-    """An inner loop that ends where an outer one does not see what is left."""
-    return inner._replace(tol=max(inner.tol, _TOL))
-
 
 _LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
 _NOTHING = 1e-12  # weight of a row that only shows where rows are
@@ -159,7 +51,6 @@ class ClassLabels(SiteObservations):
     """
 
     rows_with_prior = 20
-    job_of_all = None  # where several classes begin together
     ranks = None  # of the classes, where one process has their order
 
     def __init__(self, parameters, name, classes=None, order=None):
@@ -192,6 +83,9 @@ class ClassLabels(SiteObservations):
             self.multi_class, self.tasks, self.several = "ordinal", [InOrder(self.ranks)], 1
             self.likelihood = Ordinal(gaps=(1.0,) * (len(classes) - 2))
         self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
+        self.n_classes, self.have_all_rows = len(classes), self.multi_class != "one_vs_one"
+        has_sum = isinstance(self.method, Variational) and not len(self.sigmoid.theta)
+        self.starts_together = has_sum and self.multi_class == "one_vs_rest" and len(self.tasks) > 2
         check_sites_of_solver(self.parameters, self.method, self.name)
         check_posterior_method(self)
 
@@ -204,18 +98,7 @@ class ClassLabels(SiteObservations):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(rows.classes)
         pairs = zip(self.tasks, self._usable(earlier))
-        jobs = [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
-        if start_together(self, jobs):
-            self.job_of_all = job_of_all(jobs[0], rows, len(jobs))
-        return jobs
-
-    def with_starts(self, jobs, random_states):
-        """The jobs of a fit, which have begun together where there are several classes."""
-        if self.job_of_all is None:
-            return super().with_starts(jobs, random_states)
-        (job_of_all,) = super().with_starts([self.job_of_all], random_states)
-        with single_threaded_blas():
-            return begun(jobs, job_of_all, deepcopy(random_states[0]))
+        return [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
 
     def jobs_of_part(self, part, one_form=False):
         """Jobs of all problems for rows in memory; some problems may have no rows."""

@@ -10,13 +10,14 @@ another one, so that a call that fails leaves the estimator as it was. It pays t
 In the second case, the rows before may mislead. How much they still count is chosen by what they
 say about the new rows: the first half of these joins them, and they predict the other half.
 
-The contract of a family: what rows are, and how jobs are made of them; fits of all of these.
+The contract of an observation model: what rows are, how jobs are made of them, and their fits.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +28,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
-from skgp_sparse.choices.parameter_checks import check_coded, check_mixes
-from skgp_sparse.choices.plan import job_of
+from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, check_restarts
+from skgp_sparse.choices.plan import STEPS, job_of
 from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.checks import Rules, check_columns
+from skgp_sparse.data.checks import Rules, check_columns, check_missing
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Moments, TargetScaler, moments_of
@@ -42,8 +43,7 @@ from skgp_sparse.ground.validation import Array, Bools, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory
 from skgp_sparse.inference.stochastic import Reservoir
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, PosteriorMethod, Selection, errors_named
-from skgp_sparse.methods.scales import at_likely_scale, with_logarithms
+from skgp_sparse.methods.contract import Action, Job, PosteriorMethod, Selection, errors_named
 from skgp_sparse.methods.selection import agree
 from skgp_sparse.solvers import Fit
 
@@ -86,7 +86,7 @@ class StreamState(NamedTuple):
     calls: int = 0
     total_weight: float = 0.0  # weight of all rows, whatever they count now
     n_iter: int = 0
-    first: object = None  # what a family wants to remember of the first call
+    first: object = None  # what observations want to remember of the first call
 
     def random_state(self):
         """Random state of the next call."""
@@ -140,36 +140,38 @@ def new_stream(part, random_state, n_problems, first=None):
     )
 
 
-def advance(family, stream, view, part):
+def advance(observations, stream, view, part):
     """Learn from a part: the next `StreamState`, and the fits.
 
     Parameters
     ----------
-    family : ObservationModel
+    observations : ObservationModel
     stream : StreamState
     view : view or None
         What was learned before.
     part : ArrayDataset
     """
     random_state, fall = stream.random_state(), 0.0
-    if family.moves() and stream.calls:
-        watch, fall = stream.watch.updated(family.log_densities(view, part), part.row_weights())
+    if observations.moves() and stream.calls:
+        watch, fall = stream.watch.updated(
+            observations.log_densities(view, part), part.row_weights()
+        )
         stream = stream._replace(watch=watch)
     if fall:
-        stream = stream.discounted(_discount(family, stream, part, random_state))
-    begins = family.begins_to_vary(stream, part)
+        stream = stream.discounted(_discount(observations, stream, part, random_state))
+    begins = observations.begins_to_vary(stream, part)
     stream = stream.with_rows(part, random_state)
     total = stream.reservoir.total
     has_grown = stream.calls == 0 or total >= _GROWTH * stream.at_last_move
-    due = bool(fall or begins or (has_grown and family.moves()))
-    stream, fits = family.learn(stream, part, due)
+    due = bool(fall or begins or (has_grown and observations.moves()))
+    stream, fits = observations.learn(stream, part, due)
     if due:
         stream = stream._replace(watch=DriftDetector(), at_last_move=total)
     n_iter = stream.n_iter + due * int(max(fit.n_iter for fit in fits))
     return stream._replace(calls=stream.calls + 1, n_iter=n_iter), fits
 
 
-def _discount(family, stream, part, random_state):
+def _discount(observations, stream, part, random_state):
     """How much the rows before still count; the later half of the new ones decides."""
     half = len(part) // 2
     if half < 2 or any(one is None or one.few for one in stream.warm_starts):
@@ -178,8 +180,8 @@ def _discount(family, stream, part, random_state):
 
     def densities(factor):
         trial = stream.discounted(factor).with_rows(learned, random_state)
-        after, fits = family.learn(trial, learned, False)
-        return family.log_densities(family.view(fits, after.units), held_out)
+        after, fits = observations.learn(trial, learned, False)
+        return observations.log_densities(observations.view(fits, after.units), held_out)
 
     with single_threaded_blas():
         return best_discount(densities)
@@ -246,13 +248,14 @@ def _part_of(columns, weight):
 
 
 View = TargetView | ResponseView | LabelView
+_LIKELY_SCALE = "likely scale"  # the step that streams take, too
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
 
 
 class ObservationModel(ABC):
     """Model of rows: numbers with Gaussian noise, responses with a likelihood, or class labels.
 
-    A family is made of the parameters of an estimator for one call of `fit` or `partial_fit`. It
+    It is made of the parameters of an estimator for one call of `fit` or `partial_fit`. It
     knows targets and their units, and hands inputs on.
 
     Attributes
@@ -281,6 +284,16 @@ class ObservationModel(ABC):
         Of the call.
     order : list or None
         Labels in the order of a category; None: the targets are none.
+    n_classes : int
+        Number of classes, 0 of numbers.
+    have_all_rows : bool
+        Whether every problem has all rows.
+    starts_together : bool
+        Whether the objectives of several problems have a sum, with which they may start.
+    are_passed : bool
+        Whether rows were passed as an array or a data frame.
+    compares_near_rows : bool
+        Whether near rows can be compared where a fit explains no more than a constant.
     """
 
     parameters: Any
@@ -295,6 +308,11 @@ class ObservationModel(ABC):
     progress: Callable[..., Any] | None = None
     deadline: Deadline = Deadline()
     order: list[Any] | None = None
+    n_classes: int = 0
+    have_all_rows: bool = True
+    starts_together: bool = False
+    are_passed: bool = True
+    compares_near_rows: bool = True
 
     def given_kernel(self) -> Kernel | None:
         """The user's kernel, whose columns by name have numbers; None: the default one."""
@@ -466,12 +484,6 @@ class ObservationModel(ABC):
             One for each problem.
         """
 
-    def refined(
-        self, jobs: list[Job], fits: list[Fit], random_states: list[np.random.RandomState]
-    ) -> list[Fit]:
-        """The fits after what follows when all of them have ended."""
-        return fits
-
     def begins_to_vary(self, stream: StreamState, part: ArrayDataset) -> bool:
         """Whether a part has other values of a target that was constant in a stream so far."""
         return False
@@ -509,14 +521,102 @@ class ObservationModel(ABC):
         job = job._replace(before=before)
         return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
 
-    def with_starts(self, jobs: list[Job], random_states: list[np.random.RandomState]) -> list[Job]:
-        """The jobs of a fit, whose default kernel may see skewed columns by their logarithms."""
-        with single_threaded_blas():
-            return [with_logarithms(at_likely_scale(job), self.columns()) for job in jobs]
+    def check(self, job: Job) -> None:
+        """Raise where a kernel does not go with rows, or has no bounds for restarts."""
+        given = self.parameters.kernel
+        check_restarts(self.parameters, job.kernel)
+        if given is not None and kernels.parts(given, kernels.Missing) and job.rows.in_memory:
+            remedy = (
+                f"the kernel {given} sees it without Missing. Put Missing around each part that "
+                "sees this column, or impute the values."
+            )
+            X, names = job.rows.stored_inputs(), self.feature_names()
+            names = [*range(X.shape[1])] if names is None else names
+            check_missing(X, job.kernel, names, f"X of {self.name}", remedy)
+
+    def begun(self, job: Job, action: Action) -> Job:
+        """The job of a stream, whose length scales are likely ones where they move."""
+        if action in (Action.START, Action.MOVE) and _LIKELY_SCALE in job.steps:
+            (job,) = step_named(_LIKELY_SCALE)(self, job.rows, []).before([job])
+        return job
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
         return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
+
+
+class FittedProblems(NamedTuple):
+    """Fits of all problems, and what is predicted beside their processes.
+
+    Parameters
+    ----------
+    observations : ObservationModel
+    jobs : list of Job
+        What was fitted.
+    fits : list of Fit
+    units : TargetScaler
+    beside : WeightedMean, Calibration or None
+        What changes predictions of the processes.
+    latent : ndarray or None
+        What a mean predicts of the user's rows without them, where labels are to be calibrated.
+    """
+
+    observations: ObservationModel
+    jobs: Sequence[Job]
+    fits: list[Fit]
+    units: TargetScaler
+    beside: Any = None
+    latent: Array | None = None
+
+
+def fit_rows(
+    observations: ObservationModel,
+    rows: Dataset,
+    earlier: tuple[Any, ...] | None,
+    random_state: np.random.RandomState,
+    watched: bool,
+) -> FittedProblems:
+    """Fit all problems of some rows, with the steps that their plans name.
+
+    Parameters
+    ----------
+    observations : ObservationModel
+    rows : Dataset
+        As the user passed them.
+    earlier : tuple or None
+        As of `ObservationModel.jobs`.
+    random_state : RandomState
+    watched : bool
+        Whether fits tell their progress, and are made one after the other.
+    """
+    jobs = observations.jobs(rows, earlier)
+    for job in jobs:
+        observations.check(job)
+    states = observations.random_states(random_state)
+    named = {name for job in jobs for name in job.steps}
+    steps = [step_named(name)(observations, rows, states) for name in STEPS if name in named]
+    _tell_plans(observations, jobs)
+    for step in steps:
+        jobs = step.before(jobs)
+    fits = fit_all(jobs, states, observations.parameters.n_jobs, watched)
+    found = FittedProblems(observations, jobs, fits, jobs[0].rows.units)
+    for step in steps:
+        found = step.after(found)
+    return found
+
+
+def step_named(name: str) -> Any:
+    """The class of a step, whose file is read when a plan names it for the first time."""
+    module, kind = STEPS[name].split(":")
+    return getattr(import_module(f"skgp_sparse.steps.{module}"), kind)
+
+
+def _tell_plans(observations: ObservationModel, jobs: list[Job]) -> None:
+    """Print plans, each once, where progress is printed."""
+    tell: Any = observations.progress
+    for plan, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
+        tell.tell(f"plan: {plan}")
+        tell.tell(f"steps: {', '.join(steps) or 'none beside the search'}")
 
 
 def deadline_of(parameters: Any, name: str) -> Deadline:
@@ -575,7 +675,8 @@ def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
                 f"skgp_sparse.posteriors. Got {type(fit).__name__}."
             )
         given = None if _is_of(fit, job.rows) else job.rows
-        return fit._replace(plan=job.plan, method_name=job.posterior_method.name, given=given)
+        told = {"plan": job.plan, "steps": job.steps, "method_name": job.posterior_method.name}
+        return fit._replace(given=given, **told)
 
 
 def _fit_quietly(job: Job, random_state: np.random.RandomState, seconds: float) -> tuple[Fit, Any]:
@@ -632,7 +733,7 @@ def _is_of(fit: Fit, rows: Dataset) -> bool:
 
 def selection_of(fits: list[Fit]) -> list[Any]:
     """The `Selection` of a fit, for several problems a list of them."""
-    selections = [Selection(fit.selection, fit.plan) for fit in fits]
+    selections = [Selection(fit.selection, fit.plan, fit.steps) for fit in fits]
     return selections[0] if len(fits) == 1 else selections
 
 

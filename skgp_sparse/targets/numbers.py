@@ -24,10 +24,13 @@ from skgp_sparse.choices.choices import (
     thorough_search,
     with_noise_floor,
 )
-from skgp_sparse.choices.parameter_checks import check_no_alpha, check_sites_of_solver
+from skgp_sparse.choices.parameter_checks import (
+    check_learned_noise,
+    check_no_alpha,
+    check_sites_of_solver,
+)
 from skgp_sparse.choices.plan import (
     check_posterior_method,
-    compares_approximations,
     resolve_posterior,
     tolerance,
 )
@@ -55,10 +58,6 @@ from skgp_sparse.likelihoods import Censored, warn_outside_bounds
 from skgp_sparse.likelihoods._base import central_spread, median
 from skgp_sparse.methods.contract import Action, next_action, of_few_rows, warm_start_of
 from skgp_sparse.solvers import Fit, KeepParameters
-from skgp_sparse.targets.heteroscedastic_noise import (
-    check_learned_noise,
-    with_heteroscedastic_noise,
-)
 from skgp_sparse.targets.model import ObservationModel, joined, new_stream
 
 
@@ -83,14 +82,6 @@ class GaussianObservations(ObservationModel):
         job = self._job(rows.in_units(units))
         check_learned_noise(job, self.parameters, self.name)
         return [job]
-
-    def refined(self, jobs, fits, random_states):
-        """The fit whose noise varies with the inputs, where that is wanted and pays."""
-        noise = self.parameters.noise
-        is_alone = is_auto(noise) and compares_approximations(self.parameters)
-        if noise == "constant" or is_alone or not self.moves():
-            return fits
-        return [with_heteroscedastic_noise(jobs[0], fits[0], self, random_states[0])]
 
     def view(self, fits, units):
         """The process in units of y."""
@@ -150,7 +141,7 @@ class GaussianObservations(ObservationModel):
         if action is Action.HOLD:
             problem = self._problem(self._table(part, stream.units), warm_start, job)
             return self._fitted(stream, stream.sums.plus(problem), problem, 0)
-        job = self._job(self._table(everything, stream.units))
+        job = self.begun(self._job(self._table(everything, stream.units)), action)
         random_state = stream.random_state()
         fit, warm_start = self.posterior_method.resume(job, warm_start, action, random_state)
         problem = self._problem(job.rows, warm_start, job)
@@ -281,6 +272,7 @@ class SiteObservations(ObservationModel):
         if held and action in (Action.HOLD, Action.GROW):
             rows = self.in_units(rows, stream.units)
         job = job._replace(rows=rows, model=replace(model, frozen_sites=frozen))
+        job = self.begun(job, action)
         fit, warm_start = self.posterior_method.resume(job, warm_start, action, random_state)
         is_known = job.is_complete or frozen is not None
         return fit, warm_start if is_known else None, rows

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from conftest import agree
 from inside import ArrayDataset, StandardisedColumns, mean_functions
-from inside import mean as mean_choice
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 from scipy.stats import norm
@@ -442,18 +441,18 @@ def test_a_mean_of_labels_that_does_not_pay_is_fitted_once(monkeypatch):
 
 
 def test_the_first_fit_tells_of_the_rows_that_it_leaves_out(monkeypatch):
-    told = []
+    told, cross_fitted = [], mean_functions.cross_fitted
 
     def spied(mean, rows, *rest):
         def pays(*args):
             told.append((rows, *args))
             return True
 
-        function, latent = mean_functions.cross_fitted(mean, rows, *rest[:-1], pays)
+        function, latent = cross_fitted(mean, rows, *rest[:-1], pays)
         told[-1] += (latent,)
         return function, latent
 
-    monkeypatch.setattr(mean_choice, "cross_fitted", spied)
+    monkeypatch.setattr(mean_functions, "cross_fitted", spied)
     weight = np.ones(N)
     weight[:9] = 0.0
     model = SparseGPRegressor(mean=TREES, random_state=0)

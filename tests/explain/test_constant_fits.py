@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from inside import LeftOutMean, MeanWeights, _estimator
+from inside import LeftOutMean, MeanWeights, fit_warnings
 from scipy.special import logit
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
@@ -77,16 +77,15 @@ def test_responses_are_told(likelihood):
 
 def test_what_is_judged_is_predicted_with_the_mean(monkeypatch):
     """A process that explains nothing may stand beside a mean that does."""
-    fit_with_mean = _estimator.fit_with_mean
+    warn_of_constant_fits = fit_warnings.warn_of_constant_fits
 
     def with_weight(weight):
-        def fitted(*given):
-            found = fit_with_mean(*given)
+        def warned(found, rows):
             weights = MeanWeights(logit(np.full(1, weight)), np.zeros(1), np.ones(1))
             fits = [f._replace(mean=LeftOutMean(f.rows.y, weights)) for f in found.fits]
-            return found._replace(fits=fits)
+            warn_of_constant_fits(found._replace(fits=fits), rows)
 
-        monkeypatch.setattr(_estimator, "fit_with_mean", fitted)
+        monkeypatch.setattr(fit_warnings, "warn_of_constant_fits", warned)
         return told(lambda: SparseGPRegressor(LONG + WhiteKernel(), random_state=0).fit(*known))
 
     known = HOURS, wave()

@@ -180,7 +180,7 @@ def test_sources_refuse_latitudes_and_say_the_chunk():
 
 def test_partitions_of_a_cluster_refuse_latitudes():
     tasks = pytest.importorskip("skgp_sparse.dask._distributed_rows")
-    rules = SparseGPRegressor(Columns(Sphere(RBF(0.1)), ["lon", "lat"]))._family().rules
+    rules = SparseGPRegressor(Columns(Sphere(RBF(0.1)), ["lon", "lat"]))._observations().rules
     frame = pd.DataFrame(beyond(127.5), columns=WHERE)
     given = {"y": F, "sample_weight": None, "offset": None, "alpha": None}
     with pytest.raises(ValueError, match=f"Partition 7: Column 'lat' of X of .*{REFUSED}"):

@@ -1,5 +1,8 @@
 """The plan: which posterior a fit has, from what the user chose and what the rows are like."""
 
+import subprocess
+import sys
+import textwrap
 from math import inf
 
 import numpy as np
@@ -143,7 +146,7 @@ def test_rows_of_the_start():
 
 def test_logarithms_of_skewed_columns():
     def tries(facts, posterior=None, **chosen):
-        return plan.plan(Request(posterior or Auto(), **chosen), facts).tries_logarithms
+        return "logarithms" in plan.plan(Request(posterior or Auto(), **chosen), facts).steps
 
     assert tries(FEW) and tries(MANY, has_sites=True) and tries(MANY, metric="ard")
     assert tries(MANY, InducingPoints())
@@ -186,11 +189,51 @@ def test_facts_of_a_table():
     rows = ArrayDataset(X, X[:, :1])
     kernel = Columns(Categorical(), [0])
     facts = plan.facts_of(rows, kernel, Request(Auto()))
-    assert facts == Facts(n_rows=4, n_distinct=3, n_levels=3)
+    assert facts == Facts(n_rows=4, n_distinct=3, n_levels=3, weight=4.0, n_numbers=8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "EXACT_QUIET", 2)
         assert plan.facts_of(rows, kernel, Request(Auto())).n_distinct == inf
         assert plan.facts_of(rows, kernel, Request(Auto(), n_inducing=3)).n_distinct == 3
+
+
+def test_steps_of_a_plan():
+    def steps(facts, posterior=None, **chosen):
+        chosen = {"mean": "auto", "noise": "auto", "calibration": "auto"} | chosen
+        return plan.plan(Request(posterior or Auto(), **chosen), facts).steps
+
+    some = FEW._replace(n_rows=300, n_distinct=300, weight=300.0, n_numbers=900)
+    assert steps(some) == ("likely scale", "logarithms", "noise", "mean", "warnings")
+    assert steps(some, mean=None, noise="constant") == ("likely scale", "logarithms", "warnings")
+    assert steps(some._replace(weight=150.0)) == ("likely scale", "logarithms", "noise", "warnings")
+    assert steps(some, kernel=RBF(), optimizer=None) == ()
+    assert steps(some, kernel=RBF()) == ("warnings",)
+    assert steps(some, kernel=RBF(), mean="boosting") == ("residuals", "warnings")
+    assert steps(some, kernel=RBF(), mean="linear", noise="learned") == ("noise", "warnings")
+    labels = {"has_sites": True, "n_classes": 3}
+    several = steps(MANY._replace(weight=1e4), **labels, starts_together=True)
+    assert several[0] == "common start" and several[-3:] == ("mean", "calibration", "warnings")
+    assert "mean" not in steps(some, **labels, have_all_rows=False)
+    assert "mean" not in steps(some._replace(has_offset=True), has_sites=True)
+    assert "mean" not in steps(some, are_passed=False)
+    assert set(plan.STEPS) >= {*several, *steps(some)}
+
+
+@pytest.mark.second
+def test_a_fit_without_steps_reads_no_file_of_them():
+    code = """
+        import sys
+        import numpy as np
+        from sklearn.gaussian_process.kernels import RBF
+        from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+        X = np.linspace(0, 5, 50)[:, None]
+        for model in (SparseGPRegressor, SparseGPClassifier):
+            model(RBF(), optimizer=None).fit(X, X[:, 0] > 2).predict(X)
+        assert not [name for name in sys.modules if name.startswith("skgp_sparse.steps")]
+        SparseGPRegressor().fit(X, np.sin(X[:, 0]))
+        read = {name for name in sys.modules if name.startswith("skgp_sparse.steps.")}
+        assert read == {"skgp_sparse.steps.starts", "skgp_sparse.steps.fit_warnings"}
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
 def test_the_plan_is_told(capsys):

@@ -25,13 +25,25 @@ from skgp_sparse.explain.leave_one_out import calibrated_labels, predicted, why_
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.kernels import has_noise, length_scale_places
-from skgp_sparse.methods.scales import some_rows
+from skgp_sparse.steps import Step
+from skgp_sparse.steps.starts import some_rows
 
 
-def warn_of_kernels_at_bounds(family, jobs, fits):
+class FitWarnings(Step):
+    """Warnings of fits that explain nothing, or end at a bound of the user's kernel."""
+
+    def after(self, found):
+        """The same fits."""
+        warn_of_kernels_at_bounds(self.observations, found.jobs, found.fits)
+        if self.observations.compares_near_rows:
+            warn_of_constant_fits(found, self.rows)
+        return found
+
+
+def warn_of_kernels_at_bounds(observations, jobs, fits):
     """Warn of hyperparameters of the user's kernel that were learned and are close to bounds."""
-    given, names = family.parameters.kernel, family.feature_names()
-    if given is None or not family.moves():
+    given, names = observations.parameters.kernel, observations.feature_names()
+    if given is None:
         return
     for job, fit in zip(jobs, fits):
         appended = has_noise(fit.kernel) and not has_noise(given)
@@ -96,9 +108,7 @@ def warn_of_constant_fits(found, rows):
     rows : Dataset
         As the user passed them.
     """
-    family = found.family
-    if not family.moves():
-        return
+    observations = found.observations
     with single_threaded_blas(), np.errstate(all="ignore"):
         named = [*_unexplained(found, rows)]
     if not named:
@@ -106,9 +116,9 @@ def warn_of_constant_fits(found, rows):
     listed = ", ".join(filter(None, named))
     of = f" of {listed}" if listed else ""
     warn(
-        f"{family.name}: the fit{of} explains no more than a constant, but rows that are near to "
-        "each other are more alike than others. It may have missed structure that is finer than "
-        "the length scales at which the search began. Pass a kernel that begins with shorter "
+        f"{observations.name}: the fit{of} explains no more than a constant, but rows that are "
+        "near to each other are more alike than others. It may have missed structure that is finer "
+        "than the length scales at which the search began. Pass a kernel that begins with shorter "
         "length scales, set n_restarts_optimizer, raise n_inducing where it is set, or set "
         "posterior='neighbors'.",
         ConstantFitWarning,
@@ -117,7 +127,7 @@ def warn_of_constant_fits(found, rows):
 
 def _unexplained(found, rows):
     """Names of the targets that fits have missed; of a single one, that of its job."""
-    family, codes = found.family, found.family.columns().codes()
+    observations, codes = found.observations, found.observations.columns().codes()
     for job, shares in zip(found.jobs, _explained(found, rows)):
         if min(shares) >= _LITTLE or job.rows.total_weight() < _FEWEST_ROWS:
             continue
@@ -127,22 +137,26 @@ def _unexplained(found, rows):
             if share < _LITTLE:
                 alike = _likeness(X, some.y[:, k] - some.y[:, k].mean())
                 if alike > max(_CORRELATION, share / _SHARE):
-                    yield job.name if len(shares) == 1 else family.target_name(k)
+                    yield job.name if len(shares) == 1 else observations.target_name(k)
 
 
 def _explained(found, rows):
     """For every job, shares of the variance of its targets or classes that are explained."""
-    fits, family = found.fits, found.family
-    has_pairs = getattr(family, "multi_class", None) == "one_vs_one"
+    fits, observations = found.fits, found.observations
+    has_pairs = getattr(observations, "multi_class", None) == "one_vs_one"
     if rows.classes is None or has_pairs or any(map(why_unknown, fits)):
         return [_of_fit(job, fit) for job, fit in zip(found.jobs, fits)]
     labels = np.ravel(rows.y)
     chosen, weight = _some_of_each(labels, rows.row_weights(), len(rows.classes))
-    view = family.view(fits, found.units)._replace(calibration=found.beside)
-    probabilities = calibrated_labels(fits, view, chosen, family.parameters.n_jobs)
+    view = observations.view(fits, found.units)._replace(calibration=found.beside)
+    probabilities = calibrated_labels(fits, view, chosen, observations.parameters.n_jobs)
     known = probabilities, labels[chosen], weight
     if len(fits) == 1:
-        return [_of_each_class(*known) if family.multi_class == "softmax" else [_of_labels(*known)]]
+        return [
+            _of_each_class(*known)
+            if observations.multi_class == "softmax"
+            else [_of_labels(*known)]
+        ]
     return [[share] for share in _of_each_class(*known)]
 
 

@@ -19,10 +19,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Sum, WhiteKernel
 
 from skgp_sparse import bounds, kernels
 from skgp_sparse.choices.choices import resolve_inducing, resolve_kernel
+from skgp_sparse.choices.parameter_checks import why_noise_is_constant
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import noise_in_blocks
 from skgp_sparse.exceptions import collected, warn
@@ -43,8 +43,8 @@ from skgp_sparse.methods.contract import Points
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.solvers import LBFGS, KeepParameters, fit_at
+from skgp_sparse.steps import Step
 
-_FEWEST = 100  # rows of which "auto" learns how the noise varies
 _LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
 _MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
@@ -60,7 +60,16 @@ _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValueP
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
 
-def with_heteroscedastic_noise(job, fit, family, random_state):
+class LearnedNoise(Step):
+    """Noise that varies with the inputs, where that is wanted and pays."""
+
+    def after(self, found):
+        """The fit with the noise that it has learned."""
+        given = found.jobs[0], found.fits[0], self.observations, self.random_states[0]
+        return found._replace(fits=[with_heteroscedastic_noise(*given)])
+
+
+def with_heteroscedastic_noise(job, fit, observations, random_state):
     """The fit whose noise varies, or the one it is given where that does not pay.
 
     Parameters
@@ -68,22 +77,22 @@ def with_heteroscedastic_noise(job, fit, family, random_state):
     job : Job
     fit : Fit
         With white noise.
-    family : ObservationModel
+    observations : ObservationModel
         Whose parameter `noise` is "auto" or "learned".
     random_state : RandomState
     """
-    is_wanted = family.parameters.noise == "learned"
-    reason = why_unknown(fit) or _why_never(job)
+    is_wanted = observations.parameters.noise == "learned"
+    reason = why_unknown(fit) or why_noise_is_constant(job)
     if reason is not None and is_wanted:
-        raise ValueError(f"{family.name}: noise='learned' {reason}")
+        raise ValueError(f"{observations.name}: noise='learned' {reason}")
     if reason is not None:
         return fit
-    is_asked = is_wanted or (job.is_free and _may_vary(fit.rows))
+    is_asked = is_wanted or np.ptp(fit.rows.y, axis=0).all()
     is_late = not job.settings.deadline.allows(0.0 if is_wanted else _SHARE_OF_TIME)
     if is_wanted and is_late:
         warn(
-            f"{family.name}: noise='learned' had no time left, and the noise is constant. Raise "
-            f"time_limit (now {family.parameters.time_limit:g}).",
+            f"{observations.name}: noise='learned' had no time left, and the noise is constant. "
+            f"Raise time_limit (now {observations.parameters.time_limit:g}).",
             ConvergenceWarning,
         )
     if not is_asked or is_late:
@@ -91,52 +100,15 @@ def with_heteroscedastic_noise(job, fit, family, random_state):
     with single_threaded_blas(), collected() as warnings:
         if is_wanted:
             fit = _seen(fit, job)
-            other = _varied(job, fit, family, random_state)
+            other = _varied(job, fit, observations, random_state)
         else:
             fit = if_possible(_seen, fit, job, otherwise=fit)
-            other = if_possible(_varied, job, fit, family, random_state)
+            other = if_possible(_varied, job, fit, observations, random_state)
     if other is None:
         return fit
     for message, category in warnings:
         warn(message, category)
     return other
-
-
-def _may_vary(rows):
-    """Whether there are enough rows, whose targets vary."""
-    return rows.total_weight() >= _FEWEST and np.ptp(rows.y, axis=0).all()
-
-
-def check_learned_noise(job, parameters, name):
-    """Raise before a fit whose noise cannot be learned as it is asked for."""
-    if parameters.noise != "learned":
-        return
-    reason = _why_never(job)
-    if reason is not None:
-        raise ValueError(f"{name}: noise='learned' {reason}")
-
-
-def _why_never(job):
-    """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
-    kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
-    is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
-    if not is_appended or kernel.k2.hyperparameter_noise_level.fixed:
-        return (
-            "takes the place of a WhiteKernel whose level is learned, and which is added last to "
-            f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."
-        )
-    if job.rows.X_std is not None:
-        return "takes inputs as known, but fit was given X_std."
-    if not posterior_method.takes_learned_noise:
-        return (
-            f"is not available for posterior={posterior_method.name!r}. {posterior_method.remedy}"
-        )
-    if not (solver.keeps_sites and solver.starts_on_subset):
-        return (
-            "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
-            "'fmin_l_bfgs_b'."
-        )
-    return None
 
 
 def _seen(fit, job):
@@ -147,12 +119,12 @@ def _seen(fit, job):
     return fit._replace(left_out=known_rows(few, chosen, job.settings.options.n_jobs))
 
 
-def _varied(job, fit, family, random_state):
+def _varied(job, fit, observations, random_state):
     """The `Fit` whose noise varies, or None where rows that are left out gain nothing by it.
 
     If it is wanted, it is kept in any case. Otherwise, a pass that promises nothing is the last.
     """
-    rows, is_wanted = fit.rows, family.parameters.noise == "learned"
+    rows, is_wanted = fit.rows, observations.parameters.noise == "learned"
     chosen, n_jobs = fit.left_out.chosen, job.settings.options.n_jobs
     chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
     X, before = rows.block(chosen).X, _predicted(fit, chosen, n_jobs)
@@ -163,7 +135,7 @@ def _varied(job, fit, family, random_state):
     logs, left, second = np.zeros(len(chosen)), before, None
     for is_last in (False, True):
         table = _table_of(rows, chosen, logs + _logarithms(left))
-        second = _second_process(job, table, family, random_state, second)
+        second = _second_process(job, table, observations, random_state, second)
         factor = _factor_of(second)
         of_others = factor.mean + predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
         level, promised = _likeliest_level(before, noise, of_others, weight)
@@ -257,15 +229,15 @@ def _table_of(rows, chosen, targets):
     return replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
 
 
-def _second_process(job, table, family, random_state, before=None):
+def _second_process(job, table, observations, random_state, before=None):
     """The `Fit` of the process that follows the logarithms, which may go on from one before.
 
     Its hyperparameters are those of some errors, and it is given all of them.
     """
     size = min(len(table), _ERRORS)
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
-    kernel = resolve_kernel(None, None, table, family.columns())
-    initialise = resolve_inducing("auto", _POINTS, table.n_features, family.name)[0]
+    kernel = resolve_kernel(None, None, table, observations.columns())
+    initialise = resolve_inducing("auto", _POINTS, table.n_features, observations.name)[0]
     other = job._replace(
         rows=some,
         kernel=kernel,

@@ -39,8 +39,10 @@ from skgp_sparse.engine.exact import (
     trend_evidence,
 )
 from skgp_sparse.exceptions import collected
+from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
+from skgp_sparse.steps import Step
 
 _SKEWNESS, _FEW_VALUES = 1.0, 10  # above which a column is skewed, and no scale of a few grades
 _SOME_ROWS = 10_000  # that tell
@@ -101,9 +103,28 @@ def _logs_of(x):
     return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
 
 
+class LikelyScale(Step):
+    """Length scales of the default kernel, where the evidence of some rows is highest."""
+
+    def before(self, jobs):
+        """The jobs, none of which has begun elsewhere, with likely length scales."""
+        with single_threaded_blas():
+            return [job if job.is_started else at_likely_scale(job) for job in jobs]
+
+
+class Logarithms(Step):
+    """Skewed columns of the default kernel, on a scale of logarithms if the evidence says so."""
+
+    def before(self, jobs):
+        """The jobs, some columns of which are on a scale of logarithms."""
+        columns = self.observations.columns()
+        with single_threaded_blas():
+            return [with_logarithms(job, columns) for job in jobs]
+
+
 def with_logarithms(job, columns):
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
-    is_open = job.tries_logarithms and job.before is None
+    is_open = "logarithms" in job.steps and job.before is None and not job.is_started
     skew = skew_of(job.rows, columns) if is_open else None
     if skew is None:
         return job
