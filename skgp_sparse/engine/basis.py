@@ -1,4 +1,4 @@
-"""Contracts of a basis, in which a process is written, and of its features; inducing and Fourier.
+"""Contracts of a basis, in which a process is written, with inducing points and Fourier features.
 
 Given features ``V`` of the rows (n, m), a process is ``f = V w + rest`` with ``w ~ N(0, I)``; the
 rest is independent between rows, of variance ``r``, the residual. Whatever the features are, the

@@ -192,6 +192,8 @@ def block_size(k):
 def krige(kernel, P, y, noise):
     """Mean and variance of the last row of every point set, given the others.
 
+    Many small systems are solved at once, one for each point set.
+
     Parameters
     ----------
     kernel : sklearn kernel

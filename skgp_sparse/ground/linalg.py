@@ -416,6 +416,8 @@ _AMOUNTS = tuple(Jitter(0.0).amounts())
 def whitened(A, B, unit, noise=0.0):
     """``L`` and ``L⁻¹ B`` of every matrix ``A + noise = L Lᵀ``.
 
+    One call of NumPy serves all matrices.
+
     NumPy factorises stacks outside the interpreter lock, but has no triangular solve for them.
     Forward substitution comes with the factorisation, of the matrix with the right-hand sides below
     it,
