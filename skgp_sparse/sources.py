@@ -6,24 +6,8 @@ memory maps, `Files` reads lists of files, and `Stream` takes a function that st
 chunks. Sources of at most a million numbers are read into memory, so that their fits are those of
 arrays.
 
-A source of your own is any object with two members:
-
-``chunk_sizes``
-    Sequence of int, the number of rows of every chunk. None if it is not known: the first pass then
-    finds out.
-``chunk(k)``
-    Chunk number k: a `Chunk`, or a tuple ``(X, y)``, ``(X, y, sample_weight)`` or
-    ``(X, y, sample_weight, offset)``, in which the last two may be None. It is the same chunk every
-    time. If `chunk_sizes` is None, the chunk after the last one is None. Numbers are asked for in
-    ascending order, again and again, by the thread that called the estimator.
-
-`skgp_sparse.testing.check_source` checks such an object. It may have ``feature_names``, a list of
-strings, and ``close()``, which is called after a fit and gives back what is open; chunks may be
-asked for again later. All chunks have the same columns.
-Either all or none of them have weights, or offsets; these are as in `fit`. Weights and offsets are
-kept in memory, 8 bytes per row each, and for classifiers a byte or two for every label. The fitted
-estimator holds the source for `log_marginal_likelihood`, but its pickle does not, unless
-predictions come from neighbours.
+A source of your own is any object with the two members of `Source`, which
+`skgp_sparse.testing.check_source` checks.
 """
 
 import math
@@ -80,6 +64,17 @@ class Source(Protocol):
     """Source of training rows in the place of X: an object that gives them chunk by chunk.
 
     Any object with these two members is a source. It need not be a subclass.
+
+    `chunk` may give a `Chunk` or a tuple. If `chunk_sizes` is None, the first pass finds out how
+    many rows there are.
+
+    `skgp_sparse.testing.check_source` checks an object. A source may have ``feature_names``, a
+    list of strings, and ``close()``, which is called after a fit and gives back what is open;
+    chunks may be asked for again later. All chunks have the same columns. Either all or none of
+    them have weights, or offsets; these are as in `fit`. Weights and offsets are kept in memory, 8
+    bytes per row each, and for classifiers a byte or two for every label. The fitted estimator
+    holds the source for `log_marginal_likelihood`, but its pickle does not, unless predictions come
+    from neighbours.
 
     Attributes
     ----------

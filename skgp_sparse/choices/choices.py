@@ -1,20 +1,7 @@
 """Names become objects: bounds, likelihoods, kernels in the units of the data, initialisers.
 
-The default kernel, in the units of the data and by the types of its columns; its priors.
-
-    numbers                 v k_c,    k_c a Matérn kernel with a length scale for each column
-    categories              v k_k,    k_k = Π_j (ρ_j + (1 - ρ_j) [a_j = b_j])
-    numbers and categories  v (a + k_c) (b + k_k) = v (a b + b k_c + a k_k + k_c k_k)
-
-Where values of numbers are missing, k_c is that of `Missing`.
-
-The mean "linear" beside a kernel of the user: a part of the kernel, with a wide prior.
-
-    f(x) = g(x) + β_0 + β' h(x),        β ~ N(0, B I),
-
-with the numbers h of x, standardised, has the predictions of universal kriging, which are those of
-B to infinity: generalised least squares, whose uncertainty is part of the variance (Rasmussen and
-Williams 2006, section 2.7).
+`default_signal` is the default kernel, by the types of columns, and `with_linear_mean` the mean
+"linear" beside a kernel of the user.
 """
 
 from collections.abc import Callable
@@ -61,6 +48,14 @@ _LARGER = 100.0  # limit of the variance with categories: where all ρ are near 
 
 def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NUMBERS):
     """The default kernel without noise.
+
+    It is in the units of the data, and depends on the types of their columns:
+
+        numbers                 v k_c,    k_c a Matérn kernel with a length scale for each column
+        categories              v k_k,    k_k = Π_j (ρ_j + (1 - ρ_j) [a_j = b_j])
+        numbers and categories  v (a + k_c) (b + k_k) = v (a b + b k_c + a k_k + k_c k_k)
+
+    Where values of numbers are missing, k_c is that of `Missing`.
 
     Parameters
     ----------
@@ -238,6 +233,14 @@ def with_linear_mean(
     kernel: Kernel, variance: float, rows: Dataset, columns: ColumnTable
 ) -> Kernel:
     """The kernel of a user, with a linear function of the numbers where that is its mean.
+
+    The mean is a part of the kernel, with a wide prior:
+
+        f(x) = g(x) + β_0 + β' h(x),        β ~ N(0, B I),
+
+    with the numbers h of x, standardised, has the predictions of universal kriging, which are those
+    of B to infinity: generalised least squares, whose uncertainty is part of the variance
+    (Rasmussen and Williams 2006, section 2.7).
 
     Parameters
     ----------

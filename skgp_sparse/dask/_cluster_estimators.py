@@ -1,15 +1,8 @@
 """The estimators `DaskSparseGPRegressor` and `DaskSparseGPClassifier`.
 
-Signature and docstring of an estimator on a cluster, from those of the plain one.
-
-A parameter that the plain estimator is given is there on the cluster, too, and described once.
-
-Predictions of dask collections: dask arrays whose blocks a plain estimator computes.
-
-The estimator travels as one object of the graph, which dask hands from worker to worker. Methods
-whose rows belong together are refused here.
-
-The reader of dask collections, whose rows become tables on the workers or in the client.
+Their signature and docstring are those of the plain estimators (`described`). Predictions of dask
+collections are dask arrays whose blocks a plain estimator computes (`lazy`). `read_partitions`
+makes their rows tables on the workers or in the client.
 """
 
 import inspect
@@ -68,6 +61,8 @@ def init_with_client(plain):
 def described(plain):
     """Decorator: the docstring of a class goes on with the sections of the plain estimator.
 
+    A parameter that the plain estimator is given is there on the cluster, too, and described once.
+
     Its own siblings and examples are in the place of theirs.
     """
 
@@ -95,6 +90,9 @@ _OF_PAIRS = "A covariance is that of all pairs of rows. Pass some, such as X[:10
 
 def lazy(method, probed_by=None):
     """A method of the plain estimator that answers dask collections with dask arrays.
+
+    The estimator travels as one object of the graph, which dask hands from worker to worker.
+    Methods whose rows belong together are refused here.
 
     Parameters
     ----------

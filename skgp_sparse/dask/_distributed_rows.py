@@ -5,19 +5,8 @@ result depends on the parts, not on the workers. Nothing of the size of an array
 a second visit, so that features are computed again; numbers of every row (sites) wait in the client
 and travel with the tasks.
 
-Conversion of the user's dask arrays and dataframes to `Partitions` on the workers.
-
-Partitions stay where they are. Empty ones are left out, and one that is far larger than the rest is
-cut into several parts, which dask may move to idle workers.
-
-Futures of the parts of the rows, and the one way to ask workers for something.
-
-Only these futures live as long as a fit. Those of an answer are released when it has come, or has
-not. What is lost with a worker is computed again by dask: nothing is scattered.
-
-Tasks of workers on a part of the rows: functions of arrays, without any state.
-
-A task may run twice, on any worker, and gives the same answer: a worker may die.
+Dask arrays and dataframes become `Partitions` (`load`), workers are asked in one way (`ask`), and
+their tasks are functions of arrays, without any state.
 """
 
 import asyncio
@@ -86,6 +75,10 @@ class Summary(NamedTuple):
     high: np.ndarray | float = -np.inf
     targets: object = None  # `Moments`, or labels and their weights
     largest_noise: float = 0.0
+
+
+# -- tasks of workers on a part of the rows: functions of arrays, without any state ----------------
+# A task may run twice, on any worker, and gives the same answer: a worker may die.
 
 
 def checked(number, rules, X, **columns):
@@ -169,6 +162,10 @@ def total(*sums):
     """Sums of visits, in order."""
     return tuple(reduce(add, values) for values in zip(*sums))
 
+
+# -- futures of the parts of the rows, and the one way to ask workers for something ----------------
+# Only these futures live as long as a fit. Those of an answer are released when it has come, or has
+# not. What is lost with a worker is computed again by dask: nothing is scattered.
 
 _LOST = (asyncio.CancelledError, CancelledError, CommClosedError)
 _FAN_IN = 8  # sums that are added at once: a tree that depends on nothing but their number
@@ -302,6 +299,10 @@ class Partitions:
         whole, *left = ask(self.client, [*sums, *left])
         return whole, left
 
+
+# -- conversion of the user's dask arrays and dataframes to `Partitions` ---------------------------
+# Partitions stay where they are. Empty ones are left out, and one that is far larger than the rest
+# is cut into several parts, which dask may move to idle workers.
 
 _FEWEST_PARTS = 32  # a part is at most this share of the table ...
 _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...

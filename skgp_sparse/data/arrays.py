@@ -1,17 +1,12 @@
-r"""The table whose rows are in memory.
+"""The table whose rows are in memory.
 
 A table is a multiset of rows: their order says nothing, and a row of weight w is w rows. Small
 tables are brought into the one form that all equal multisets share (sorted, with repeated rows
 merged into weights), so that equal tables give equal fits, to the last bit. Large ones are kept by
 reference.
 
-Training rows by distinct input.
-
-Rows that coincide are one observation of their precision-weighted mean:
-
-    1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²        (sums over the rows i of group j)
-
-Numbers of every row, which wait between two visits, and blocks of them taken together.
+`DistinctInputs` groups such rows by their input, and `PerRow` has numbers of every row that wait
+between two visits.
 """
 
 from collections.abc import Sequence
@@ -87,7 +82,13 @@ class GroupMeans(NamedTuple):
 
 
 def means_of(kernel, groups):
-    """`GroupMeans` of rows that coincide: their precision-weighted means and noise variances."""
+    """`GroupMeans` of rows that coincide: their precision-weighted means and noise variances.
+
+    Rows that coincide are one observation of their precision-weighted mean, with sums over the rows
+    i of group j:
+
+        1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²
+    """
     _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
     s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
     precision = groups.weight / s2
@@ -126,7 +127,10 @@ class Bundles(NamedTuple):
 
 
 class PerRow:
-    """Numbers of every row, kept by blocks: arrays whose last axis are the rows of a block."""
+    """Numbers of every row, kept by blocks: arrays whose last axis are the rows of a block.
+
+    Such numbers wait between two visits to the rows.
+    """
 
     __array_ufunc__ = None  # NumPy leaves arithmetic to the methods below
 

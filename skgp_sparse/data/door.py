@@ -5,15 +5,9 @@ by the same `Rules`. The answer is a `Dataset` in the units of the user; labels 
 classes. Small sources become the arrays that their chunks make up, so that the fit is the same to
 the last bit. (`skgp_sparse.dask` reads partitions, each on its worker, by the same rules.)
 
-Rows of a source that is too large for memory: a table that reads and checks its chunks.
-
-The first pass through a source: every chunk is checked, and what is to be remembered noted.
-
-The table whose rows are chunks that something else reads: files, a stream, anything.
-
-A block of rows is cut out of the chunks that overlap it. Only the last of these stays in memory.
-Chunks are read in order as far as the visits are in order, and by the thread that visits: threads
-that compute are given blocks.
+A source that is too large for memory is passed through once (`survey`), which checks every chunk
+and notes what is to be remembered. Then it is a table that reads and checks its chunks again
+(`ChunkedDataset`).
 """
 
 from collections.abc import Callable
@@ -439,6 +433,12 @@ def _refuse_source(X, what, remedy):
 
 
 _INPUTS = 100_000  # rows that a user's own function sees
+
+
+# -- the table whose rows are chunks that something else reads: files, a stream, anything ----------
+# A block of rows is cut out of the chunks that overlap it. Only the last of these stays in memory.
+# Chunks are read in order as far as the visits are in order, and by the thread that visits: threads
+# that compute are given blocks.
 
 
 class Reader:

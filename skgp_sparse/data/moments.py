@@ -1,14 +1,7 @@
 """Means and spreads of columns, whose squares neither overflow nor underflow.
 
-Those of some rows can be merged with those of others, so that a column need not be in memory:
-
-    m = m₁ + δ w₂/w,    s² = (w₁ s₁² + w₂ s₂²)/w + δ² w₁ w₂/w²,    δ = m₂ - m₁,    w = w₁ + w₂
-
-(Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1).
-
-The units of the targets: means and scales by which they are standardised, and back.
-
-Distinct rows of arrays whose missing values, NaN, are equal to each other.
+`Moments` of some rows can be merged with those of others. `TargetScaler` has the units of the
+targets, by which they are standardised, and `unique_rows` are the distinct rows of arrays.
 """
 
 import warnings
@@ -60,7 +53,14 @@ def moments_of(values, weight):
 
 
 def merge(moments):
-    """`Moments` of all rows, from those of parts of them, of which some may be None, or all."""
+    """`Moments` of all rows, from those of parts of them, of which some may be None, or all.
+
+    Those of some rows can be merged with those of others, so that a column need not be in memory:
+
+        m = m₁ + δ w₂/w,    s² = (w₁ s₁² + w₂ s₂²)/w + δ² w₁ w₂/w²,    δ = m₂ - m₁,    w = w₁ + w₂
+
+    (Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1).
+    """
     known = [*filter(None, moments)]
     return reduce(Moments.merged, known) if known else None
 
@@ -310,7 +310,10 @@ class Distinct(NamedTuple):
 
 
 def unique_rows(X):
-    """Sorted distinct rows of an array (n, d) without infinities."""
+    """Sorted distinct rows of an array (n, d) without infinities.
+
+    Missing values, NaN, are equal to each other.
+    """
     return X[Distinct.of(X).first]
 
 

@@ -1,10 +1,4 @@
-"""The axes, and what all displays share.
-
-Values to draw of a column of any type that `fit` takes, and tables in which it has a value.
-
-A column is read as estimators read it: by `data.columns`, in numbers. What is drawn are values of
-its own type: times on an axis of dates, levels as points.
-"""
+"""The axes, what all displays share, and values to draw of a column of any type."""
 
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,7 +69,12 @@ _UNITS = {
 
 
 class DrawnColumn(NamedTuple):
-    """Values of a column that are drawn, and the rows or cells of a table that have them."""
+    """Values of a column that are drawn, and the rows or cells of a table that have them.
+
+    The column is of any type that `fit` takes. A column is read as estimators read it: by
+    `data.columns`, in numbers. What is drawn are values of its own type: times on an axis of dates,
+    levels as points.
+    """
 
     values: AnyArray  # (k,) of its own type
     cells: AnyArray  # (k,) rows in which they stand or, of a grid, what a table has instead

@@ -1,36 +1,11 @@
-"""Contracts of a basis, in which a process is written, and of its features at one kernel.
+"""Contracts of a basis, in which a process is written, with inducing points and Fourier features.
 
 Given features ``V`` of the rows (n, m), a process is ``f = V w + rest`` with ``w ~ N(0, I)``; the
 rest is independent between rows, of variance ``r``, the residual. Whatever the features are, the
 statistics, the objectives, their gradients and the predictions of the engine follow from these two.
 
-Features of inducing points come from a kernel matrix in two steps, ``V = K Tᵀ``, of which the
-second one, whitening, is the same for all rows: this is why a gradient reaches the rows through
-`through_whitening` and `pull`, and the whitening itself, once for all rows, through
-`pull_whitening`. A basis without the second step, as that of random Fourier features, leaves these
-as they are here.
-
-The basis of inducing points: ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ``.
-
-Fits multiply by ``T = L⁻¹``, which takes less time. Predictions solve with L, which keeps the
-digits of small variances (`skgp_sparse.ground.linalg`).
-
-Problem of one evaluation: which model, on which rows, computed how.
-
-The basis of random Fourier features: cosines and sines at frequencies drawn from the kernel.
-
-A kernel is a sum of terms with variances ``c`` (`skgp_sparse.kernels.spectrum`). With F frequencies
-``w`` of a term, the features of a row are
-
-    V = sqrt(c / F) [cos(w . (x - o)), sin(w . (x - o))],        VᵀV ≈ k,
-
-and nothing is left of the process: it is linear in them. The origin o is a row, so that phases have
-the size of distances between rows; no covariance depends on it. A term of a constant only has one
-frequency, which is 0.
-
-Frequencies are functions of the kernel and of standard draws, which stay: quantiles of a scrambled
-Sobol sequence (Yang et al. 2014). A mean over draws of ``cos(w . (x - z))`` comes as close to the
-kernel as these fill their space evenly.
+The basis of inducing points has ``V = Kfu L⁻ᵀ``, that of random Fourier features has cosines and
+sines.
 """
 
 from abc import ABC, abstractmethod
@@ -137,6 +112,12 @@ class Basis(ABC):
 
 class Features(ABC):
     """A basis at one kernel.
+
+    Features of inducing points come from a kernel matrix in two steps, ``V = K Tᵀ``, of which the
+    second one, whitening, is the same for all rows: this is why a gradient reaches the rows through
+    `through_whitening` and `pull`, and the whitening itself, once for all rows, through
+    `pull_whitening`. A basis without the second step, as that of random Fourier features, leaves
+    these as they are here.
 
     Features never change, and several threads call their methods at the same time, each with other
     rows. X (n, d) is float64 in all methods. A method does not overwrite X or V, and the arrays
@@ -386,7 +367,10 @@ class Observations(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A model and its training rows."""
+    """A model and its training rows.
+
+    It says which model an evaluation has, on which rows, and how it is computed.
+    """
 
     kernel: object  # white noise included
     basis: Basis
@@ -442,6 +426,11 @@ _UNIT_OF_POINTS = 3.0  # unit of Z in an optimiser, in length scales or, if shor
 @dataclass(frozen=True, eq=False)
 class InducingBasis(Basis):
     """Kernel functions centred at points of the input space.
+
+    Its features are ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ``.
+
+    Fits multiply by ``T = L⁻¹``, which takes less time. Predictions solve with L, which keeps the
+    digits of small variances (`skgp_sparse.ground.linalg`).
 
     Parameters
     ----------
@@ -594,6 +583,19 @@ _BITS = 30  # of their numbers
 @dataclass(frozen=True, eq=False)
 class FourierBasis(Basis):
     """Cosines and sines at frequencies that move with the hyperparameters of a kernel.
+
+    A kernel is a sum of terms with variances ``c`` (`skgp_sparse.kernels.spectrum`). With F
+    frequencies ``w`` of a term, the features of a row are
+
+        V = sqrt(c / F) [cos(w . (x - o)), sin(w . (x - o))],        VᵀV ≈ k,
+
+    and nothing is left of the process: it is linear in them. The origin o is a row, so that phases
+    have the size of distances between rows; no covariance depends on it. A term of a constant only
+    has one frequency, which is 0.
+
+    Frequencies are functions of the kernel and of standard draws, which stay: quantiles of a
+    scrambled Sobol sequence (Yang et al. 2014). A mean over draws of ``cos(w . (x - z))`` comes as
+    close to the kernel as these fill their space evenly.
 
     Parameters
     ----------

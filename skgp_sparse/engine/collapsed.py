@@ -1,19 +1,4 @@
-r"""The two visits to the rows: blocks become sums, and the gradient is pulled back block by block.
-
-**First visit.** Per block: features V (for inducing points one triangular product, n m²) and
-``Vᵀ diag(a) V`` (one rank-k update, n m²).
-
-A row is seen through its natural parameters, the precision ``1/σ²`` and the linear term ``y/σ²``:
-those of its known and learned noise, or those of a Gaussian site. Nothing is divided by a precision
-that may be 0, or negative where it is that of a site.
-
-**Second visit.** Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m
-matrix times V (2 n m²). Elsewhere ``B⁻¹ V`` is formed first, which also yields ``h``, and the
-whitening applied after (3 n m²); where t is not known before, one rank-k update gives
-``Vᵀ diag(t) V``. Processes with the same features add their brackets, which are pulled back
-together.
-
-Value, gradient and posterior of the collapsed Gaussian objectives.
+"""Value, gradient and posterior of the collapsed Gaussian objectives, in two visits to the rows.
 
 With features ``V`` of the rows (columns here, rows in a block of the code), for inducing points
 ``V = L⁻¹ Kuf`` and ``r = kff - diag VᵀV``, with ``λ`` and ``φ`` as the bound says, and ``a = w/λ``
@@ -23,40 +8,10 @@ for rows of weight w:
     log N = -½ [ Σ w (log 2π + log λ) + 2 Σ log diag LB + Σ a y² - cᵀc ]
     F = log N - reduce(Σ w φ)
 
-and, with ``v = LB⁻ᵀ c``, ``u = L⁻ᵀ v``, ``e = y - Kfu u``, ``h_i = V_iᵀ B⁻¹ V_i``, P targets:
-
-    g = ∂log N/∂λ = ½ a ( (Σ_p e² + P h)/λ - P )
-    t = ∂F/∂r     = share g - P w φ' reduce' / σ²
-    ∂F/∂σ²        = g + P w φ' reduce' x / σ²
-    ∂F/∂Kuf       = u (a e)ᵀ - L⁻ᵀ [ P B⁻¹ V diag(a) + 2 V diag(t) ]
-    ∂F/∂Kuu       = -½ u uᵀ + ½ L⁻ᵀ [ P (I - B⁻¹) + 2 V diag(t) Vᵀ ] L⁻¹
-
-Two passes over the rows. The first keeps its blocks for the second as far as the memory budget
-goes; the others are computed again.
-
-Sums over rows that keep coming, at one kernel and one basis.
-
-The sums of the collapsed objectives add up, whatever the order in which rows come. Their targets
-are standardised with the mean and the spread of all rows, which change with every row. The sums are
-therefore kept in the units of an origin, ``z = (y - μ₀)/s₀``, with a column of ones beside the
-targets. In any other units
-
-    (y - μ)/s = [z 1] C,        C = [ diag(s₀/s) ; (μ₀ - μ)/s ],
-    V a y = (V a [z 1]) C,      Σ a y² = tr Cᵀ ([z 1]ᵀ a [z 1]) C,
-
-and nothing else depends on the targets, so that the sums in other units are exact. Known noise is
-in units of y², which is why its scale has to stay.
-
-A basis of its own for the mean, larger than the one for the covariance.
-
-The mean ``Q_Mff (Q_Mff + D)⁻¹ y`` of the basis M is the best one in its span, and any mean of the
-span gives a bound (Cheng and Boots 2017, eq. 14, with another log-determinant):
-
-    F = -½ [ (y - μ)ᵀ D⁻¹ (y - μ) + ‖μ‖² + n log 2π + log |Q_m + D| ] - reduce(Σ φ)
-      = F_m(0) + F_M(y) - F_M(0)
-
-with ``‖μ‖`` the norm of the process, and F_m, F_M the collapsed bounds of either basis, whose noise
-is D, for the targets y or for zeros. It is the bound F_m with the quadratic term of F_M.
+The first visit turns blocks into sums and keeps blocks for the second as far as the memory budget
+goes; the others are computed again. The second visit pulls the gradient back block by block. With
+these sums go those over rows that keep coming (`RunningSums`), and a basis of its own for the mean
+(`decoupled_conclude`).
 """
 
 from dataclasses import dataclass, replace
@@ -124,6 +79,13 @@ class Sums(NamedTuple):
 
 def forward_pass(problem, features, layout, gradient):
     """Sum over all blocks.
+
+    A block takes features V (for inducing points one triangular product, n m²) and ``Vᵀ diag(a) V``
+    (one rank-k update, n m²).
+
+    A row is seen through its natural parameters, the precision ``1/σ²`` and the linear term
+    ``y/σ²``: those of its known and learned noise, or those of a Gaussian site. Nothing is divided
+    by a precision that may be 0, or negative where it is that of a site.
 
     Parameters
     ----------
@@ -225,6 +187,21 @@ def cotangents(problem, features, core, tau, total_a, reduce_slope):
 
 def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept):
     """Sum over blocks of the gradients wrt theta and the basis, and of ``Σ Vᵀ diag(t) V``.
+
+    Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m
+    matrix times V (2 n m²). Elsewhere ``B⁻¹ V`` is formed first, which also yields ``h``, and the
+    whitening applied after (3 n m²); where t is not known before, one rank-k update gives
+    ``Vᵀ diag(t) V``. Processes with the same features add their brackets, which are pulled back
+    together.
+
+    With the symbols at the top of this file, ``v = LB⁻ᵀ c``, ``u = L⁻ᵀ v``, ``e = y - Kfu u``,
+    ``h_i = V_iᵀ B⁻¹ V_i`` and P targets:
+
+        g = ∂log N/∂λ = ½ a ( (Σ_p e² + P h)/λ - P )
+        t = ∂F/∂r     = share g - P w φ' reduce' / σ²
+        ∂F/∂σ²        = g + P w φ' reduce' x / σ²
+        ∂F/∂Kuf       = u (a e)ᵀ - L⁻ᵀ [ P B⁻¹ V diag(a) + 2 V diag(t) ]
+        ∂F/∂Kuu       = -½ u uᵀ + ½ L⁻ᵀ [ P (I - B⁻¹) + 2 V diag(t) Vᵀ ] L⁻¹
 
     The gradients are those through the raw features, not through their whitening.
 
@@ -542,6 +519,17 @@ def common_slope(problem, probe, reduce_slope):
 class RunningSums:
     """The sums over all rows that came, in the units of an origin.
 
+    The sums of the collapsed objectives add up, whatever the order in which rows come. Their
+    targets are standardised with the mean and the spread of all rows, which change with every row.
+    The sums are therefore kept in the units of an origin, ``z = (y - μ₀)/s₀``, with a column of
+    ones beside the targets. In any other units
+
+        (y - μ)/s = [z 1] C,        C = [ diag(s₀/s) ; (μ₀ - μ)/s ],
+        V a y = (V a [z 1]) C,      Σ a y² = tr Cᵀ ([z 1]ᵀ a [z 1]) C,
+
+    and nothing else depends on the targets, so that the sums in other units are exact. Known noise
+    is in units of y², which is why its scale has to stay.
+
     Parameters
     ----------
     sums : Sums
@@ -593,6 +581,17 @@ class RunningSums:
         C = C[:, varies] / units.scale[varies]
         squares = np.vdot(C, self.sums.yay @ C)
         return self.sums._replace(Vay=self.sums.Vay @ C, yay=squares)
+
+
+# -- a basis of its own for the mean, larger than the one for the covariance -----------------------
+# The mean ``Q_Mff (Q_Mff + D)⁻¹ y`` of the basis M is the best one in its span, and any mean of the
+# span gives a bound (Cheng and Boots 2017, eq. 14, with another log-determinant):
+#
+#     F = -½ [ (y - μ)ᵀ D⁻¹ (y - μ) + ‖μ‖² + n log 2π + log |Q_m + D| ] - reduce(Σ φ)
+#       = F_m(0) + F_M(y) - F_M(0)
+#
+# with ``‖μ‖`` the norm of the process, and F_m, F_M the collapsed bounds of either basis, whose
+# noise is D, for the targets y or for zeros. It is the bound F_m with the quadratic term of F_M.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-r"""Rows with Gaussian sites ``exp(λ1 f - ½ λ2 f²)``: everything O(n) of an inner iteration.
+"""Rows with Gaussian sites ``exp(λ1 f - ½ λ2 f²)``: everything O(n) of an inner iteration.
 
 Where the noise of a row is not a number but a likelihood, an inner loop looks for the sites that
 stand in for it. Features V do not change meanwhile: `project_rows` computes them once. With the
@@ -11,53 +11,6 @@ Several processes may share the kernel and the basis; each has sites of its own.
 
 `ProjectedRows` and `Cores` are what an inner loop uses; the exact process below has the same
 methods where nothing needs to be projected.
-
-Gradients from some of the rows, with the posterior of the weights of the features held.
-
-A collapsed objective is the best value, over ``q(w) = N(v, S)``, of a sum over rows,
-
-    F = Σ w [ log N(y; Vᵀv, λ) - h/2λ ] - reduce(Σ w φ) - KL[q ‖ N(0, I)],        h = Vᵀ S V,
-
-so that some rows, weighted up to all of them, say where it increases (Hensman, Fusi and Lawrence
-2013; Titsias 2025, eq. 18, 19 and 23). The optimum of q given theta and the basis is that of
-`skgp_sparse.engine.collapsed`,
-
-    S = B⁻¹,    v = B⁻¹ V (a y),    B = I + V diag(a) Vᵀ,
-
-here with means over many rows in the place of the sums. Through the features ``V = T K``, q held,
-
-    W = V_bar Vᵀ = v (V a e)ᵀ - P S V diag(a) Vᵀ - 2 V diag(t) Vᵀ,      Kuu_bar = -Tᵀ sym Φ(W) T,
-
-where Φ takes the lower triangle and half of its diagonal. At the optimum for all rows W is
-symmetric, and this is the gradient of the collapsed objective.
-
-The exact process on few distinct inputs, seen through Gaussian sites.
-
-Where every distinct input is an inducing point there is nothing to project: sites act on the kernel
-matrix K of the distinct inputs. Rows of the same input share its latent value; white noise comes on
-top, of variance ``r_i`` and for every copy of a row its own, and is integrated. With the natural
-parameters ``λ1, λ2`` of the sites and ``γ_i = 1 + r_i λ2``, sums over the rows i of group g,
-
-    a_g = Σ w_i λ2/γ_i,    b_g = Σ w_i λ1/γ_i,    s = √a,
-    B = I + diag(s) K diag(s) = L Lᵀ,    T = L⁻¹,    α = s B⁻¹ (b/s),    μ = K α,
-    h_g = (1 - [B⁻¹]_gg)/a_g                                   (posterior variance of the process)
-    m_i = (μ + r_i λ1)/γ_i,    v_i = r_i/γ_i + h/γ_i²          (marginal of a row, noise included)
-    KL = ½ (tr B⁻¹ - u + μᵀα + log|B|)
-         + ½ Σ w_i (1/γ_i - 1 + log γ_i + r_i ((λ1 - λ2 μ)² + λ2² h)/γ_i²)
-    log normaliser = ½ (bᵀμ - log|B|) + ½ Σ w_i (r_i λ1²/γ_i - log γ_i).
-
-The gradient is that of ``log N(λ1/λ2; 0, Cov)``, where every row has noise ``r_i + 1/λ2``:
-
-    ∂/∂K = ½ (α αᵀ - diag(s) B⁻¹ diag(s)),
-    ∂/∂r_i = ½ w_i ((λ1 - λ2 μ)² - λ2 γ_i + λ2² h)/γ_i².
-
-B is at least the identity, so that no jitter is needed however close inputs are. See Rasmussen and
-Williams (2006), sections 3.4 and 3.6; their ``α = b - s B⁻¹ (s K b)`` loses digits where the
-variance is large. An inner iteration takes ``⅔ u³`` multiplications and additions.
-
-Where precisions are negative, ``s = √|a|``, and their signs σ take the place of the identity in B.
-With the negative ones last, ``B⁻¹ = Tᵀ D T`` with ``D = ±1`` and ``h_g = (σ_g - [B⁻¹]_gg)/s_g²``.
-There is a posterior if as many of D as of σ are negative.
 """
 
 from functools import partial
@@ -246,6 +199,25 @@ def observe(block, residual):
     return Observations(block.observed, offset, weight, residual)
 
 
+# -- gradients from some of the rows, with the posterior of the weights held -----------------------
+# A collapsed objective is the best value, over ``q(w) = N(v, S)``, of a sum over rows,
+#
+#     F = Σ w [ log N(y; Vᵀv, λ) - h/2λ ] - reduce(Σ w φ) - KL[q ‖ N(0, I)],        h = Vᵀ S V,
+#
+# so that some rows, weighted up to all of them, say where it increases (Hensman, Fusi and Lawrence
+# 2013; Titsias 2025, eq. 18, 19 and 23). The optimum of q given theta and the basis is that of
+# `skgp_sparse.engine.collapsed`,
+#
+#     S = B⁻¹,    v = B⁻¹ V (a y),    B = I + V diag(a) Vᵀ,
+#
+# here with means over many rows in the place of the sums. Through the features ``V = T K``, q held,
+#
+#     W = V_bar Vᵀ = v (V a e)ᵀ - P S V diag(a) Vᵀ - 2 V diag(t) Vᵀ,      Kuu_bar = -Tᵀ sym Φ(W) T,
+#
+# where Φ takes the lower triangle and half of its diagonal. At the optimum for all rows W is
+# symmetric, and this is the gradient of the collapsed objective.
+
+
 class Minibatch(NamedTuple):
     """Some rows at one kernel and one basis, and what waits for their gradients."""
 
@@ -360,6 +332,35 @@ _NO_KERNEL = (
     "bounds of its hyperparameters, and the scale of X."
 )
 _TINY = np.finfo(float).tiny
+
+
+# -- the exact process on few distinct inputs, seen through Gaussian sites -------------------------
+# Where every distinct input is an inducing point there is nothing to project: sites act on the
+# kernel matrix K of the distinct inputs. Rows of the same input share its latent value; white noise
+# comes on top, of variance ``r_i`` and for every copy of a row its own, and is integrated. With the
+# natural parameters ``λ1, λ2`` of the sites and ``γ_i = 1 + r_i λ2``, sums over the rows i of group
+# g,
+#
+#     a_g = Σ w_i λ2/γ_i,    b_g = Σ w_i λ1/γ_i,    s = √a,
+#     B = I + diag(s) K diag(s) = L Lᵀ,    T = L⁻¹,    α = s B⁻¹ (b/s),    μ = K α,
+#     h_g = (1 - [B⁻¹]_gg)/a_g                                   (posterior variance of the process)
+#     m_i = (μ + r_i λ1)/γ_i,    v_i = r_i/γ_i + h/γ_i²          (marginal of a row, noise included)
+#     KL = ½ (tr B⁻¹ - u + μᵀα + log|B|)
+#          + ½ Σ w_i (1/γ_i - 1 + log γ_i + r_i ((λ1 - λ2 μ)² + λ2² h)/γ_i²)
+#     log normaliser = ½ (bᵀμ - log|B|) + ½ Σ w_i (r_i λ1²/γ_i - log γ_i).
+#
+# The gradient is that of ``log N(λ1/λ2; 0, Cov)``, where every row has noise ``r_i + 1/λ2``:
+#
+#     ∂/∂K = ½ (α αᵀ - diag(s) B⁻¹ diag(s)),
+#     ∂/∂r_i = ½ w_i ((λ1 - λ2 μ)² - λ2 γ_i + λ2² h)/γ_i².
+#
+# B is at least the identity, so that no jitter is needed however close inputs are. See Rasmussen
+# and Williams (2006), sections 3.4 and 3.6; their ``α = b - s B⁻¹ (s K b)`` loses digits where the
+# variance is large. An inner iteration takes ``⅔ u³`` multiplications and additions.
+#
+# Where precisions are negative, ``s = √|a|``, and their signs σ take the place of the identity in
+# B. With the negative ones last, ``B⁻¹ = Tᵀ D T`` with ``D = ±1`` and
+# ``h_g = (σ_g - [B⁻¹]_gg)/s_g²``. There is a posterior if as many of D as of σ are negative.
 
 
 class JointCore(NamedTuple):

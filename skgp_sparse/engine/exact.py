@@ -1,4 +1,4 @@
-r"""The exact Gaussian process on few distinct rows.
+"""The exact Gaussian process on few distinct rows, evidence at several scales, smaller variances.
 
 Every objective of the family is exact once the inducing points are the distinct training rows; the
 dense formulas then keep digits that ``1/σ²`` would cost the collapsed ones when the noise is tiny.
@@ -8,41 +8,8 @@ Rows that coincide are one observation of their precision-weighted mean ȳ, of v
     log p(y) = log N(ȳ; 0, K + D) - ½ P Σ w_i log 2πσ_i² + ½ P Σ log 2πD_j
                - ½ Σ w_i (y_i - ȳ_j)²/σ_i²
 
-and, with ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:
-
-    ∂/∂K = ½ (α αᵀ - P A),     ∂/∂σ_i² = ½ w_i ( Σ_p e_i²/σ_i⁴ - P/σ_i² + P (D_j - D_j² A_jj)/σ_i⁴ )
-
-An evaluation takes ``u³`` multiplications and additions (factor, its inverse, ``A``) and at most 4
-arrays (u, u). Only the lower triangles of ``K`` and ``A`` are computed, in blocks of rows: a block
-is two rectangles, the rows beside all earlier ones and the rows among themselves. The second one is
-where a kernel meets its own arguments, and keeps a diagonal without rounding.
-
-Evidence of targets at several scales, values alone: which scale does their structure have?
-
-With a kernel matrix v K of the signal, and noise of variance v D, D = diag((ρ + d_i) / w_i), the
-evidence of p targets at the most likely v̂ is, up to a constant,
-
-.. math:: -\tfrac{np}2 \log \hat v - \tfrac p2 \log |K + D|,
-    \qquad \hat v = \tfrac1{np} \operatorname{tr} y^\top (K + D)^{-1} y
-
-(Rasmussen and Williams 2006, eq. 5.8). That of a linear trend and noise is
-``-np/2 log v̂`` with the mean square v̂ of the residuals of least squares.
-
-The process given inducing points, the rows of which have a smaller variance given these.
-
-With the residual process ``R = K - V Vᵀ`` of the rows, ``N = diag(σ²/w)``, ``x = r/σ²``, and the
-slope of a variational objective, ``v = -2 ∂F/∂x = 2 φ' reduce'``, the posterior of the rows is
-
-    q(f | u) = N( Kfu Kuu⁻¹ u,  N^½ S v S N^½ ),     S = (N^-½ R N^-½)^½
-
-instead of ``R``, which is the case v = 1 (Titsias 2025, eq. 13, where N is the same for all rows
-and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the residual process is
-``R_*f R⁻¹ (f - Kfu Kuu⁻¹ u)`` plus a rest that is independent of f, so that (eq. 17)
-
-    var = var of v = 1  -  ‖(1 - v)^½ S⁻¹ N^-½ R_f*‖².
-
-The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
-hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
+`profile_evidence` compares scales of the targets by values alone. `TightPosterior` has the
+variances of the whole posterior given inducing points.
 """
 
 from dataclasses import dataclass, replace
@@ -68,6 +35,9 @@ _STANDARD_ERRORS = 4.0  # by which near rows must be more alike than any
 _SILL = 0.63  # of the way from the shortest lag to the sill: 1 - exp(-1)
 
 
+# -- evidence of targets at several scales: which scale does their structure have? -----------------
+
+
 class ProfileEvidence(NamedTuple):
     """Evidence at the most likely variance of the signal."""
 
@@ -86,7 +56,16 @@ class SomeRows(NamedTuple):
 
 
 def profile_evidence(K, rows, ratio):
-    """`ProfileEvidence` of targets; -inf where the matrix has no Cholesky factor.
+    r"""`ProfileEvidence` of targets; -inf where the matrix has no Cholesky factor.
+
+    With a kernel matrix v K of the signal, and noise of variance v D, D = diag((ρ + d_i) / w_i),
+    the evidence of p targets at the most likely v̂ is, up to a constant,
+
+    .. math:: -\tfrac{np}2 \log \hat v - \tfrac p2 \log |K + D|,
+        \qquad \hat v = \tfrac1{np} \operatorname{tr} y^\top (K + D)^{-1} y
+
+    (Rasmussen and Williams 2006, eq. 5.8). That of a linear trend and noise is
+    ``-np/2 log v̂`` with the mean square v̂ of the residuals of least squares.
 
     Parameters
     ----------
@@ -173,6 +152,21 @@ _SMALLEST_SHARE = (
 @dataclass(frozen=True, eq=False)
 class TightPosterior(Posterior):
     """The process given data, with smaller variances than those of its inducing points alone.
+
+    With the residual process ``R = K - V Vᵀ`` of the rows, ``N = diag(σ²/w)``, ``x = r/σ²``, and
+    the slope of a variational objective, ``v = -2 ∂F/∂x = 2 φ' reduce'``, the posterior of the rows
+    is
+
+        q(f | u) = N( Kfu Kuu⁻¹ u,  N^½ S v S N^½ ),     S = (N^-½ R N^-½)^½
+
+    instead of ``R``, which is the case v = 1 (Titsias 2025, eq. 13, where N is the same for all
+    rows and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the residual
+    process is ``R_*f R⁻¹ (f - Kfu Kuu⁻¹ u)`` plus a rest that is independent of f, so that (eq. 17)
+
+        var = var of v = 1  -  ‖(1 - v)^½ S⁻¹ N^-½ R_f*‖².
+
+    The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
+    hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
 
     Parameters
     ----------
@@ -317,6 +311,18 @@ class ExactFeatures(InducingFeatures):
     def first(self, size):
         """Features of the first `size` distinct rows only."""
         return replace(super().first(size), D=self.D[:size])
+
+
+# -- value and gradient given all rows -------------------------------------------------------------
+# With ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:
+#
+#     ∂/∂K    = ½ (α αᵀ - P A)
+#     ∂/∂σ_i² = ½ w_i ( Σ_p e_i²/σ_i⁴ - P/σ_i² + P (D_j - D_j² A_jj)/σ_i⁴ )
+#
+# An evaluation takes ``u³`` multiplications and additions (factor, its inverse, ``A``) and at most
+# 4 arrays (u, u). Only the lower triangles of ``K`` and ``A`` are computed, in blocks of rows: a
+# block is two rectangles, the rows beside all earlier ones and the rows among themselves. The
+# second one is where a kernel meets its own arguments, and keeps a diagonal without rounding.
 
 
 class _State(NamedTuple):

@@ -7,25 +7,7 @@ the basis says (here that of inducing points), and ``TB = LB⁻¹``. For the exa
 the noisy kernel matrix and the last term is absent. Blocks of rows bound the memory of a
 prediction.
 
-A gradient is a pullback through K, with the cotangents ``u`` of the mean and
-``2 Tᵀ (TBᵀ TB V - V)`` of the variance.
-
-A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is the
-process at the row, or what inducing points say of it, λ its effective noise, and c the copy that is
-left out, one or, if the row weighs less, its weight. With the mean m and the variance h of g given
-all rows, what is left without the factor is its cavity,
-
-    q = c h / λ,      mean = y - (y - m)/(1 - q),      variance = h/(1 - q) + r,
-
-where r is the prior variance that inducing points leave. Of the exact process, 1 - q follows from
-the diagonal of ``(K + D)⁻¹`` without rounding (Rasmussen and Williams 2006, section 5.4.2).
-
-Predictions at inputs that have a normal distribution each.
-
-With the expectations ``P`` and covariances ``C`` of `skgp_sparse.kernels.expectations`, ``V = T P``
-and the posterior of the inducing points, ``B`` and ``u``,
-
-    mean = P u,     var = uᵀ C u + Vᵀ B⁻¹ V + tr(Tᵀ B⁻¹ T C) + E k(x, x) - ‖V‖² - tr(K⁻¹ C).
+`predict_normals` of a posterior goes to inputs that have a normal distribution each.
 """
 
 from abc import abstractmethod
@@ -75,7 +57,13 @@ class Normals(NamedTuple):
 
 
 class InducingPosterior(NamedTuple):
-    """The posterior of the inducing points, and matrices that rows are multiplied with."""
+    """The posterior of the inducing points, and matrices that rows are multiplied with.
+
+    With the expectations ``P`` and covariances ``C`` of `skgp_sparse.kernels.expectations`,
+    ``V = T P`` and the posterior of the inducing points, ``B`` and ``u``,
+
+        mean = P u,     var = uᵀ C u + Vᵀ B⁻¹ V + tr(Tᵀ B⁻¹ T C) + E k(x, x) - ‖V‖² - tr(K⁻¹ C).
+    """
 
     features: Features
     of_column: np.ndarray  # (p,) the group that shares B
@@ -198,7 +186,11 @@ class FeaturePosterior(Posterior):
         return self._by_blocks(deviate, X, 1)
 
     def gradients(self, X, latent, n_jobs=1):
-        """`Slopes` at the rows of X."""
+        """`Slopes` at the rows of X.
+
+        A gradient is a pullback through K, with the cotangents ``u`` of the mean and
+        ``2 Tᵀ (TBᵀ TB V - V)`` of the variance.
+        """
         features = self.features
 
         def of_block(block):
@@ -230,7 +222,19 @@ class FeaturePosterior(Posterior):
         return functions.drawn(self, n_functions, n_frequencies, random_state)
 
     def _left_out_of_sites(self, rows, terms, given_all, n_jobs):
-        """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r."""
+        """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r.
+
+        A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is
+        the process at the row, or what inducing points say of it, λ its effective noise, and c the
+        copy that is left out, one or, if the row weighs less, its weight. With the mean m and the
+        variance h of g given all rows, what is left without the factor is its cavity,
+
+            q = c h / λ,      mean = y - (y - m)/(1 - q),      variance = h/(1 - q) + r,
+
+        where r is the prior variance that inducing points leave. Of the exact process, 1 - q
+        follows from the diagonal of ``(K + D)⁻¹`` without rounding (Rasmussen and Williams 2006,
+        section 5.4.2).
+        """
 
         def of_block(some):
             block = rows.block(some)

@@ -1,4 +1,4 @@
-r"""Functions drawn from a posterior, each the same function in all calls.
+"""Functions drawn from a posterior, each the same function in all calls, and Sobol indices.
 
 By Matheron's rule (Wilson et al. 2020), a sample of the posterior is a sample of the prior that is
 corrected at the inducing points. With random Fourier features φ of the kernel, normal weights w,
@@ -9,20 +9,7 @@ values ``L v`` beside their mean ``Kuu u``,
 
 Only the prior between the inducing points is approximate. Of the exact process, these are all rows.
 
-Between the data, high frequencies are what is not known, and few draws are among them. Half of the
-draws are from a distribution with more of them, and the squares of all amplitudes are ratios of the
-two densities (importance sampling with a mixture).
-
-How much each column matters: Sobol indices of the posterior mean.
-
-With columns that are independent, and distributed as those of the training rows, the first-order
-index of column j is the share of the variance that it explains alone, and the total index the share
-that is lost without it:
-
-    S_j = Var E[f | x_j] / Var f,        T_j = E Var[f | all others] / Var f.
-
-Of products of kernels of one column, both are sums over pairs of inducing points. Otherwise they
-are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010; Jansen 1999).
+Sobol indices of the posterior mean (`sobol_indices`) say how much each column matters.
 """
 
 from copy import copy
@@ -84,6 +71,16 @@ def _some_of(rows, size):
 
 def sobol_indices(processes, quantiles, n_jobs):
     """`SobolIndices` of the means of processes, weighted by their variances.
+
+    With columns that are independent, and distributed as those of the training rows, the
+    first-order index of column j is the share of the variance that it explains alone, and the total
+    index the share that is lost without it:
+
+        S_j = Var E[f | x_j] / Var f,        T_j = E Var[f | all others] / Var f.
+
+    Of products of kernels of one column, both are sums over pairs of inducing points. Otherwise
+    they are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010;
+    Jansen 1999).
 
     Parameters
     ----------
@@ -500,7 +497,12 @@ def _by_target(draws, p):
 
 
 def _harmonics(kernel, n_frequencies, origin, random_state):
-    """Features of a kernel, of which half have high frequencies."""
+    """Features of a kernel, of which half have high frequencies.
+
+    Between the data, high frequencies are what is not known, and few draws are among them. Half of
+    the draws are from a distribution with more of them, and the squares of all amplitudes are
+    ratios of the two densities (importance sampling with a mixture).
+    """
     basis = FourierBasis.drawn(kernel, n_frequencies, origin, random_state)
     normal, levels, weights = basis.normal.copy(), basis.levels.copy(), []
     for term, rows in basis.terms(kernel):

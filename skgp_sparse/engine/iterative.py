@@ -1,44 +1,10 @@
-r"""The process given all training rows, without inducing points in its mean.
+"""The process given all training rows, by conjugate gradients, without inducing points in its mean.
 
     mean = K*f α,     (K + D) α = y,
 
-with ``D = σ²/w`` and α from conjugate gradients. A variance would need a solve per query. Here it
-is the one given some of the rows only, a few leading ones, which are spread over the table, and
-those nearest to the query. It is at least the variance given all rows:
-
-    V = L⁻¹ K_L·,   L Lᵀ = K_LL + D_L,      C = K - VᵀV         given the leading rows
-    var = C** - C*N (C_NN + D_N)⁻¹ C_N*                         given the nearest rows N, too
-
-Nearest is in units of the length scales. Joint covariances have the correlations given the leading
-rows and all those that are near to any of the queries, and the variances above.
-
-Preconditioned conjugate gradients for several right-hand sides, which share every product.
-
-Each column has steps of its own. Products may be rough at first: the residual that counts is
-computed with exact ones, and what is left of it is solved for again.
-
-``k(X, X) V`` in tiles: the matrix is never there, and only its lower triangle is computed.
-
-A matrix close to ``K + D`` that is cheap to solve with: the one of FITC.
-
-With features ``V`` of the rows, of whatever basis, and ``r`` what they leave of ``diag K``,
-
-    P = V Vᵀ + Λ,     Λ = diag(r) + D,     B = I + Vᵀ Λ⁻¹ V = LB LBᵀ,
-    P⁻¹ = Λ⁻¹ - Λ⁻¹ V B⁻¹ Vᵀ Λ⁻¹.
-
-Its diagonal is that of ``K + D``, which is worth a factor of ten in iterations beside ``V Vᵀ + D``.
-Features may be kept in single precision, for which conjugate gradients allow, unless the noise is
-so small that their rounding would outweigh it.
-
-The upper bound of Titsias (2014) on the exact log marginal likelihood, for given theta.
-
-With ``K̂ = K + D``, ``Q = V Vᵀ`` of some inducing points, and any ``v``,
-
-    log p(y) = -½ [ n log 2π + log |K̂| + yᵀ K̂⁻¹ y ]
-
-    2 yᵀv - vᵀK̂v   ≤   yᵀ K̂⁻¹ y,     log |Q + D|   ≤   log |K̂|
-
-The first inequality is exact at ``v = K̂⁻¹ y``, and the second one holds as ``K̂ ⪰ Q + D``.
+with ``D = σ²/w``. The product with K is made in tiles (`KernelProduct`), and the matrix of FITC is
+the preconditioner (`Preconditioner`). The same solve gives an upper bound of the exact evidence
+(`upper_bound`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -91,6 +57,10 @@ class LinearSolution(NamedTuple):
 
 def solve(multiply, precondition, Y, *, tol, max_iter, rough=None, report=None, start=None):
     """Solve ``A X = Y`` for a positive definite matrix A.
+
+    The method is that of preconditioned conjugate gradients, in which several right-hand sides
+    share every product. Each column has steps of its own. Products may be rough at first: the
+    residual that counts is computed with exact ones, and what is left of it is solved for again.
 
     Parameters
     ----------
@@ -212,6 +182,9 @@ _TILE = 768  # rows and columns: a tile fits the cache of a core
 class KernelProduct:
     """The kernel matrix of some rows, without white noise, as something that multiplies.
 
+    ``k(X, X) V`` is made in tiles: the matrix is never there, and only its lower triangle is
+    computed.
+
     Parameters
     ----------
     kernel : sklearn kernel
@@ -270,6 +243,16 @@ _FOR_SINGLE = 1e-5  # smallest noise, as a share of the process, that rounding d
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
     """``P⁻¹`` as something that multiplies.
+
+    It is the matrix of FITC, which is close to ``K + D`` and cheap to solve with. With features
+    ``V`` of the rows, of whatever basis, and ``r`` what they leave of ``diag K``,
+
+        P = V Vᵀ + Λ,     Λ = diag(r) + D,     B = I + Vᵀ Λ⁻¹ V = LB LBᵀ,
+        P⁻¹ = Λ⁻¹ - Λ⁻¹ V B⁻¹ Vᵀ Λ⁻¹.
+
+    Its diagonal is that of ``K + D``, which is worth a factor of ten in iterations beside
+    ``V Vᵀ + D``. Features may be kept in single precision, for which conjugate gradients allow,
+    unless the noise is so small that their rounding would outweigh it.
 
     Parameters
     ----------
@@ -375,6 +358,16 @@ def leading_rows(kernel, X, noise, n_jobs=1):
 @dataclass(frozen=True, eq=False)
 class IterativePosterior(Posterior):
     """The process given all rows.
+
+    The mean is ``K*f α`` with α from conjugate gradients. A variance would need a solve per query.
+    Here it is the one given some of the rows only, a few leading ones, which are spread over the
+    table, and those nearest to the query. It is at least the variance given all rows:
+
+        V = L⁻¹ K_L·,   L Lᵀ = K_LL + D_L,      C = K - VᵀV         given the leading rows
+        var = C** - C*N (C_NN + D_N)⁻¹ C_N*                         given the nearest rows N, too
+
+    Nearest is in units of the length scales. Joint covariances have the correlations given the
+    leading rows and all those that are near to any of the queries, and the variances above.
 
     Parameters
     ----------
@@ -536,6 +529,15 @@ _LEADING = 2000  # rows of the preconditioner of the solve
 
 def upper_bound(kernel, features, rows, n_jobs, *, tol, max_iter, report=None):
     """The bound for the standardised targets, and the residual of the solve, relative.
+
+    It is the upper bound of Titsias (2014) on the exact log marginal likelihood, for given theta.
+    With ``K̂ = K + D``, ``Q = V Vᵀ`` of some inducing points, and any ``v``,
+
+        log p(y) = -½ [ n log 2π + log |K̂| + yᵀ K̂⁻¹ y ]
+
+        2 yᵀv - vᵀK̂v   ≤   yᵀ K̂⁻¹ y,     log |Q + D|   ≤   log |K̂|
+
+    The first inequality is exact at ``v = K̂⁻¹ y``, and the second one holds as ``K̂ ⪰ Q + D``.
 
     Parameters
     ----------

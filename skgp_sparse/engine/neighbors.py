@@ -1,48 +1,12 @@
-r"""The rows nearest to any points, and distinct rows.
+"""The rows nearest to any points, predictions given these, and rows that are left out.
 
-Nearest is in units of the length scales. Rows that coincide are one row of their mean target, whose
-weight is the sum of theirs, so that k rows are k distinct places. Of rows that are equally far, the
-one that comes first is nearer.
-
-Rows that are left out, one at a time, and predicted by the rows that are near to them.
-
-The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag 1975;
-Vecchia 1988; Sundararajan and Keerthi 2001):
-
-    J = Σ_i w_i log N(y_i; m_i, v_i + d_i),
-
-with mean and variance ``m_i``, ``v_i`` given the neighbours N(i) of row i, and its noise ``d_i``.
-Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of `linearise`,
-and slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and ``e = y - m``.
-
-Predictions of rows, each given a few rows of its own: many small solves at once.
-
-For a row x and the rows N that are near to it, with noise variances D,
+For a row x and the rows N that are near to it, with noise variances ``D = σ²/weight``,
 
     A = K_NN + D = L Lᵀ,    w = A⁻¹ k_N,    a = A⁻¹ y_N,    m = k_Nᵀ a,    v = k(x, x) - k_Nᵀ w.
 
-With ``u = (-w; 1)`` and ``b = (a; 0)``, and K of the rows of N and x, the last one,
-
-    dv = uᵀ dK u + w² · dD,    dm = uᵀ dK b - (w a) · dD,    dm = w · dy,
-
-so that the cotangent of K is of rank two.
-
-The process given, for every query, the training rows that are nearest to it.
-
-    mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
-
-with ``D = σ²/weight``; see `left_out`. A prediction takes O(k³) time, however many rows there are.
-Joint covariances have the correlations given all rows that are near to any of the queries, and the
-variances above.
-
-Rows with Gaussian sites, each predicted by the sites of the rows that are near to it.
-
-A place where rows i have the sites ``(λ1, λ2)_i`` and the weights w has the sum of these,
-
-    λ1 = Σ w λ1_i,    λ2 = Σ w λ2_i,    target λ1/λ2,    noise 1/λ2,
-
-which is all that `krige` takes. A place where no row says anything (``λ2 = 0``) has next to
-endless noise. What is left at the place of a row without one copy of it is near to this row, too.
+A prediction takes O(k³) time, however many rows there are. Nearest is in units of the length
+scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, and
+`NeighborsPosterior` the predictions.
 """
 
 from dataclasses import dataclass, replace
@@ -78,6 +42,8 @@ _CHUNK = 1 << 16  # rows whose codes are computed together
 
 class NearestRows:
     """Finds the rows nearest to any points.
+
+    Of rows that are equally far, the one that comes first is nearer.
 
     Parameters
     ----------
@@ -127,7 +93,11 @@ def first_of(distances, rows, k):
 
 
 class DistinctRows(NamedTuple):
-    """Rows of which no two coincide, unless their known noise differs."""
+    """Rows of which no two coincide, unless their known noise differs.
+
+    Rows that coincide are one row of their mean target, whose weight is the sum of theirs, so that
+    k rows are k distinct places.
+    """
 
     X: np.ndarray  # (u, d), of the type of the user's
     y: np.ndarray  # (u, p) mean of the standardised targets
@@ -222,6 +192,8 @@ def block_size(k):
 def krige(kernel, P, y, noise):
     """Mean and variance of the last row of every point set, given the others.
 
+    Many small systems are solved at once, one for each point set.
+
     Parameters
     ----------
     kernel : sklearn kernel
@@ -244,6 +216,12 @@ def solve(K, y, noise):
 
 def linearise(kernel, P, y, noise):
     """`LocalPrediction` as of `krige`, and its pullback.
+
+    With ``u = (-w; 1)`` and ``b = (a; 0)``, and K of the rows of N and x, the last one,
+
+        dv = uᵀ dK u + w² · dD,    dm = uᵀ dK b - (w a) · dD,    dm = w · dy,
+
+    so that the cotangent of K is of rank two.
 
     Returns
     -------
@@ -282,6 +260,16 @@ _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
 
 class LeaveOneOut(NamedTuple):
     """Rows that are left out, one at a time, and those that are near to each of them.
+
+    The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag
+    1975; Vecchia 1988; Sundararajan and Keerthi 2001):
+
+        J = Σ_i w_i log N(y_i; m_i, v_i + d_i),
+
+    with mean and variance ``m_i``, ``v_i`` given the neighbours N(i) of row i, and its noise
+    ``d_i``. Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of
+    `linearise`, and slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and
+    ``e = y - m``.
 
     It holds what the objective wants of both, and nothing else of a table.
     """
@@ -486,7 +474,16 @@ _PRECISION_TOLERANCE = 1e-9  # of a precision, that is left where a row is alone
 
 
 class SiteRows(NamedTuple):
-    """Rows at places, and the places that are near to each of these."""
+    """Rows at places, and the places that are near to each of these.
+
+    A place where rows i have the sites ``(λ1, λ2)_i`` and the weights w has the sum of these,
+
+        λ1 = Σ w λ1_i,    λ2 = Σ w λ2_i,    target λ1/λ2,    noise 1/λ2,
+
+    which is all that `krige` takes. A place where no row says anything (``λ2 = 0``) has next to
+    endless noise. What is left at the place of a row without one copy of it is near to this row,
+    too.
+    """
 
     X: np.ndarray  # (u, d) distinct places, float64
     place: np.ndarray  # (n,) of every row
@@ -564,6 +561,12 @@ _ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbo
 @dataclass(frozen=True, eq=False)
 class NeighborsPosterior(Posterior):
     """The process given the nearest rows.
+
+        mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
+
+    with ``D = σ²/weight``. A prediction takes O(k³) time, however many rows there are. Joint
+    covariances have the correlations given all rows that are near to any of the queries, and the
+    variances above.
 
     Parameters
     ----------

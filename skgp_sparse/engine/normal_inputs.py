@@ -1,4 +1,4 @@
-r"""Rows whose inputs have a normal distribution each: bound, gradient and predictions.
+"""Rows whose inputs have a normal distribution each: bound, gradient and predictions.
 
 With ``x_i ~ N(μ_i, diag s_i)``, the expectations ``P_i`` and covariances ``C_i`` of
 `skgp_sparse.kernels.expectations`, weights ``w_i``, and ``o_id = 1`` where column d of row i was
@@ -11,19 +11,7 @@ observed, otherwise 0 (Titsias and Lawrence 2010; Titsias 2025, appendix B.5):
     F = -½ [ Σ_i n_i log 2πσ_i² + Σ_d log |B_d| + Σ a_id y_id² - Σ ‖c_d‖² ]
         - reduce(Σ_i n_i φ(r_i/σ_i²))
 
-Columns of a group g were observed in the same rows, and share ``B_g``. Given the posterior of the
-inducing points, ``v_d = LB⁻ᵀ c_d``, ``u_d = Tᵀ v_d`` and ``e = y - V v``, a row adds
-
-    R_i = -½ n_i log 2πσ_i² - ½ q_i / σ_i² - n_i φ,
-    q_i = w_i Σ_d o_id [ e_id² + u_dᵀ C_i u_d + V_iᵀ B_d⁻¹ V_i + tr(A_d C_i) ],      A = Tᵀ B⁻¹ T
-
-and its gradient is that of F, as F is at a maximum over the posterior:
-
-    t = ∂F/∂r     = -n φ' reduce' / σ²
-    ∂F/∂σ²        = ½ q/σ⁴ - ½ n/σ² - t r/σ²
-    ∂F/∂P         = [ Σ_d a_d (e_d v_d - B_d⁻¹ V) - 2 t V ]ᵀ T
-    ∂F/∂C         = -½ Σ_d a_d (A_d + u_d u_dᵀ) - t Tᵀ T
-    ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
+Columns of a group g were observed in the same rows, and share ``B_g``.
 
 Where ``s = 0`` and every entry was observed, this is `skgp_sparse.engine.collapsed`.
 """
@@ -283,7 +271,23 @@ def _pull(posterior, outer, latent, row, reduce_slope):
 
 
 def _backward_pass(problem, posterior, outer, reduce_slope, read, part, latent):
-    """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows."""
+    """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows.
+
+    Given the posterior of the inducing points, ``v_d = LB⁻ᵀ c_d``, ``u_d = Tᵀ v_d`` and
+    ``e = y - V v``, a row adds
+
+        R_i = -½ n_i log 2πσ_i² - ½ q_i / σ_i² - n_i φ,
+        q_i = w_i Σ_d o_id [ e_id² + u_dᵀ C_i u_d + V_iᵀ B_d⁻¹ V_i + tr(A_d C_i) ],
+        A = Tᵀ B⁻¹ T
+
+    and its gradient is that of F, as F is at a maximum over the posterior:
+
+        t = ∂F/∂r     = -n φ' reduce' / σ²
+        ∂F/∂σ²        = ½ q/σ⁴ - ½ n/σ² - t r/σ²
+        ∂F/∂P         = [ Σ_d a_d (e_d v_d - B_d⁻¹ V) - 2 t V ]ᵀ T
+        ∂F/∂C         = -½ Σ_d a_d (A_d + u_d u_dᵀ) - t Tᵀ T
+        ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
+    """
     (inputs, missing), block = part, read()
     latent = latent or _latent_block(
         problem.kernel, problem.bound, posterior.features, posterior.Kinv, block, inputs

@@ -7,11 +7,8 @@ what a prediction costs.
 Means, variances and covariances are required. Other questions are optional: `Posterior.answers`
 names those that a posterior answers, and each of the others raises `NotAvailable`.
 
-The process before any data.
-
-Inputs that are transformed by a metric, ``x -> W x``.
-
-Posteriors of several independent processes, as of the classes of a softmax.
+Beside it stand the process before any data, inputs in a metric ``x -> W x``, and several
+independent processes, as of the classes of a softmax.
 """
 
 from abc import ABC, abstractmethod

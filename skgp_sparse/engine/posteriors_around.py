@@ -1,27 +1,8 @@
-r"""Posteriors around another one: beside a mean, in a metric, or at rows that lack values.
+"""Posteriors around another one: beside a mean, in a metric, or at rows that lack values.
 
-**A mean.** The weight of another prediction follows the variance. A process knows where it does not
-know: its predictive variance v(x), noise included, is large there. With the mean μ of the process g
-and another prediction m,
-
-    w(x) = s(a + b log(v(x) / e)),    s(z) = 1 / (1 + exp(-z)),
-    f(x) = (1 - w(x)) μ(x) + w(x) m(x) + φ(x) (g(x) - μ(x)),    φ(x)² = exp(c + d w(x)),
-
-where e is the mean squared error of m. The numbers a, b, c and d are learned from rows that are
-left out (stacked regression, Breiman 1996, with weights that depend on the query). Where the
-process is that of residuals of m, both are added: f(x) = g(x) + m(x).
-
-**A metric.** The other posterior sees ``W x`` in the place of x.
-
-**Missing values.** Queries may lack values of columns in which no training row lacked one. A
-missing value is taken to be one of K values that are spread as those of its column in training,
-whatever the row is otherwise. With the moments m_k and C_k of rows x_k that have these values,
-
-    mean = Σ m_k / K,     var = Σ (v_k + (m_k - mean)²) / K + s u · (number of missing values).
-
-Off the diagonal, the covariance is the mean of C_k, where rows have values that are independent of
-each other's. What it may say that a value is missing is noise: a share s, that of the start of the
-noise of `Missing`, of the variance u of means of rows whose values are those of all columns.
+Each asks the other posterior and changes what it says: `PosteriorInMetric` passes ``W x`` in the
+place of x, `PosteriorWithMissingValues` averages over values of the columns that are missing, and
+`PosteriorWithMean` adds another prediction with a weight that follows the variance.
 """
 
 from collections.abc import Callable
@@ -56,6 +37,8 @@ _ANSWERS_IN_METRIC = frozenset(
 @dataclass(frozen=True, eq=False)
 class PosteriorInMetric(PosteriorAround):
     """A posterior of ``W x``.
+
+    The other posterior sees ``W x`` in the place of x.
 
     Parameters
     ----------
@@ -168,6 +151,17 @@ def averaged(function, X, values):
 @dataclass(frozen=True, eq=False)
 class PosteriorWithMissingValues(PosteriorAround):
     """A posterior at rows in which values may be missing.
+
+    Queries may lack values of columns in which no training row lacked one. A missing value is taken
+    to be one of K values that are spread as those of its column in training, whatever the row is
+    otherwise. With the moments m_k and C_k of rows x_k that have these values,
+
+        mean = Σ m_k / K,     var = Σ (v_k + (m_k - mean)²) / K + s u · (number of missing values).
+
+    Off the diagonal, the covariance is the mean of C_k, where rows have values that are independent
+    of each other's. What it may say that a value is missing is noise: a share s, that of the start
+    of the noise of `Missing`, of the variance u of means of rows whose values are those of all
+    columns.
 
     Parameters
     ----------
@@ -320,6 +314,17 @@ class MeanWeights(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class PosteriorWithMean(PosteriorAround):
     """A weighted mean of a process and of another prediction.
+
+    The weight of another prediction follows the variance. A process knows where it does not know:
+    its predictive variance v(x), noise included, is large there. With the mean μ of the process g
+    and another prediction m,
+
+        w(x) = s(a + b log(v(x) / e)),    s(z) = 1 / (1 + exp(-z)),
+        f(x) = (1 - w(x)) μ(x) + w(x) m(x) + φ(x) (g(x) - μ(x)),    φ(x)² = exp(c + d w(x)),
+
+    where e is the mean squared error of m. The numbers a, b, c and d are learned from rows that are
+    left out (stacked regression, Breiman 1996, with weights that depend on the query). Where the
+    process is that of residuals of m, both are added: f(x) = g(x) + m(x).
 
     Parameters
     ----------

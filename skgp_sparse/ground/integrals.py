@@ -1,53 +1,13 @@
-r"""Expectations under one normal distribution per row, to about 1e-12 relative.
+"""Expectations under one normal distribution per row, to about 1e-12 relative.
 
-For ``g`` analytic in a strip of half-width `STRIP` around the real axis, which holds for the
-logarithms, slopes and curvatures of the probit and the logit (their nearest singularities are at
-``±2.8i`` and ``±πi``). By the standard deviation s of a row:
+- `expectation`: of any smooth function, ``E[g(f)]``;
+- `log_moments`: of a power of a likelihood, ``log E[p(f)^a]``, and moments of the tilted
+  distribution ``p(f)^a N(f; mean, variance)``;
+- `log_sum_exp` and `probabilities`: of a softmax and of its normaliser, under independent values.
 
-- small: Gauss-Hermite rules;
-- up to 1: the trapezoidal rule, which converges exponentially here, with a step that follows the
-  width of the singularity; a fixed number of Gauss-Hermite nodes loses digits as s grows;
-- wider, but not far from 0: the trapezoidal rule in u, ``f = sinh(u)``, whose nodes are dense where
-  g bends and which needs few of them however wide the row. They are the same for many rows, so that
-  g is evaluated once;
-- wide and far from 0: a coarse trapezoidal rule, as g has no singularity near by.
-
-Log-moments of tilted distributions ``p(f)^a N(f; mean, variance)``, to about 1e-12 relative.
-
-The function ``log p`` must be concave, so that the integrand has one top. The integral of a row is
-a trapezoidal sum about that top:
-
-- The top comes from Newton's method with a bracket. A crude top is enough.
-- The step follows the width of the top and the strip around the real axis in which the integrand
-  is analytic and bounded.
-- The sum ends on both sides where the integrand has fallen to ``exp(-40)`` of its top. Left and
-  right may differ: ``exp(-exp(f))`` falls at once on the right, and with the normal density on the
-  left.
-
-Everything is computed in ``z = (f - mean) / std``, where the negative logarithm of the integrand
-has a second derivative of at least one.
-
-Expectations of the softmax function and of its normaliser, under independent normal values.
-
-For ``f_c ~ N(m_c, s_c)``, the functions here compute ``L = E[log Σ exp f_c]`` and the derivatives
-``p_c = ∂L/∂m_c = E[softmax_c]`` and ``β_c = ∂²L/∂m_c² = E[softmax_c (1 - softmax_c)]``. All three
-are integrals over one variable. Let ``E(x) = exp(-exp(x))`` and ``ψ_c(u) = E[E(u + f_c)]``. Then
-
-- ``L = -γ - ∫ (Π ψ_c - [u < 0]) du``, because ``Π ψ_c(u)`` is the probability that the sum of
-  ``log Σ exp f_c`` and a Gumbel variable of mean γ does not exceed ``-u``;
-- ``p_c = -∫ ψ_c' Π_{j≠c} ψ_j du`` and ``β_c = -∫ ψ_c'' Π_{j≠c} ψ_j du``.
-
-**Nodes.** The integrals are sums over ``u = hk``. Since ``|ψ(u + iy)|`` is at most
-``ψ(u + log cos a) exp((y - a)² / 2s)`` for all ``a < π/2``, the error of the sums is about
-``exp(-π²/h - 2π² S/h²)``, where ``1/S = Σ 1/s_c``. Every row gets the h for which this bound is
-``exp(-π²/step)``. To the left of the nodes, ``1 - Π ψ_c`` is nearly ``exp(u) Σ exp(m_c + s_c/2)``,
-whose sum is known.
-
-**ψ at all nodes** is a matrix product. Let ``m_c = hn + ε``. For ``s > σ²``,
-``ψ(hk + ε) = Σ_l w_l E_σ(hk + gl)``, where E_σ is E after convolution with ``N(0, σ²)``, and where
-``w_l = g N(gl; ε, s - σ²)``. For nearly constant values, it is a Taylor series of E at ``hk``. The
-matrix ``E_σ(hk + gl)`` is a constant for all values of similar variance, and n shifts its products.
-The sums for p and β multiply by ``E_σ'`` from the other side.
+All of them are sums over nodes, which converge exponentially where the integrand is analytic in a
+strip around the real axis. Rows that need similar nodes are summed together. Each section says
+how its nodes are chosen.
 """
 
 from collections.abc import Callable
@@ -74,6 +34,19 @@ _FEW_ROWS = 200  # which share a rule where they could have several: calls cost 
 
 def expectation(g, mean, variance, *by_row):
     """``E[g(f)]`` for ``f ~ N(mean_i, variance_i)``.
+
+    The function ``g`` must be analytic in a strip of half-width `STRIP` around the real axis. This
+    holds for the logarithms, slopes and curvatures of the probit and the logit, whose nearest
+    singularities are at ``±2.8i`` and ``±πi``. The standard deviation s of a row says which nodes
+    it has:
+
+    - small: Gauss-Hermite rules;
+    - up to 1: the trapezoidal rule, which converges exponentially here, with a step that follows
+      the width of the singularity; a fixed number of Gauss-Hermite nodes loses digits as s grows;
+    - wider, but not far from 0: the trapezoidal rule in u, ``f = sinh(u)``, whose nodes are dense
+      where g bends and which needs few of them however wide the row. They are the same for many
+      rows, so that g is evaluated once;
+    - wide and far from 0: a coarse trapezoidal rule, as g has no singularity near by.
 
     Parameters
     ----------
@@ -209,6 +182,19 @@ class _Rows(NamedTuple):
 
 def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
     """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives.
+
+    The function ``log p`` must be concave, so that the integrand has one top. The integral of a row
+    is a trapezoidal sum about that top:
+
+    - The top comes from Newton's method with a bracket. A crude top is enough.
+    - The step follows the width of the top and the strip around the real axis in which the
+      integrand is analytic and bounded.
+    - The sum ends on both sides where the integrand has fallen to ``exp(-40)`` of its top. Left and
+      right may differ: ``exp(-exp(f))`` falls at once on the right, and with the normal density on
+      the left.
+
+    Everything is computed in ``z = (f - mean) / std``, where the negative logarithm of the
+    integrand has a second derivative of at least one.
 
     Parameters
     ----------
@@ -413,6 +399,28 @@ _FLAT = 6.0  # E and its derivatives vanish from here on
 _LEVELS = 3  # values of h between a number and its double
 _SOFTMAX_VALUES = 1 << 17  # values of ψ
 _COLUMNS = 64  # tables have multiples of this number of columns on both sides of 0
+
+
+# -- expectations of a softmax ---------------------------------------------------------------------
+# For ``f_c ~ N(m_c, s_c)``, the functions here compute ``L = E[log Σ exp f_c]`` and the derivatives
+# ``p_c = ∂L/∂m_c = E[softmax_c]`` and ``β_c = ∂²L/∂m_c² = E[softmax_c (1 - softmax_c)]``. All three
+# are integrals over one variable. Let ``E(x) = exp(-exp(x))`` and ``ψ_c(u) = E[E(u + f_c)]``. Then
+#
+# - ``L = -γ - ∫ (Π ψ_c - [u < 0]) du``, because ``Π ψ_c(u)`` is the probability that the sum of
+#   ``log Σ exp f_c`` and a Gumbel variable of mean γ does not exceed ``-u``;
+# - ``p_c = -∫ ψ_c' Π_{j≠c} ψ_j du`` and ``β_c = -∫ ψ_c'' Π_{j≠c} ψ_j du``.
+#
+# **Nodes.** The integrals are sums over ``u = hk``. Since ``|ψ(u + iy)|`` is at most
+# ``ψ(u + log cos a) exp((y - a)² / 2s)`` for all ``a < π/2``, the error of the sums is about
+# ``exp(-π²/h - 2π² S/h²)``, where ``1/S = Σ 1/s_c``. Every row gets the h for which this bound is
+# ``exp(-π²/step)``. To the left of the nodes, ``1 - Π ψ_c`` is nearly
+# ``exp(u) Σ exp(m_c + s_c/2)``, whose sum is known.
+#
+# **ψ at all nodes** is a matrix product. Let ``m_c = hn + ε``. For ``s > σ²``,
+# ``ψ(hk + ε) = Σ_l w_l E_σ(hk + gl)``, where E_σ is E after convolution with ``N(0, σ²)``, and
+# where ``w_l = g N(gl; ε, s - σ²)``. For nearly constant values, it is a Taylor series of E at
+# ``hk``. The matrix ``E_σ(hk + gl)`` is a constant for all values of similar variance, and n shifts
+# its products. The sums for p and β multiply by ``E_σ'`` from the other side.
 
 
 def log_sum_exp(mean, variance, step=0.3):

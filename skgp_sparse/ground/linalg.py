@@ -1,4 +1,4 @@
-"""Dense linear algebra on arrays, and nothing else.
+"""Dense linear algebra on arrays: factors of a matrix or of many, and products with triangles.
 
 A positive definite matrix ``K`` enters every formula through its Cholesky factor, ``K + jitter I =
 L Lᵀ``. Where hyperparameters are learned, ``T = L⁻¹`` enters, too: the triangular inverse costs
@@ -9,21 +9,7 @@ Errors of ``k Tᵀ`` are of order ``eps ‖T‖ ‖k‖``. Predictions solve wit
 computed in tiles, by products of tiles: LAPACK's own threads would wait for the slowest core, and
 round differently for every number of them.
 
-NumPy lacks products and quotients with a triangle in place, and ``scipy.linalg.blas`` holds the
-interpreter lock, so that threads over blocks of rows would wait for each other. The routines are
-called by the address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba does.
-
-Linear algebra of many small matrices at once: one call of NumPy for all of them.
-
-NumPy factorises stacks outside the interpreter lock, but has no triangular solve for them. Forward
-substitution comes with the factorisation, of the matrix with the right-hand sides below it,
-
-    [A  B]   [L  0] [Lᵀ  V]
-    [Bᵀ C] = [Vᵀ *] [0   *],        V = L⁻¹ B,
-
-for any C that is large enough. Back substitution goes from column to column of all matrices.
-
-The normal distribution: ``log N(y; mean, std²) = -½ [log 2π + ((y - mean)/std)²] - log std``.
+Matrices come one at a time, but for `whitened` and `back_substituted`, which take many small ones.
 """
 
 import ctypes as ct
@@ -49,6 +35,10 @@ _address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
 _name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pythonapi))
 
 
+# NumPy lacks products and quotients with a triangle in place, and ``scipy.linalg.blas`` holds the
+# interpreter lock, so that threads over blocks of rows would wait for each other. The routines are
+# called by the address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba
+# does.
 def _routine(name, n_arguments):
     """A BLAS routine whose arguments are addresses."""
     capsule = cython_blas.__pyx_capi__[name]
@@ -426,6 +416,17 @@ _AMOUNTS = tuple(Jitter(0.0).amounts())
 def whitened(A, B, unit, noise=0.0):
     """``L`` and ``L⁻¹ B`` of every matrix ``A + noise = L Lᵀ``.
 
+    One call of NumPy serves all matrices.
+
+    NumPy factorises stacks outside the interpreter lock, but has no triangular solve for them.
+    Forward substitution comes with the factorisation, of the matrix with the right-hand sides below
+    it,
+
+        [A  B]   [L  0] [Lᵀ  V]
+        [Bᵀ C] = [Vᵀ *] [0   *],        V = L⁻¹ B,
+
+    for any C that is large enough. Back substitution goes from column to column of all matrices.
+
     A matrix that is not positive definite gets jitter, as little as it takes.
 
     Parameters
@@ -504,5 +505,8 @@ LOG_2PI = np.log(2.0 * np.pi)
 
 
 def log_normal_density(y, mean, std):
-    """Log density of numbers y, in nats; arrays of shapes that broadcast."""
+    """Log density of numbers y, in nats; arrays of shapes that broadcast.
+
+    It is ``log N(y; mean, std²) = -½ [log 2π + ((y - mean)/std)²] - log std``.
+    """
     return -0.5 * (LOG_2PI + ((y - mean) / std) ** 2) - np.log(std)

@@ -1,14 +1,8 @@
-"""Threads over blocks of rows, and large arrays whose memory is used again within a fit.
+"""Threads over blocks of rows, memory that is used again within a fit, and the end of a fit.
 
-One Python thread per core with one BLAS thread each: the O(n m²) products release the interpreter
-lock, elementwise work runs in parallel too, and a core that somebody else is using costs its share
-only, where a multi-threaded BLAS call waits for its slowest thread.
-
-An evaluation makes arrays of some megabytes by the hundred. The allocator gives such memory back to
-the system at once and asks for it again, page by page, which takes as long as the arithmetic on it.
-Here memory that an array no longer needs waits for the next one, until the fit is over.
-
-When a fit should end: asked between iterations, and before anything that may be left out.
+- One Python thread per core has one BLAS thread (`ordered_map`, `single_threaded_blas`).
+- Memory that an array no longer needs waits for the next one (`empty`).
+- A `Deadline` says when a fit should end.
 """
 
 import os
@@ -63,6 +57,10 @@ if hasattr(os, "register_at_fork"):
 @contextmanager
 def single_threaded_blas():
     """Context in which every BLAS call runs on the thread that makes it.
+
+    One Python thread per core has one BLAS thread: the O(n m²) products release the interpreter
+    lock, elementwise work runs in parallel too, and a core that somebody else is using costs its
+    share only, where a multi-threaded BLAS call waits for its slowest thread.
 
     The limit belongs to the process: the first context sets it, and the last one restores it. So do
     the threads of `ordered_map` (new ones for every pass would begin on a core that is busy) and
@@ -149,6 +147,9 @@ def _first_of(waiting):
     return result
 
 
+# An evaluation makes arrays of some megabytes by the hundred. The allocator gives such memory back
+# to the system at once and asks for it again, page by page, which takes as long as the arithmetic
+# on it. Here memory that an array no longer needs waits for the next one, until the fit is over.
 def empty(shape):
     """An array (float64, C-ordered) with values that have no meaning."""
     size = 8 * int(prod(shape))
@@ -179,6 +180,8 @@ def _give_back(memory):
 
 class Deadline:
     """A moment, from so many seconds after now on.
+
+    It is asked between iterations, and before anything that may be left out.
 
     Parameters
     ----------

@@ -1,12 +1,10 @@
-"""Parameters in named blocks, as one flat vector in units in which a step of one is sensible.
-
-Also an objective as a function of this vector, and evaluations that may fail.
-
-Contracts: what training may ask of an objective, a model, a method and a solver, and no more.
+"""Contracts of training: what may be asked of an objective, a model, a method and a solver.
 
 The docstrings list every member that callers use; `tests/engine/test_contracts.py` reads them.
 
-How hyperparameters are looked for: the contract of solvers, and the settings of a search.
+Parameters stand in named blocks, which `Parameters` writes as one flat vector in units in which a
+step of one is sensible. `VectorFunction` is an objective as a function of this vector, and
+`attempt` an evaluation that may fail. `Settings` says how hyperparameters are looked for.
 """
 
 from abc import ABC, abstractmethod

@@ -1,25 +1,7 @@
-r"""Where new rows are in a latent space: each maximises its own bound, the model held.
+"""Latent inputs: where new rows are in a latent space, and where the fit of a GP-LVM begins.
 
-For a row y with the bound R of its log likelihood given ``x ~ q = N(μ, diag s)``, and the prior
-N(0, I),
-
-    max over (μ, log s):   R(μ, s) - KL[q ‖ N(0, I)],
-
-a maximisation of 2d numbers for every row, which says nothing about other rows. BFGS climbs for all
-rows of a block side by side, and each row stops on its own. The bound may have several maxima, most
-of all where entries are missing: a row begins where training rows would be best placed to explain
-it.
-
-Where the fit of a GP-LVM begins: principal components, and one of several variances of ``q``.
-
-Where targets are centred and have mean square 1, the means are the scores of the principal
-components, of unit variance, and small random numbers beyond the rank. Length scales are as long as
-a component is weak, ``√min(d, 3) sv_1 / sv_j``, so that its variance counts in the kernel as much
-as in the data.
-
-Optima are many, and no start is the best one everywhere. Starts differ in the inducing points, in
-the variance of ``q``, and in the pace: where the optimiser first takes all parameters in one unit,
-it takes long to bring ``q`` and the inducing points where they belong, and more components stay on.
+Each new row maximises its own bound, the model held (`locate`). A fit begins at the principal
+components, with one of several variances of ``q`` (`latent_starts`).
 """
 
 from functools import partial
@@ -57,6 +39,11 @@ class LatentStart(NamedTuple):
 def latent_starts(Y, d, count, random_state):
     """Yield a `LatentStart` after the other.
 
+    Optima are many, and no start is the best one everywhere. Starts differ in the inducing points,
+    in the variance of ``q``, and in the pace: where the optimiser first takes all parameters in one
+    unit, it takes long to bring ``q`` and the inducing points where they belong, and more
+    components stay on.
+
     Parameters
     ----------
     Y : ndarray of shape (n, p)
@@ -73,7 +60,13 @@ def latent_starts(Y, d, count, random_state):
 
 
 def principal_components(Y, d, random_state):
-    """Scores of unit variance (n, d), and the length scales that belong to them (d,)."""
+    """Scores of unit variance (n, d), and the length scales that belong to them (d,).
+
+    Where targets are centred and have mean square 1, the means are the scores of the principal
+    components, of unit variance, and small random numbers beyond the rank. Length scales are as
+    long as a component is weak, ``√min(d, 3) sv_1 / sv_j``, so that its variance counts in the
+    kernel as much as in the data.
+    """
     U, values, _ = np.linalg.svd(Y, full_matrices=False)
     rank = min(d, np.count_nonzero(values > _RANK * values.max(initial=0.0)))
     mean = _BEYOND * random_state.normal(size=(len(Y), d))
@@ -129,6 +122,16 @@ class Places(NamedTuple):
 
 def locate(fitted, Y, mask, n_jobs=1):
     """The `Places` of new rows.
+
+    For a row y with the bound R of its log likelihood given ``x ~ q = N(μ, diag s)``, and the prior
+    N(0, I),
+
+        max over (μ, log s):   R(μ, s) - KL[q ‖ N(0, I)],
+
+    which is a maximisation of 2d numbers for every row, and says nothing about other rows. BFGS
+    climbs for all rows of a block side by side, and each row stops on its own. The bound may have
+    several maxima, most of all where entries are missing: a row begins where training rows would be
+    best placed to explain it.
 
     Parameters
     ----------

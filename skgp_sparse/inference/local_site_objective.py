@@ -1,4 +1,4 @@
-r"""The objective of predictions from neighbours for rows with a likelihood.
+"""The objective of predictions from neighbours for rows with a likelihood, and its model.
 
 The prediction ``N(m_i, v_i)`` of row i from the sites of its neighbours, without its own, is the
 cavity of the row. A sweep predicts all rows and takes their sites from the tilted moments: with the
@@ -9,8 +9,6 @@ slope ``α`` and the negative curvature ``β`` of ``log Z_i = log ∫ N(f; m_i, 
 A likelihood that is not log-concave may have ``β <= 0``: such a site has next to no precision, and
 only moves the mean. The objective is the leave-one-out log density ``J = Σ_i w_i log Z_i``. Its
 gradient is that at held sites: ``∂J/∂m = α`` and ``∂J/∂v = (α² - β)/2``.
-
-The objective of predictions from neighbours: their leave-one-out density, and its model.
 """
 
 from dataclasses import dataclass, replace

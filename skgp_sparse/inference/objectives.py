@@ -1,11 +1,6 @@
-r"""The objectives of regression, and the model that makes them.
+"""The objectives of regression, the model that makes them, and the bound of latent inputs.
 
-The bound of rows whose inputs are latent, as an objective: inputs are parameters of the rows.
-
-Each row has an input ``x_i`` with a normal prior, N(0, I) in a GP-LVM, and a normal posterior
-``q(x_i) = N(μ_i, diag s_i)``, written relative to the prior, by numbers around 0:
-
-    μ = μ0 + √s0 η,      s = s0 e^τ,      KL = ½ Σ ( η² + e^τ - τ - 1 )
+`LatentObjective` has inputs that are parameters of the rows; the others have them from a table.
 """
 
 from dataclasses import dataclass, replace
@@ -38,6 +33,11 @@ _LEAST_SPREAD = 1e-3  # of means, where all of them are alike
 @dataclass(frozen=True, eq=False)
 class LatentObjective(Objective):
     """A collapsed bound of the evidence, inputs integrated out under ``q``.
+
+    Each row has an input ``x_i`` with a normal prior, N(0, I) in a GP-LVM, and a normal posterior
+    ``q(x_i) = N(μ_i, diag s_i)``, written relative to the prior, by numbers around 0:
+
+        μ = μ0 + √s0 η,      s = s0 e^τ,      KL = ½ Σ ( η² + e^τ - τ - 1 )
 
     Parameters
     ----------

@@ -1,16 +1,7 @@
-r"""Quasi-Newton maximisation that survives failed evaluations and says how it ended.
+"""Quasi-Newton maximisation that survives failed evaluations, and fixed points by acceleration.
 
-L-BFGS (Nocedal 1980) with a diagonal of its own: where the usual method starts the inverse Hessian
-from one number, this one starts it from
-
-    D_i ∝ (Σ s_i² / Σ y_i²)^½,        s: steps,  y: changes of the gradient,
-
-with sums that forget. Curvatures of inducing points differ by orders of magnitude, and 50
-corrections cannot hold thousands of them. Where there are many coordinates, two random steps at the
-start measure them before the first iteration. Bounds are obeyed by projection: coordinates at a
-bound that the gradient pushes outwards stay there.
-
-Anderson acceleration of a fixed-point map, with a way back.
+`maximise` says how it ended. `solve_fixed_point` is Anderson acceleration of a fixed-point map,
+with a way back.
 """
 
 from collections import deque
@@ -148,6 +139,16 @@ def maximise(
     alike=False,
 ):
     """Maximise within limits.
+
+    This is L-BFGS (Nocedal 1980) with a diagonal of its own: where the usual method starts the
+    inverse Hessian from one number, this one starts it from
+
+        D_i ∝ (Σ s_i² / Σ y_i²)^½,        s: steps,  y: changes of the gradient,
+
+    with sums that forget. Curvatures of inducing points differ by orders of magnitude, and 50
+    corrections cannot hold thousands of them. Where there are many coordinates, two random steps at
+    the start measure them before the first iteration. Bounds are obeyed by projection: coordinates
+    at a bound that the gradient pushes outwards stay there.
 
     Parameters
     ----------

@@ -1,35 +1,10 @@
-r"""The inner loop: Gaussian sites of all rows, at one kernel and one basis.
+"""The inner loop: Gaussian sites of all rows, at one kernel and one basis.
 
 A state is the natural parameters ``(λ1, λ2)`` of every row's site, one site in each process that
 the likelihood sees: a `PerRow` (2, k, n). An iteration gives the sites to the basis, which answers
 with the moments of every row, and the method makes the next site of a row from these.
 
-What the method does is numerical integrals of many small arrays, which threads would spend waiting
-for the interpreter. It therefore sees several blocks at once, `Bundles` of some thousand rows.
-
-Means and precisions of sites in turn, where the plain map of the inner loop oscillates.
-
-Where the variance ``s`` of a row is large, its precision and its variance chase each other: a small
-precision makes the variance large, and there the likelihood asks for a large precision. For a
-log-concave likelihood, the means are a concave problem once the variances are held. A turn
-
-1. holds the precisions ``λ2``, hence the variances ``s``, and maximises over the means by Newton's
-   method. With ``a = λ1 - λ2 m``, in which the means are linear, the objective is
-
-       Q = Σ w E[log p(y | f)] - ½ Σ w a m,    f ~ N(m, s),
-
-   and a step leads to the posterior with the sites ``(β m + α, β)``, where α and β are those of
-   `site_objective.Variational`;
-2. moves the logarithms of the precisions half way to those of ``β`` at these means.
-
-`optimizers.solve_fixed_point` accelerates the turns. Where rows are few, Newton's method takes
-steps in ``ψ = log(λ2 + c/s)`` instead, as precisions far below ``1/s`` say nothing, whatever they
-are. The equation is ``ψ = log(β + c/s)``. With the posterior covariance S of the rows, and as
-``∂α/∂s = -½ ∂β/∂m``,
-
-    ds = -(S∘S) w dλ2,    dm = S w (α - a + ∂α/∂s ds),    da = α - a + ∂α/∂s ds - β dm.
-
-The state is ``(m, a, log λ2)``. As m is linear in a, combinations of states are states.
+Where the plain map oscillates, `AlternatingUpdates` move means and precisions of sites in turn.
 """
 
 from collections.abc import Sequence
@@ -91,6 +66,29 @@ class Turn(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class AlternatingUpdates:
     """Looks for the sites of all rows by turns.
+
+    Where the variance ``s`` of a row is large, its precision and its variance chase each other: a
+    small precision makes the variance large, and there the likelihood asks for a large precision.
+    For a log-concave likelihood, the means are a concave problem once the variances are held. A
+    turn
+
+    1. holds the precisions ``λ2``, hence the variances ``s``, and maximises over the means by
+       Newton's method. With ``a = λ1 - λ2 m``, in which the means are linear, the objective is
+
+           Q = Σ w E[log p(y | f)] - ½ Σ w a m,    f ~ N(m, s),
+
+       and a step leads to the posterior with the sites ``(β m + α, β)``, where α and β are those of
+       `site_objective.Variational`;
+    2. moves the logarithms of the precisions half way to those of ``β`` at these means.
+
+    `optimizers.solve_fixed_point` accelerates the turns. Where rows are few, Newton's method takes
+    steps in ``ψ = log(λ2 + c/s)`` instead, as precisions far below ``1/s`` say nothing, whatever
+    they are. The equation is ``ψ = log(β + c/s)``. With the posterior covariance S of the rows, and
+    as ``∂α/∂s = -½ ∂β/∂m``,
+
+        ds = -(S∘S) w dλ2,    dm = S w (α - a + ∂α/∂s ds),    da = α - a + ∂α/∂s ds - β dm.
+
+    The state is ``(m, a, log λ2)``. As m is linear in a, combinations of states are states.
 
     Parameters
     ----------
@@ -339,6 +337,10 @@ class InnerState(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class SiteLoop:
     """Looks for the sites of all rows.
+
+    What the method does is numerical integrals of many small arrays, which threads would spend
+    waiting for the interpreter. It therefore sees several blocks at once, `Bundles` of some
+    thousand rows.
 
     Parameters
     ----------

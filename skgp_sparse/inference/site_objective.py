@@ -1,40 +1,14 @@
-r"""Rows with a likelihood: their objectives, and the model that makes these.
+"""Rows with a likelihood: their objectives, the model that makes these, and updates of sites.
 
 An objective finds sites by an inner loop, then has the Gaussian core with them. At the fixed
 point of the loop (`skgp_sparse.inference.site_loop`), the objective is stationary in the sites, so
 that its gradient wrt theta and Z is that of the Gaussian objective with the sites in the place of
 noise and targets, and nothing here is differentiated.
 
-How sites are updated: variational inference or expectation propagation, one row at a time.
-
-With marginals ``N(m, s)`` of a row whose residual variance is ``r``, ``μ`` and ``h`` from the
-inducing points (`skgp_sparse.engine.collapsed_sites`); the likelihood sees ``f + o`` with
-the known offset ``o`` of the row:
-
-`Variational`
-    ``m = μ``, ``s = v r + h``, and with ``α = E[∂ log p(y|f)]``, ``β = -E[∂² log p(y|f)]``
-
-        λ1 ← β m + α,    λ2 ← β,
-
-    a natural-gradient step of size one: Titsias (2025), "New bounds for sparse variational
-    Gaussian processes", eq. 20 (``v = 1``) and eq. 23 (one ``v`` for all rows, whose optimum given
-    the sites is ``1 / (1 + mean λ2 r)``); sites as in Adam, Chang, Khan and Solin (2021), "Dual
-    parameterization of sparse variational Gaussian processes". Several processes, of which a row
-    has one latent value each, have sites and a ``v`` of their own. Where the likelihood is not
-    log-concave, a precision ``λ2`` may be negative.
-
-`ExpectationPropagation`
-    Power ``a``, at most the weight of the row, so that what is left without the row is never less
-    than what the other rows say. The prior has residuals of a share ``a``, so that the residual of
-    a row is updated by its site: ``γ = 1 + a r λ2``, ``m = (μ + a r λ1)/γ``, ``s = r/γ + h/γ²``,
-
-        cavity  C = s/(1 - a s λ2),    q = (m - a s λ1)/(1 - a s λ2),
-        λ1 ← (α + q β)/(a (1 - C β)),    λ2 ← β/(a (1 - C β)),
-
-    with the slope ``α`` and the negative curvature ``β`` of ``log ∫ N(f; q, C) p(y|f)^a df`` in q.
-    Power 1 is Naish-Guzman and Holden (2008), "The generalized FITC approximation"; other powers
-    are Bui, Yan and Turner (2017), "A unifying framework for Gaussian process pseudo-point
-    approximations using power expectation propagation". The limit of power 0 is `Variational`.
+`Variational` and `ExpectationPropagation` update sites one row at a time, from marginals
+``N(m, s)`` of a row whose residual variance is ``r``, and ``μ`` and ``h`` from the inducing points
+(`skgp_sparse.engine.collapsed_sites`). The likelihood sees ``f + o`` with the known offset ``o`` of
+the row.
 """
 
 from collections.abc import Callable
@@ -395,6 +369,18 @@ class SitePEP(Surrogate):
 class Variational(Method):
     """Expected log likelihood minus divergence.
 
+    The update is, with ``m = μ``, ``s = v r + h``, and with ``α = E[∂ log p(y|f)]``,
+    ``β = -E[∂² log p(y|f)]``
+
+        λ1 ← β m + α,    λ2 ← β,
+
+    which is a natural-gradient step of size one: see Titsias (2025), "New bounds for sparse
+    variational Gaussian processes", eq. 20 (``v = 1``) and eq. 23 (one ``v`` for all rows, whose
+    optimum given the sites is ``1 / (1 + mean λ2 r)``); the sites are as in Adam, Chang, Khan and
+    Solin (2021), "Dual parameterization of sparse variational Gaussian processes". Several
+    processes, of which a row has one latent value each, have sites and a ``v`` of their own. Where
+    the likelihood is not log-concave, a precision ``λ2`` may be negative.
+
     Parameters
     ----------
     likelihood : Likelihood
@@ -455,6 +441,19 @@ class Variational(Method):
 @dataclass(frozen=True)
 class ExpectationPropagation(Method):
     """Moments of every row matched under the FITC prior, or a share of each row.
+
+    The power ``a`` is at most the weight of the row, so that what is left without the row is never
+    less than what the other rows say. The prior has residuals of a share ``a``, so that the
+    residual of a row is updated by its site: ``γ = 1 + a r λ2``, ``m = (μ + a r λ1)/γ``,
+    ``s = r/γ + h/γ²``,
+
+        cavity  C = s/(1 - a s λ2),    q = (m - a s λ1)/(1 - a s λ2),
+        λ1 ← (α + q β)/(a (1 - C β)),    λ2 ← β/(a (1 - C β)),
+
+    with the slope ``α`` and the negative curvature ``β`` of ``log ∫ N(f; q, C) p(y|f)^a df`` in q.
+    Power 1 is Naish-Guzman and Holden (2008), "The generalized FITC approximation"; other powers
+    are Bui, Yan and Turner (2017), "A unifying framework for Gaussian process pseudo-point
+    approximations using power expectation propagation". The limit of power 0 is `Variational`.
 
     Parameters
     ----------

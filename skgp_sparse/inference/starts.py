@@ -1,16 +1,10 @@
-r"""Fits of few rows: where they begin, and where they end.
+"""Fits of few rows: where they begin, and where they end; periods of kernels.
 
 An evaluation costs little here, so that a fit may begin from several values of theta, and may go on
 across plateaus on which a fit of many rows would end.
 
-Periods of kernels: where restarts draw them, what a periodogram says, and their aliases.
-
-On rows that are multiples of a spacing h apart, a period P and its aliases have one evidence:
-
-    1 / P' = |m / h ± 1 / P|,    m = 0, 1, 2, ...,
-
-as ``sin²(π k h / P)`` is the same for all whole numbers k. The longest of them says most of what is
-between two rows. All of this is for rows on a line, with one column.
+Restarts draw periods, a periodogram names some (`candidates`), and rows that are evenly spaced
+leave aliases of them (`longest_alias`).
 """
 
 from contextlib import suppress
@@ -167,6 +161,10 @@ _ENTRIES_PER_BLOCK = 1 << 18  # entries (rows, frequencies) of a periodogram tha
 _PEAKS, _MULTIPLES = 3, np.arange(1, 7)  # highest peaks, and multiples of their periods
 _SHORTER = 0.3  # length scale of a wave with many harmonics, in units of the kernel's own
 _ALIAS_TOLERANCE = 1e-6  # by which the evidence of an alias may be lower, relative to its size
+
+
+# -- periods of kernels: where restarts draw them, what a periodogram says, their aliases ----------
+# All of this is for rows on a line, with one column.
 
 
 class Line(NamedTuple):
@@ -361,6 +359,13 @@ def _value(function, x):
 
 def longest_alias(period, spacing, most):
     """The longest period of at most `most` with the same values on multiples of a spacing.
+
+    On rows that are multiples of a spacing h apart, a period P and its aliases have one evidence:
+
+        1 / P' = |m / h ± 1 / P|,    m = 0, 1, 2, ...,
+
+    as ``sin²(π k h / P)`` is the same for all whole numbers k. The longest of them says most of
+    what is between two rows.
 
     It is the period itself where its aliases are longer than that, or shorter.
     """

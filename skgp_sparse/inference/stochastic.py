@@ -1,37 +1,18 @@
-r"""Views of objectives for the stochastic solver: gradients from some rows, a running posterior.
-
-The posterior of the weights of the features follows from means over rows, to which every batch adds
-its share (`RunningPosterior`): a natural-gradient step of this size (Hensman, Fusi and Lawrence
-2013; in dual form, Adam, Chang, Khan and Solin 2021). Theta and the basis move a little from batch
-to batch; the means do not move with them, but forget.
-
-With a likelihood, the sites of a row follow from its marginal. Rows may then pass by without a
-trace, and a few passes over all of them give the posterior: nothing is kept per row.
-
-Random rows of a table: those held out, samples of the rest, and batches.
-
-A bounded sample of all rows that came, whose weights stand for all of them.
-
-Priority sampling (Duffield, Lund and Thorup 2007): a row of weight w has the priority ``w/u`` with
-u uniform in (0, 1]. The rows of the highest priorities stay, and ``τ`` is the highest priority that
-did not. A row that stayed stands for ``max(w, τ)`` rows, so that sums over the sample are unbiased
-estimates of sums over all rows. Nothing is lost before the reservoir is full, as τ is 0.
-
-Training on parts of the data: growing random samples, then one pass over all rows.
+"""Training on parts of the data: growing random samples, then one pass over all rows.
 
 Only theta and Z need to be learned from parts: at given ones, one pass over all rows gives the
 posterior. What precedes it costs what the rows of the samples cost, however many rows there are.
 
-1. L-BFGS on growing samples (`STAGES`), each from where the last one ended. The rows of the larger
-   ones stand for all rows, so that their optimum is that of as much data.
-2. Cycles of minibatches, if their size is given. A step takes the gradient of one batch with the
-   running posterior held (`skgp_sparse.inference.stochastic`), and Adam moves theta and Z with a
-   step size that falls to zero along a cosine. Cycles double in length until one of them gains less
-   than the tolerance; the steps of Z are a fifth after a cycle that is undone.
-3. The posterior given all rows.
+1. L-BFGS climbs on growing samples (`STAGES`), each from where the last one ended. The rows of the
+   larger ones stand for all rows, so that their optimum is that of as much data.
+2. Cycles of minibatches follow, if their size is given. A step takes the gradient of one batch with
+   the running posterior held (`RunningPosterior`), and Adam moves theta and Z with a step size that
+   falls to zero along a cosine. Cycles double in length until one of them gains less than the
+   tolerance; the steps of Z are a fifth after a cycle that is undone.
+3. One pass gives the posterior given all rows.
 
-Stages and cycles are judged by the log density of held-out rows. One that loses by more
-than two standard errors is undone.
+Stages and cycles are judged by the log density of held-out rows. One that loses by more than two
+standard errors is undone.
 """
 
 import time
@@ -61,6 +42,9 @@ from skgp_sparse.inference.optimizers import climb
 _HELD, _HELD_SHARE = 8000, 20  # held-out rows: at most so many, and this part of all
 _OF_A_KIND = 0.1  # of a sample, where there are so many
 MOST = 1 << 20  # rows that are in memory for batches, where the table is not
+
+
+# -- random rows of a table: those held out, samples of the rest, batches, and a reservoir ---------
 
 
 class Samples:
@@ -174,7 +158,14 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class Reservoir:
-    """Rows, how much each of them counted, and what decides who stays."""
+    """Rows, how much each of them counted, and what decides who stays.
+
+    This is priority sampling (Duffield, Lund and Thorup 2007): a row of weight w has the priority
+    ``w/u`` with u uniform in (0, 1]. The rows of the highest priorities stay, and ``τ`` is the
+    highest priority that did not. A row that stayed stands for ``max(w, τ)`` rows, so that sums
+    over the sample are unbiased estimates of sums over all rows. Nothing is lost before the
+    reservoir is full, as τ is 0.
+    """
 
     columns: tuple  # of arrays, one entry per row in each
     weight: np.ndarray
@@ -235,8 +226,17 @@ _CONVERGED = 1e-5  # nats per row that a pass gains when it is the last one
 _SMALLEST_SHARE = 1e-3  # of a batch in the means, below which there is no posterior
 
 
+# -- views of objectives: gradients from some rows, and a running posterior ------------------------
+
+
 class RunningPosterior(NamedTuple):
-    """Running means over rows, and the posterior of the weights that follows from them."""
+    """Running means over rows, and the posterior of the weights that follows from them.
+
+    The posterior of the weights of the features follows from means over rows, to which every batch
+    adds its share: a natural-gradient step of this size (Hensman, Fusi and Lawrence 2013; in dual
+    form, Adam, Chang, Khan and Solin 2021). Theta and the basis move a little from batch to batch;
+    the means do not move with them, but forget.
+    """
 
     means: list  # of `Sums` per row, one for each process
     penalty: np.ndarray  # mean of φ or, of rows with sites, of λ2 r in each process
@@ -306,6 +306,9 @@ class GaussianMinibatchView(MinibatchView):
 @dataclass(frozen=True)
 class SiteMinibatchView(MinibatchView):
     """Rows with a likelihood.
+
+    With a likelihood, the sites of a row follow from its marginal. Rows may then pass by without a
+    trace, and a few passes over all of them give the posterior: nothing is kept per row.
 
     Parameters
     ----------

@@ -1,36 +1,20 @@
 """Values and vector-Jacobian products of kernels.
 
 scikit-learn can differentiate ``k(X, X)`` with respect to the hyperparameters only. A sparse
-Gaussian process needs the derivatives of ``k(X, Z)``, between the training inputs ``X`` and the
-inducing points ``Z``, with respect to the hyperparameters and ``Z``. It needs them only as
-products with a cotangent ``G``, which has the shape of ``k(X, Z)``. For
-``F = sum(G * k(X, Z))``, these products are
+Gaussian process needs the derivatives of ``k(X, Z)``, as products with a cotangent ``G``. With
+``F = sum(G * k(X, Z))``, the pullback of ``k(X, Z)`` maps ``G`` to ``theta_bar = dF / dtheta``,
+where theta are log hyperparameters in scikit-learn's order, and to ``Z_bar = dF / dZ``.
 
-    theta_bar = dF / dtheta    (theta = log hyperparameters, in scikit-learn's order),
-    Z_bar     = dF / dZ.
-
-The pullback of ``k(X, Z)`` is the function that maps ``G`` to ``(theta_bar, Z_bar)``. `linearize`
-returns the value and the pullback, and `evaluate` returns the value only. `diagonal` returns the
-diagonal without white noise, the white noise, and a pullback. A `DifferentiableKernel` has methods
-for these. A derivative rule (`KernelRule`) is for scikit-learn's own kernels, and for classes that
-cannot subclass it: it is found by the exact type of the kernel, and `register` adds one. A kernel
-without a rule can be used, too, but it is slower, and its inducing points are not optimised.
-Pullbacks of the kernels in this package can be pickled.
-
-The base class of kernels is in `_differentiable`, with the registry of rules, the leaf of kernels
-without a rule, and the public functions that go through the tree of an expression. `_nodes` is
-this tree, with the interface of rules and with hyperparameters that are read and set.
-`_sklearn_leaves` and `_sklearn_composites` have the rules of scikit-learn's kernels, those of sums,
-products and powers in the latter.
-
-`_mapped` has kernels of transformed inputs: `Columns`, `Sphere`, and `LogScale` for skewed columns.
-`Missing`, for inputs with missing values, is in `_missing`. `_categorical` has the kernel of
-levels, says how much rows of levels agree, and has the kernel of bits. `_heteroscedastic_noise` has
-noise whose variance varies with the inputs.
-
-`_visitors` replaces one column of rows, makes tiles in single precision, and draws the frequencies
-of stationary kernels. `_expectations` is about a kernel whose first argument has a normal
-distribution: it has closed forms, and integrates every other kernel.
+- `_differentiable`: the base class of kernels and the registry of rules, the leaf of kernels
+  without a rule, and the public functions `linearize`, `evaluate` and `diagonal`
+- `_nodes`: the tree of an expression, the interface of rules, and hyperparameters
+- `_sklearn_leaves`, `_sklearn_composites`: rules of scikit-learn's kernels, and of sums, products
+  and powers
+- `_mapped`, `_missing`: kernels of transformed inputs, and of inputs with missing values
+- `_categorical`: kernels of levels and of bits
+- `_heteroscedastic_noise`: noise whose variance varies with the inputs
+- `_visitors`: a column that is replaced, tiles in single precision, and frequencies to draw
+- `_expectations`: a kernel whose first argument has a normal distribution
 """
 
 from . import _sklearn_composites

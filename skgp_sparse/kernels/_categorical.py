@@ -1,21 +1,11 @@
-"""A kernel of the levels of categories, which are whole numbers, the codes, in one column each.
+"""Kernels of the levels of categories, which are whole numbers, the codes, and of bits.
 
-With the correlation ρ, two different levels have the covariance ρ, and equal ones 1. The kernel of
-several columns is the product of those of each.
+With the correlation ρ of a column, two different levels have the covariance ρ, and equal ones 1.
+The kernel of several columns is the product of those of each.
 
-Rows of levels in several columns: how much they agree, by the patterns in which they differ.
-
-A bit for each column says whether two rows differ there, and eight columns make a byte. So few
-columns have only 256 products of correlations, which are read from a table:
-
-    Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = Π_j ρ_j^[a_j ≠ b_j] = Π_g T_g[byte_g].
-
-The gradient with respect to ρ_j is a sum over the pairs that differ in column j, from the sums over
-the pairs of each byte. Neither depends on the number of levels.
-
-Inputs in which rows are near that a kernel finds near, for searches of near rows.
-
-A kernel of bits, such as the fingerprints of molecules, and of counts.
+`agreement` says how much rows of levels agree. `in_units` has inputs in which rows are near that a
+kernel finds near, for searches of near rows. `Tanimoto` is a kernel of bits, such as the
+fingerprints of molecules, and of counts.
 """
 
 from collections.abc import Callable
@@ -119,6 +109,15 @@ _COLUMNS_ONE_BY_ONE = 2  # columns that are summed one by one
 
 def agreement(a: Ints, b: Ints, w: Array) -> tuple[Array, Callable[..., Array]]:
     """Return ``Π_j ρ_j^[a_j ≠ b_j]`` of codes and its pullback.
+
+    It is found by the patterns in which rows differ. A bit for each column says whether two rows
+    differ there, and eight columns make a byte. So few columns have only 256 products of
+    correlations, which are read from a table:
+
+        Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = Π_j ρ_j^[a_j ≠ b_j] = Π_g T_g[byte_g].
+
+    The gradient with respect to ρ_j is a sum over the pairs that differ in column j, from the sums
+    over the pairs of each byte. Neither depends on the number of levels.
 
     Parameters
     ----------

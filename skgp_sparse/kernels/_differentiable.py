@@ -1,26 +1,9 @@
-"""The base class of kernels that carry their derivative rule.
+"""The base class of kernels that carry their derivative rule, and functions of any kernel.
 
-The hyperparameters of such a kernel are those of the kernels inside, and then its own. A parameter
-``x`` is a hyperparameter if there is a parameter ``x_bounds``, too. It is learned on the scale of
-its transform, which is the logarithm unless a class has another one in `_transforms`.
-
-Kernels without a rule, through scikit-learn's public interface alone.
-
-``kernel(A, eval_gradient=True)`` differentiates one point set with itself. With ``A = [X_c; Z]``
-its off-diagonal block is ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
-
-The node of every kernel, and the registry of rules by the exact type of a kernel.
-
-A `DifferentiableKernel` knows its node. Scikit-learn's kernels, and those that a user registers,
-have a rule by their *exact* type: ``Matern`` is a subclass of ``RBF`` in scikit-learn, and a
-subclass of a user may override ``__call__``, so that a subclass cannot use the rule of its base
-class. A kernel without a rule becomes a leaf of its own kind.
-
-Pickles of kernels contain the rules that a user registered, for processes that lack them.
-
-Values and pullbacks of kernel expressions, and answers about their parts.
-
-Every function makes the tree of nodes of a kernel and traverses it once.
+A `DifferentiableKernel` has a rule of its own, and other kernels have one by their exact type
+(`register`) or none (`Opaque`). Functions such as `linearize` make the tree of nodes of a kernel
+and traverse it once. They return values and pullbacks of kernel expressions, and answers about
+their parts. Pullbacks of the kernels in this package can be pickled.
 """
 
 import copyreg
@@ -61,7 +44,13 @@ _ASYMMETRY_TOLERANCE = 1e-10
 
 
 class Opaque(Node):
-    """A kernel without a rule, which has no gradient with respect to the inputs."""
+    """A kernel without a rule, which has no gradient with respect to the inputs.
+
+    It is differentiated through scikit-learn's public interface alone. It is slower than others,
+    and its inducing points are not optimised. ``kernel(A, eval_gradient=True)`` differentiates one
+    point set with itself. With ``A = [X_c; Z]`` its off-diagonal block is
+    ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
+    """
 
     differentiable = False
 
@@ -129,6 +118,12 @@ class Opaque(Node):
 def _chunks(n: int, size: int = _ROWS) -> Any:
     return [slice(start, start + size) for start in range(0, n, size)]
 
+
+# -- kernels that carry their rule -----------------------------------------------------------------
+# The hyperparameters of such a kernel are those of the kernels inside, and then its own. A
+# parameter ``x`` is a hyperparameter if there is a parameter ``x_bounds``, too. It is learned on
+# the scale of its transform, which is the logarithm unless a class has another one in
+# `_transforms`.
 
 _STEP_OF_THETA = 1e-3  # of theta, in differences of fourth order
 
@@ -499,6 +494,12 @@ def _listed(value: object) -> object:
     return value
 
 
+# -- the node of every kernel, and the registry of rules by the exact type of a kernel -------------
+# A `DifferentiableKernel` knows its node. Scikit-learn's kernels, and those that a user registers,
+# have a rule by their *exact* type: ``Matern`` is a subclass of ``RBF`` in scikit-learn, and a
+# subclass of a user may override ``__call__``, so that a subclass cannot use the rule of its base
+# class. A kernel without a rule becomes a leaf of its own kind.
+
 _BUILDERS: dict[type, Callable[[Any], Node]] = {}
 
 
@@ -582,7 +583,10 @@ def register(kernel_class: type, rule: KernelRule) -> None:
 
 
 def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:
-    """Return the contents of a pickle: the function that makes a kernel, and its arguments."""
+    """Return the contents of a pickle: the function that makes a kernel, and its arguments.
+
+    Pickles of kernels contain the rules that a user registered, for processes that lack them.
+    """
     make, arguments, *state = kernel.__reduce_ex__(4)
     return _registered, (type(kernel), rule, make, arguments), *state
 

@@ -1,48 +1,11 @@
-r"""Expectations and covariances of a kernel whose first argument has a normal distribution.
+"""Expectations and covariances of a kernel whose first argument has a normal distribution.
 
 For rows ``x_i ~ N(μ_i, diag s_i)`` and points ``Z``:
 
     prior_i = E k(x_i, x_i),        cross_ij = E k(x_i, z_j) = P_ij,        C_i = Cov k(x_i, Z),
 
-which are known as ψ0, ψ1 and ``ψ2_i - ψ1_i ψ1_iᵀ``. The matrices ``C_i`` (m, m) are never returned.
-What is asked of them are sums over rows and inner products with a few matrices, and a cotangent of
-each is a combination of a few matrices, too.
-
-A closed form exists for sums of terms ``c k``, where k is an RBF, a DotProduct or 1. Every other
-kernel is integrated numerically. The rule of integration is part of the definition then, and does
-not depend on the rows.
-
-Closed forms of `_expectations`: sums of terms ``c RBF(l)``, ``c DotProduct(σ0)`` and ``c``.
-
-With ``A = l²`` and ``δ_j = μ - z_j``, per column:
-
-    RBF          log P_j = log c - ½ log(1 + s/A) - ½ δ_j² / (A + s),        prior = c
-    DotProduct   P_j = c (σ0² + μᵀ z_j),         prior = c (σ0² + ‖μ‖² + Σ s)
-
-and C is a sum over pairs of terms, without those that are constant.
-
-Numerical integrals of `_expectations`, for any kernel with a derivative rule.
-
-With nodes ``ξ_h`` and weights ``ω_h``, which sum to 1, row i becomes the rows ``μ_i + √s_i ξ_h``:
-
-    P = Σ ω_h k_h,      C = Σ ω_h (k_h - P) (k_h - P)ᵀ,      k_h = k(μ + √s ξ_h, Z)
-
-and a gradient wrt μ and s is ``Σ_h`` and ``Σ_h ξ_h / (2 √s)`` of that wrt the rows.
-
-Covariances of pairs of terms of a kernel, in closed form, for `_expectations`.
-
-With ``A = l²`` of one RBF, ``B`` that of another or of the same, and ``δ_j = μ - z_j``, per column:
-
-    RBF, RBF           C_jk = P_j P'_k expm1(ρ_jk),         ρ_jk = κ + w δ_j δ_k - p δ_j² - p' δ_k²
-    DotProduct twice   C_jk = c c' Σ s z_j z_k
-    RBF, DotProduct    C_jk = P_j c' Σ h (z_j - μ) z_k,     h = s / (A + s)
-
-    D = AB + s (A + B),    κ = ½ log(1 + s²/D),    w = s/D,    p = s² / (2D (A + s))
-
-so that no digit is lost where s is small. For the rows of a block, ρ is one matrix product of
-functions of (μ, s) and of functions of (z_j, z_k). Where both terms are the same, pairs j ≥ k are
-enough. ``expm1`` may overflow where ``P_j P_k`` underflows: beyond ρ = 20, the logarithms add up
-before they are taken back.
+which are known as ψ0, ψ1 and ``ψ2_i - ψ1_i ψ1_iᵀ``. There are closed forms (`ClosedExpectations`)
+of some kernels, and numerical integrals (`NodeExpectations`) of all others.
 """
 
 from functools import cache, cached_property
@@ -81,6 +44,15 @@ class ClosedTerm(NamedTuple):
 
 class _NoClosedForm(Exception):
     """A kernel is no sum of terms with a closed form."""
+
+
+# -- what is asked of C, and which kernels have a closed form --------------------------------------
+# The matrices ``C_i`` (m, m) are never returned. What is asked of them are sums over rows and inner
+# products with a few matrices, and a cotangent of each is a combination of a few matrices, too.
+#
+# A closed form exists for sums of terms ``c k``, where k is an RBF, a DotProduct or 1. Every other
+# kernel is integrated numerically. The rule of integration is part of the definition then, and does
+# not depend on the rows.
 
 
 def expectations(kernel, mean, variance, Z, rule=None):
@@ -199,7 +171,15 @@ def gauss_hermite(per_column, d):
 
 
 class NodeExpectations:
-    """Expectations by nodes; see `skgp_sparse.kernels.expectations`."""
+    """Expectations by nodes; see `skgp_sparse.kernels.expectations`.
+
+    With nodes ``ξ_h`` and weights ``ω_h``, which sum to 1, row i becomes the rows
+    ``μ_i + √s_i ξ_h``:
+
+        P = Σ ω_h k_h,      C = Σ ω_h (k_h - P) (k_h - P)ᵀ,      k_h = k(μ + √s ξ_h, Z)
+
+    and a gradient wrt μ and s is ``Σ_h`` and ``Σ_h ξ_h / (2 √s)`` of that wrt the rows.
+    """
 
     def __init__(self, kernel, mean, variance, Z, rule):
         self.kernel, self.Z, (self.nodes, self.weights) = kernel, Z, rule
@@ -245,6 +225,22 @@ class NodeExpectations:
         """Numbers of rows times the weights of their nodes (n h, 1)."""
         return np.outer(of_rows, self.weights).reshape(-1, 1)
 
+
+# -- covariances of pairs of terms of a kernel, in closed form -------------------------------------
+# With ``A = l²`` of one RBF, ``B`` that of another or of the same, and ``δ_j = μ - z_j``, per
+# column:
+#
+#     RBF, RBF           C_jk = P_j P'_k expm1(ρ_jk)
+#                        ρ_jk = κ + w δ_j δ_k - p δ_j² - p' δ_k²
+#     DotProduct twice   C_jk = c c' Σ s z_j z_k
+#     RBF, DotProduct    C_jk = P_j c' Σ h (z_j - μ) z_k,     h = s / (A + s)
+#
+#     D = AB + s (A + B),    κ = ½ log(1 + s²/D),    w = s/D,    p = s² / (2D (A + s))
+#
+# so that no digit is lost where s is small. For the rows of a block, ρ is one matrix product of
+# functions of (μ, s) and of functions of (z_j, z_k). Where both terms are the same, pairs j ≥ k are
+# enough. ``expm1`` may overflow where ``P_j P_k`` underflows: beyond ρ = 20, the logarithms add up
+# before they are taken back.
 
 _LARGE_RATIO = 20.0  # of ρ
 
@@ -466,7 +462,16 @@ class _RbfPair:
 
 
 class ClosedExpectations:
-    """Expectations of a sum of terms; see `skgp_sparse.kernels.expectations`."""
+    """Expectations of a sum of terms; see `skgp_sparse.kernels.expectations`.
+
+    Its terms are ``c RBF(l)``, ``c DotProduct(σ0)`` and ``c``. With ``A = l²`` and
+    ``δ_j = μ - z_j``, per column:
+
+        RBF          log P_j = log c - ½ log(1 + s/A) - ½ δ_j² / (A + s),        prior = c
+        DotProduct   P_j = c (σ0² + μᵀ z_j),         prior = c (σ0² + ‖μ‖² + Σ s)
+
+    and C is a sum over pairs of terms, without those that are constant.
+    """
 
     def __init__(self, kernel, terms, mean, variance, Z):
         self.n_theta = kernel.n_dims

@@ -1,14 +1,8 @@
-"""Kernels of transformed inputs: chosen columns, places on a sphere.
+"""Kernels of transformed inputs: chosen columns, places on a sphere, and a scale of logarithms.
 
 A mapped kernel is ``k(x, z) = k'(m(x), m(z))``, with another kernel k' and a map m, mostly without
 hyperparameters of its own. It is valid wherever k' is. Gradients with respect to the inputs go back
 through the map.
-
-Kernels on chosen columns.
-
-A kernel of places on a sphere.
-
-A kernel of inputs of which some columns are seen on a scale of logarithms.
 """
 
 from abc import abstractmethod

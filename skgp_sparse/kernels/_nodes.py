@@ -1,23 +1,10 @@
-"""The tree of nodes that represents a kernel expression.
+"""The tree of nodes that represents a kernel expression, and the contract of derivative rules.
 
 A node binds a kernel to the code that differentiates it: a leaf to its rule, and a sum, product,
 power or map to the nodes of the kernels inside. `_differentiable` makes the node of a kernel.
 
 A value that is the same for all entries is a scalar here, and so is a zero ``Z_bar``. Only the
-public functions in `_functions` return full arrays.
-
-The contract of derivative rules, for kernels that cannot subclass `DifferentiableKernel`.
-
-A rule computes values and vector-Jacobian products of one leaf kernel, which is a kernel that is
-not a sum, product or power of other kernels. For ``F = sum(G * k(X, Z))`` it returns
-``{name: dF/dlog(name)}`` and ``dF/dZ``, so that it does not depend on the order of the
-hyperparameters in ``theta``.
-
-Free hyperparameters of kernels, read and set as scikit-learn does it, in a fraction of the time.
-
-scikit-learn looks for the names of hyperparameters among all that an object has, several times for
-every theta that is set, and copies kernels by the signatures of their classes. An evaluation of few
-rows takes less time than that.
+public functions in `_differentiable` return full arrays.
 """
 
 from abc import ABC, abstractmethod
@@ -39,6 +26,10 @@ Pull = Callable[..., tuple[Any, Any]]  # from cotangents to gradients; see `Kern
 
 class KernelRule(ABC):
     """Base class of derivative rules: values and vector-Jacobian products of one leaf kernel.
+
+    A leaf kernel is one that is not a sum, product or power of other kernels. For
+    ``F = sum(G * k(X, Z))`` a rule returns ``{name: dF/dlog(name)}`` and ``dF/dZ``, so that it does
+    not depend on the order of the hyperparameters in ``theta``.
 
     Kernels of your own need none: they subclass `DifferentiableKernel`, whose methods are those of
     a rule without the argument `kernel`. A rule is for a kernel class that cannot do so. Pass an
@@ -194,6 +185,11 @@ def full(value: Scalars, shape: tuple[int, ...]) -> Array:
         return np.full(shape, float(value))
     return np.ascontiguousarray(value, dtype=np.float64)
 
+
+# -- free hyperparameters of kernels, read and set as scikit-learn does it, but faster -------------
+# scikit-learn looks for the names of hyperparameters among all that an object has, several times
+# for every theta that is set, and copies kernels by the signatures of their classes. An evaluation
+# of few rows takes less time than that.
 
 _PREFIX = "hyperparameter_"
 

@@ -1,8 +1,5 @@
 """The constant kernel, the dot product, and the stationary kernels.
 
-    Constant           c                                    dk/dlog c = c
-    DotProduct         s0^2 + x.z                           dk/dlog s0 = 2 s0^2,  dk/dz = x
-
 A stationary kernel is a formula of ``H = -r^2/2``, and its slope ``h(r) = -(1/r) dk/dr``:
 
     RBF, Matern(inf)   exp(H)                                   h = k
@@ -12,33 +9,8 @@ A stationary kernel is a formula of ``H = -r^2/2``, and its slope ``h(r) = -(1/r
     RationalQuadratic  b^-a,  b = 1 - H / a                     h = k / b
     ExpSineSquared     exp(-2 sin^2(t) / l^2),  t = pi |x-z| / p    h = k (2 / l^2) sin(2t) / t
 
-A profile takes ``H``, may overwrite it, and returns the value and ``weigh(G) -> factor``, which
-leaves ``W = G * h / factor`` in ``G``. Exponents end at -230: products of values below 1e-100 would
-underflow, and processors multiply subnormal numbers twenty times as slowly.
-
-Scaled distances between point sets, and the pullback that all stationary kernels share.
-
-With ``x = (X - c) / l``, ``z = (Z - c) / l`` and one common centre ``c`` (the median of Z),
-
-    H = -|x - z|^2 / 2 = [x, -|x|^2/2, 1] . [z, 1, -|z|^2/2],
-
-one matrix product. For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
-
-    dF/dlog l_d = sum_ij W_ij (x_id - z_jd)^2,      dF/dZ_jd = sum_i W_ij (x_id - z_jd) / l_d,
-
-both from ``W' [x, x^2, 1]``, one more matrix product and no (n, m, d) array.
-
-The expanded square is off by some ``eps |x|^2``, which matters in few columns, where many rows are
-alike and the variance that is left may be tiny: there, differences are squared one by one. Rows so
-far from the centre that it always matters are subtracted from Z directly, one column after the
-other, here and in the pullback: one centre cannot serve two groups of points that are far apart.
-
-Within many small point sets P, with ``x = (P - p) / l``, where p is the first point of each set,
-and symmetric ``W = G * h``,
-
-    dF/dP_a = -2 sum_b W_ab (x_a - x_b) / l,        dF/dlog l = -sum_a (dF/dP_a) P_a,
-
-both from one product ``W x`` of every set: the kernel is a function of ``P / l``.
+Their ``H`` comes from `Separation`, for two point sets, or from `PointSets`, for many small ones. A
+profile turns it into values and weights.
 """
 
 from functools import partial
@@ -63,6 +35,22 @@ _REACH = 1e150  # difference of two coordinates in the pullback, whose square is
 
 class Separation:
     """``H = -|x - z|^2 / 2`` of all pairs; `half` is the caller's to overwrite.
+
+    With ``x = (X - c) / l``, ``z = (Z - c) / l`` and one common centre ``c`` (the median of Z),
+
+        H = -|x - z|^2 / 2 = [x, -|x|^2/2, 1] . [z, 1, -|z|^2/2],
+
+    which is one matrix product. For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
+
+        dF/dlog l_d = sum_ij W_ij (x_id - z_jd)^2,      dF/dZ_jd = sum_i W_ij (x_id - z_jd) / l_d.
+
+    Both come from ``W' [x, x^2, 1]``, one more matrix product and no (n, m, d) array.
+
+    The expanded square is off by some ``eps |x|^2``, which matters in few columns, where many rows
+    are alike and the variance that is left may be tiny: there, differences are squared one by one.
+    Rows so far from the centre that it always matters are subtracted from Z directly, one column
+    after the other, here and in the pullback: one centre cannot serve two groups of points that are
+    far apart.
 
     Parameters
     ----------
@@ -158,6 +146,13 @@ class Separation:
 class PointSets:
     """``H = -|x - z|^2 / 2`` of all pairs within each set; `half` is the caller's to overwrite.
 
+    Within many small point sets P, with ``x = (P - p) / l``, where p is the first point of each
+    set, and symmetric ``W = G * h``,
+
+        dF/dP_a = -2 sum_b W_ab (x_a - x_b) / l,        dF/dlog l = -sum_a (dF/dP_a) P_a.
+
+    Both come from one product ``W x`` of every set: the kernel is a function of ``P / l``.
+
     Parameters
     ----------
     P : ndarray of shape (s, k, d)
@@ -249,6 +244,11 @@ def _subtracted(X, Z, scale):
         half = offsets
     return np.multiply(half, -0.5, out=half)
 
+
+# -- profiles --------------------------------------------------------------------------------------
+# A profile takes ``H``, may overwrite it, and returns the value and ``weigh(G) -> factor``, which
+# leaves ``W = G * h / factor`` in ``G``. Exponents end at -230: products of values below 1e-100
+# would underflow, and processors multiply subnormal numbers twenty times as slowly.
 
 LOWEST = 230.0  # minus the exponent of the smallest value
 
@@ -463,7 +463,10 @@ MATERN = {
 
 
 class ConstantRule(KernelRule):
-    """A scalar everywhere."""
+    """A scalar everywhere.
+
+    It is ``c``, and ``dk/dlog c = c``.
+    """
 
     footprint = 0
 
@@ -485,7 +488,10 @@ def _pull_constant(kernel, value, G, inputs):
 
 
 class DotProductRule(KernelRule):
-    """``s0^2 + x.z``; not centred, for the kernel is not stationary."""
+    """``s0^2 + x.z``; not centred, for the kernel is not stationary.
+
+    Its derivatives are ``dk/dlog s0 = 2 s0^2`` and ``dk/dz = x``.
+    """
 
     footprint = 1
 

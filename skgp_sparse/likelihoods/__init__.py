@@ -1,25 +1,19 @@
-r"""Likelihoods ``p(y | f)`` of an observation ``y`` given the latent value ``f`` of its row.
+"""Likelihoods ``p(y | f)`` of an observation ``y`` given the latent value ``f`` of its row.
 
-A likelihood has two main methods for rows whose latent values are ``f ~ N(mean, variance)``:
+`expected` and `tilted` of a likelihood return ``E[log p(y | f)]`` and ``log E[p(y | f)]`` of rows
+whose latent values are ``f ~ N(mean, variance)``, with the first derivative (slope) and the
+negative second derivative (curvature) with respect to the mean. Variational bounds sum the former
+over the rows, and expectation propagation needs the latter. ``inference`` and ``engine`` compute
+sites, gradients and predictions from these. The site of a row is a Gaussian function of ``f`` that
+replaces ``p(y | f)``.
 
-- `expected` computes ``E[log p(y | f)]``, which variational bounds sum over the rows.
-- `tilted` computes ``log E[p(y | f)]``, which expectation propagation needs.
-
-Both methods also return the first derivative (slope) and the negative second derivative (curvature)
-with respect to the mean. The subpackages ``inference`` and ``engine`` compute sites, gradients and
-predictions from these. The site of a row is a Gaussian function of ``f`` that replaces
-``p(y | f)``.
-
-`Likelihood` is the contract, and its `Domain` says which observations it takes (``_base.py``). A
-likelihood of your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which
-integrates numerically; `expect` helps with its other methods.
-
-``_binary.py``, ``_classes.py``
-    Labels of two classes, of several, and of several in an order.
-``_counts.py``, ``_beta.py``, ``_location_scale.py``
-    Counts, positive numbers, numbers between 0 and 1, those with outliers, and censored numbers.
-``_special.py``, ``_quantiles.py``
-    Functions and quantiles that several likelihoods share, and probabilities of intervals.
+- ``_base.py``: the contract `Likelihood`, the `Domain` of observations, and bases. A likelihood of
+  your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which integrates
+  numerically; `expect` helps with its other methods.
+- ``_binary.py``, ``_classes.py``: labels of two classes, of several, and of several in an order
+- ``_counts.py``, ``_location_scale.py``: counts, positive numbers, numbers between 0 and 1, those
+  with outliers, and censored numbers
+- ``_special.py``: functions and quantiles that likelihoods share, and probabilities of intervals
 """
 
 from skgp_sparse.likelihoods._base import Domain, Likelihood, LogConcave, expect

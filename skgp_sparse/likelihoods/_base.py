@@ -1,10 +1,10 @@
-"""The contract of a likelihood, and the domain of its observations.
+"""The contract of a likelihood, the domain of its observations, and bases that share code.
 
-Parameters of likelihoods: their check, a vector of those that are learned, and a level.
-
-Likelihoods of numbers with noise: a level and a scale in units of the observations.
-
-Likelihoods whose logarithm is a concave function: all integrals are numerical.
+- `Likelihood` is the contract, and `Domain` says which observations a likelihood takes.
+- `Parametric` has parameters, some of which are learned: their check, and the vector of them.
+- `LevelLikelihood`, `LogLink` and `LocationScale` have a level, the last one also a scale, in units
+  of the observations.
+- `LogConcave` has a logarithm that is a concave function: all of its integrals are numerical.
 """
 
 from abc import ABC, abstractmethod

@@ -1,8 +1,7 @@
-"""Likelihood of ordered labels: the cumulative probit model, whose thresholds are learned.
+"""Likelihoods of class labels: several classes, one against all others, and classes in an order.
 
-Likelihood of class labels.
-
-Likelihood of labels where a process of each class tells it from all others.
+`Softmax` has a latent value for each class. In `EachClass` a process of each class tells it from
+all others. `Ordinal` is the cumulative probit model, whose thresholds are learned.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,4 @@
-"""Likelihoods of counts.
-
-The gamma likelihood.
-
-The beta likelihood.
-"""
+"""Likelihoods of counts, of positive numbers (gamma), and of numbers between 0 and 1 (beta)."""
 
 from typing import Any
 

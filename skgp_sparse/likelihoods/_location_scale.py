@@ -1,7 +1,4 @@
-"""The Student-t likelihood.
-
-The likelihood of numbers that are censored.
-"""
+"""Likelihoods of numbers with outliers (Student-t), and of numbers that are censored."""
 
 from functools import lru_cache
 from typing import Any

@@ -1,29 +1,9 @@
-r"""Functions and a base class that several likelihoods with a log link share.
+"""Functions that several likelihoods share: intervals, counts with a log link, and quantiles.
 
-Probabilities of intervals under a normal distribution, and its moments between limits.
-
-With the normal density ``φ``, its upper tail ``Q`` and the hazard ``λ = φ/Q``, the share
-``r = Q(b)/Q(a)`` and its odds ``k = r/(1 - r)``, the logarithm of ``P(a < z < b)`` as a function of
-a shift of both ends is
-
-    log P = log Q(a) + log(1 - r),    slope = λ(a) - k δ,    δ = λ(b) - λ(a),
-    curvature = c(a) - k (c(b) - c(a)) + k (1 + k) δ²,    c = λ (λ - t),
-
-which keeps its digits in the tails if the interval is turned to the positive side and r is not near
-one. Narrow intervals have r near one: there, ``exp(-c t - t²/2)`` is integrated around the middle
-``c`` by a Gauss-Legendre rule, and the curvature is one minus the variance of ``t``.
-
-Quantiles of observations whose latent values are uncertain.
-
-With a log link, an observation is at most ``y`` if ``f + level`` is at most ``log y`` plus a noise
-whose distribution is known. A count ``Y ~ Poisson(r)`` is at most ``y`` if ``r < G``, where ``G``
-has a gamma distribution of shape ``y + 1``. The rate of a negative binomial count is itself
-multiplied by a gamma variable of mean one, and so is the mean of a gamma observation. Therefore
-
-    P(Y <= y) = E[Φ((t + v - mean) / std)] = E[P(noise > f - t)],
-
-where ``v`` is the noise. The first form is used where the noise is narrower than ``f``, the second
-where it is wider. Both need a few dozen nodes, however large the counts.
+- `log_probability` and `clipped_moments` are those of a normal variable and an interval.
+- `Exponential` and `of_counts` are logarithms of likelihoods of counts and positive numbers.
+- `count_quantile`, `gamma_quantile` and `solve_quantile` are quantiles of observations whose latent
+  values are uncertain.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,6 +28,8 @@ from skgp_sparse.ground.validation import Array, Index, Ints, Scalars, Triple
 from skgp_sparse.likelihoods._base import LogLink, log_of_mean
 from skgp_sparse.likelihoods._binary import Probit
 
+# -- probabilities of intervals under a normal distribution, and moments between limits ------------
+
 _FAR = 40.0  # standard deviations, beyond which there is no probability in double precision
 _NARROW = 1.0  # width of an interval times one plus its distance, from where r is below 1/2
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -56,6 +38,17 @@ _LEAST_VARIANCE = 1e-16  # of what is nearly always at a limit
 
 def log_probability(lower: Array, upper: Array, width: Array) -> Triple:
     """Logarithm of the probability of an interval, its slope and curvature.
+
+    With the normal density ``φ``, its upper tail ``Q`` and the hazard ``λ = φ/Q``, the share
+    ``r = Q(b)/Q(a)`` and its odds ``k = r/(1 - r)``, the logarithm of ``P(a < z < b)`` as a
+    function of a shift of both ends is
+
+        log P = log Q(a) + log(1 - r),    slope = λ(a) - k δ,    δ = λ(b) - λ(a),
+        curvature = c(a) - k (c(b) - c(a)) + k (1 + k) δ²,    c = λ (λ - t),
+
+    which keeps its digits in the tails if the interval is turned to the positive side and r is not
+    near one. Narrow intervals have r near one: there, ``exp(-c t - t²/2)`` is integrated around the
+    middle ``c`` by a Gauss-Legendre rule, and the curvature is one minus the variance of ``t``.
 
     Parameters
     ----------
@@ -262,6 +255,17 @@ def softplus_and_sigmoid(x: Array) -> tuple[Any, ...]:
     up, down = np.where(positive, large, small), np.where(positive, small, large)
     return rest + np.maximum(x, 0.0), rest + np.maximum(-x, 0.0), up, down, small * large
 
+
+# -- quantiles of observations whose latent values are uncertain -----------------------------------
+# With a log link, an observation is at most ``y`` if ``f + level`` is at most ``log y`` plus a
+# noise whose distribution is known. A count ``Y ~ Poisson(r)`` is at most ``y`` if ``r < G``, where
+# ``G`` has a gamma distribution of shape ``y + 1``. The rate of a negative binomial count is itself
+# multiplied by a gamma variable of mean one, and so is the mean of a gamma observation. Therefore
+#
+#     P(Y <= y) = E[Φ((t + v - mean) / std)] = E[P(noise > f - t)],
+#
+# where ``v`` is the noise. The first form is used where the noise is narrower than ``f``, the
+# second where it is wider. Both need a few dozen nodes, however large the counts.
 
 _Given = Callable[[Array, Array, Array], Array]  # (noise, shape, size)
 _OfRows = Callable[[Array, Ints], Array]  # (points, indices of their rows) -> values

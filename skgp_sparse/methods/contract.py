@@ -1,21 +1,8 @@
 """The contract of a posterior method, the job that it fits, and how every fit begins.
 
-Rows that arrive later: when theta and Z move, and how.
-
-A move is a fit of few iterations on a sample of the rows that came, from where the last one ended.
-Rows that come without a move cost one visit. When it pays to move is a question to the stream
-(`skgp_sparse.targets.model`).
-
-As long as there are no more distinct rows than inducing points are wanted, all of them are inducing
-points. A move is then a fit from the start, which costs little.
-
-Hyperparameters of exact fits to more and more rows, each of which goes on from the one before.
-
-A fit hands on its curvature, so that the next one needs few iterations. Of few rows the noise may
-seem to be next to nothing, and more rows would end in another optimum from there: where more noise
-is likelier with more rows, it is taken, and the curvature is forgotten.
-
-Rows that are held out, the models that predicted them, and a common factor of variances.
+Beside it stand `take`, for rows that arrive later, `started_on_subsets`, which finds
+hyperparameters by exact fits to more and more rows, and the rows that are held out, by which models
+are compared (`ValidationSet`) and variances have a common factor (`variance_factor`).
 """
 
 from abc import ABC, abstractmethod
@@ -168,6 +155,15 @@ _ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
 _FEWEST_ROWS = 5000  # ... if there are not fewer
 
 
+# -- rows that arrive later: when theta and Z move, and how ----------------------------------------
+# A move is a fit of few iterations on a sample of the rows that came, from where the last one
+# ended. Rows that come without a move cost one visit. When it pays to move is a question to the
+# stream (`skgp_sparse.targets.model`).
+#
+# As long as there are no more distinct rows than inducing points are wanted, all of them are
+# inducing points. A move is then a fit from the start, which costs little.
+
+
 class Action(Enum):
     """Action that follows the arrival of rows."""
 
@@ -302,6 +298,11 @@ _MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
 
 def started_on_subsets(job, random_state):
     """The `Job` with the hyperparameters of exact fits to random subsets, and the curvature there.
+
+    Each of the fits goes on from the one before. A fit hands on its curvature, so that the next one
+    needs few iterations. Of few rows the noise may seem to be next to nothing, and more rows would
+    end in another optimum from there: where more noise is likelier with more rows, it is taken, and
+    the curvature is forgotten.
 
     Parameters
     ----------
@@ -690,6 +691,9 @@ _LIMIT = 1.959964**2  # of normal deviates, 95 % have squares below this
 _ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
 _LARGEST = 1e6  # factor
+
+
+# -- rows that are held out, the models that predicted them, and a factor of variances -------------
 
 
 def variance_factor(errors, variance, known, weight, central, least):

@@ -1,16 +1,7 @@
-"""The exact process: every distinct row is an inducing point.
+"""The exact process: every distinct row is an inducing point, or all rows are solved for.
 
-All rows: for tables whose noise is so small that inducing points would lose much.
-
-1. Hyperparameters from an exact fit of a few thousand rows, which begins where one of half as many
-   ends, and finds the right, small noise. A sparse bound would learn a noise that covers what its
-   inducing points leave unexplained.
-2. ``(K + D) α = y`` for all rows, by conjugate gradients. The matrix of FITC at some rows is the
-   preconditioner. Less noise than a small share of the process changes no prediction, but costs
-   iterations: it counts as this share.
-3. The variances, which are too large given some of the rows only, and as wrong as the amplitude of
-   the kernel, are multiplied by one number, which makes held-out rows most likely, and
-   intervals of 95 % contain as many of them. Then these rows join the others.
+`Exact` factorises the kernel matrix of all distinct rows. `IterativeExact` solves for many of them
+by conjugate gradients.
 """
 
 from collections.abc import Iterator
@@ -124,6 +115,17 @@ def _with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
     wide: Any = job.thorough.kernel if job.thorough else kernel
     return wide.clone_with_theta(kernel.theta)
 
+
+# -- all rows: for tables whose noise is so small that inducing points would lose much -------------
+# 1. Hyperparameters come from an exact fit of a few thousand rows, which begins where one of half
+#    as many ends, and finds the right, small noise. A sparse bound would learn a noise that covers
+#    what its inducing points leave unexplained.
+# 2. ``(K + D) α = y`` is solved for all rows, by conjugate gradients. The matrix of FITC at some
+#    rows is the preconditioner. Less noise than a small share of the process changes no prediction,
+#    but costs iterations: it counts as this share.
+# 3. The variances, which are too large given some of the rows only, and as wrong as the amplitude
+#    of the kernel, are multiplied by one number, which makes held-out rows most likely, and
+#    intervals of 95 % contain as many of them. Then these rows join the others.
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
 _ROWS_OF_OPAQUE = (500,)  # ... for kernels whose gradient is an array of n x n x p

@@ -11,16 +11,6 @@
 3. Where the kernel is the default one, it may be smoother or else rougher.
 4. The best model so far goes on with more rows, as long as a run gains much.
 5. One factor of all variances makes the rows held out most likely.
-
-Models are compared by rows held out, with few rows and iterations in a run. A full metric has to
-lead by a standard error; one of a rank that the user asks for is kept in any case.
-
-Where the search for a metric begins, from a kernel with a length scale for each column.
-
-A full metric begins at the identity. One of rank r begins at r directions: with the length scales
-s, ``G = S E[g gᵀ] S`` says along which directions the means of rows change (the average gradient
-outer product of Radhakrishnan et al. 2024). Its first r eigenvectors U make ``W = l Uᵀ S⁻¹`` and a
-kernel of r columns, whose length scales begin at l, the geometric mean of s.
 """
 
 from copy import deepcopy
@@ -102,6 +92,9 @@ class Trial(NamedTuple):
 
 class NearestNeighborSearch:
     """Looks for the best `NearestNeighborModel` of a job.
+
+    Models are compared by rows held out, with few rows and iterations in a run. A full metric has
+    to lead by a standard error; one of a rank that the user asks for is kept in any case.
 
     Parameters
     ----------
@@ -417,7 +410,14 @@ def shortened(kernel, initial, d):
 
 
 def low_rank(kernel, left, r, n_jobs=1):
-    """The kernel of r columns, and the `MetricPrior`, from the means of rows that are left out."""
+    """The kernel of r columns, and the `MetricPrior`, from the means of rows that are left out.
+
+    A full metric begins at the identity. One of rank r begins at r directions: with the length
+    scales s, ``G = S E[g gᵀ] S`` says along which directions the means of rows change (the average
+    gradient outer product of Radhakrishnan et al. 2024). Its first r eigenvectors U make
+    ``W = l Uᵀ S⁻¹`` and a kernel of r columns, whose length scales begin at l, the geometric mean
+    of s.
+    """
     d = left.X.shape[1]
     scale = kernels.length_scales(kernel, np.ones(d))
     units = np.tile(_geometric_mean(scale) / scale, (r, 1))

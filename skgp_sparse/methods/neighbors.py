@@ -1,16 +1,7 @@
 """Neighbours: every prediction is given the rows that are nearest to the query.
 
-Where rows have a likelihood (labels, counts, numbers with heavy tails), the search has four steps:
-
-1. Hyperparameters of a small exact fit, or those of an earlier fit where they are better.
-2. In turn, sweeps over at most 20,000 rows, fewer if they have many columns, find their sites, and
-   some iterations maximise the density of rows that are left out, with sites and neighbours held.
-3. Where columns may be mixed, the same in a metric. One of a rank that the user asks for is kept in
-   any case, a full one if it predicts rows that are held out better.
-4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin where
-   the sites of the others predict them.
-
-Another posterior can be given the metric that neighbours learn.
+`SiteSearch` learns from rows with a likelihood, and `InLearnedMetric` gives another posterior the
+metric that neighbours learn.
 """
 
 from dataclasses import replace
@@ -88,6 +79,18 @@ class LocalSites(NamedTuple):
 
 class SiteSearch:
     """Looks for sites and hyperparameters of a `Job`, given neighbours.
+
+    It is for labels, counts and numbers with heavy tails. The search has four steps:
+
+    1. Hyperparameters are those of a small exact fit, or those of an earlier fit where they are
+       better.
+    2. In turn, sweeps over at most 20,000 rows, fewer if they have many columns, find their sites,
+       and some iterations maximise the density of rows that are left out, with sites and neighbours
+       held.
+    3. Where columns may be mixed, it does the same in a metric. One of a rank that the user asks
+       for is kept in any case, a full one if it predicts rows that are held out better.
+    4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin
+       where the sites of the others predict them.
 
     Parameters
     ----------

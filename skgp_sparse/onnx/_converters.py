@@ -1,24 +1,7 @@
 """Converters of both estimators for `skl2onnx`: names, shapes and formulas of the outputs.
 
-Mean and variance of a latent process, as nodes of a graph.
-
-    mean = K u,     variance = k** + noise - ‖V‖² + ‖V TBᵀ‖²,     V = K L⁻ᵀ
-
-with the kernel matrix K between queries and the inducing points, or all rows of an exact process,
-where the last term is absent. The kernels are stationary, so that ``k**`` is a number. Random
-features take the place of V where there are some, and only the last term is left of the variance.
-
-ONNX has no triangular solve. With ``T = L⁻¹``, the product ``K Tᵀ`` loses digits where L is
-ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them back.
-
-The normal distribution function is ``Φ(x) = ½ t g(t) exp(-x²/2)`` for negative x, with
-``t = 1 / (1 - x/√8)``, where g is nearly a polynomial. So the probability of an unlikely class has
-as many digits as that of any other.
-
-Kernel matrices between queries and fixed points, as nodes of a graph.
-
-A kernel that is the same for all pairs is a number. Distances are differences of one column after
-the other, which lose no digit where two points are close.
+The graph of a prediction has kernel matrices between queries and fixed points (`cross`), mean and
+variance of a latent process (`PosteriorGraph`), and the normal distribution (`normal_cdf`).
 """
 
 from functools import partial
@@ -45,7 +28,11 @@ from skgp_sparse.regression import SparseGPRegressor
 
 
 def cross(ops, kernel, X, Z):
-    """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise."""
+    """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise.
+
+    A kernel that is the same for all pairs is a number. Distances are differences of one column
+    after the other, which lose no digit where two points are close.
+    """
     K = _formula(ops, kernel, X, Z)
     if isinstance(K, float):
         return ops.Add(ops.MatMul(X, np.zeros(Z.T.shape)), K)
@@ -188,6 +175,18 @@ class Operators:
 class PosteriorGraph:
     """A process at the queries.
 
+    It has the mean and the variance of a latent process, as nodes of a graph.
+
+        mean = K u,     variance = k** + noise - ‖V‖² + ‖V TBᵀ‖²,     V = K L⁻ᵀ
+
+    with the kernel matrix K between queries and the inducing points, or all rows of an exact
+    process, where the last term is absent. The kernels are stationary, so that ``k**`` is a number.
+    Random features take the place of V where there are some, and only the last term is left of the
+    variance.
+
+    ONNX has no triangular solve. With ``T = L⁻¹``, the product ``K Tᵀ`` loses digits where L is
+    ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them back.
+
     Parameters
     ----------
     ops : Operators
@@ -264,7 +263,12 @@ def _check(process, name):
 
 
 def normal_cdf(ops, x):
-    """``Φ(x)`` of a node (n, 1)."""
+    """``Φ(x)`` of a node (n, 1).
+
+    It is ``Φ(x) = ½ t g(t) exp(-x²/2)`` for negative x, with ``t = 1 / (1 - x/√8)``, where g is
+    nearly a polynomial. So the probability of an unlikely class has as many digits as that of any
+    other.
+    """
     t = ops.Div(1.0, ops.Add(ops.Mul(ops.Abs(x), 8.0**-0.5), 1.0))
     g = Chebyshev.interpolate(lambda t: erfcx(2.0 / t - 2.0) / t, _DEGREE, domain=[0.0, 1.0])
     series = 0.5 * g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
