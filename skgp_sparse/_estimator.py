@@ -12,27 +12,41 @@ files are read with care.
 """
 
 from contextlib import contextmanager
-from dataclasses import replace
 from time import monotonic
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp_sparse._typed_inputs import TypedInputs
+from skgp_sparse._fitted import Fitted
 from skgp_sparse._version import __version__
-from skgp_sparse.choices.choices import check_numbers
+from skgp_sparse.choices.choices import check_linear_mean
 from skgp_sparse.choices.parameter_checks import check_parameters
-from skgp_sparse.data.checks import is_lazy
-from skgp_sparse.data.columns import order_of
-from skgp_sparse.data.door import OpenSource, as_passed, opened, read, read_chunk
-from skgp_sparse.engine.functions import quantiles_of_columns, sobol_indices
-from skgp_sparse.engine.posteriors_around import averaged, missing_entries
-from skgp_sparse.explain.leave_one_out import ScoredRows
-from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
+from skgp_sparse.data.checks import (
+    FLOATS,
+    MISSING_REMEDY,
+    Given,
+    about_values,
+    check_dimensions,
+    check_in_memory,
+    check_latitudes,
+    check_missing,
+    check_numbers,
+    check_readable,
+    is_frame,
+    is_lazy,
+    on_numpy,
+)
+from skgp_sparse.data.columns import FROM_DTYPE, as_table, numbers_only, types_of
+from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
+from skgp_sparse.engine.posteriors_around import (
+    missing_entries,
+    spread_values,
+)
+from skgp_sparse.explain.weighted_means import Calibration
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import (
     Array,
@@ -45,9 +59,10 @@ from skgp_sparse.ground.validation import (
     is_name,
     with_callbacks,
 )
-from skgp_sparse.inference.contracts import split_thetas, value_or_minus_inf
+from skgp_sparse.inference.contracts import split_thetas
+from skgp_sparse.kernels import Missing, parts
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.targets.model import advance, fit_rows, inducing_points_of, selection_of
+from skgp_sparse.targets.model import advance, fit_problems, inducing_points_of, selection_of
 
 
 class Progress:
@@ -149,7 +164,7 @@ _NAMES = "feature_importances_", "sobol_first_", "sobol_error_"
 _Self = TypeVar("_Self", bound="SparseGP")
 
 
-class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: one fitted process, or several of binary problems.
 
     A subclass says what its rows are (`_observations`).
@@ -166,75 +181,69 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
     fit_seconds_: float
     n_iter_: int
     jitter_: float
-    _beside: WeightedMean | Calibration | None = None
+    _fitted: Any = None  # a `Fitted` once there is something to know
     _compares_near_rows = True  # where a fit explains no more than a constant
 
-    def _fit(self, X, y, sample_weight, offset=None, X_std=None):
+    def _fit(self, given: Given) -> Any:
         # NumPy need not warn: the results are checked
-        with unchanged_on_failure(self), opened(X) as X, np.errstate(all="ignore"):
-            return self._fit_rows(X, y, sample_weight, offset, X_std)
-
-    @with_callbacks
-    def _fit_rows(self, X, y, sample_weight, offset, X_std):
-        check_parameters(self, type(self).__name__)
-        start = monotonic()
-        observations, rows = self._observed(X, y, sample_weight, offset, X_std)
-        reporter = IterationReporter(self, as_passed(X), y, self.max_iter)
-        observations.progress = Progress(self, reporter)
-        watched = bool(self.verbose) or has_callbacks(self)
-        random_state = check_random_state(self.random_state)
-        found = fit_rows(observations, rows, self._earlier(), random_state, watched)
-        for former in ("_stream", "n_samples_seen_"):
-            vars(self).pop(former, None)
-        self._know_mean(found.beside)
-        self._store(observations, found.fits, found.units)
-        self._scored_rows = ScoredRows.of(rows, self)
-        self.fit_seconds_ = monotonic() - start
-        reporter.end()
+        with unchanged_on_failure(self), opened(given) as given, np.errstate(all="ignore"):
+            start = monotonic()
+            self._fit_rows(given)
+            self.fit_seconds_ = monotonic() - start
         return self
 
-    def _observed(self, X, y, sample_weight, offset, X_std):
-        """The observation model of a call of `fit`, and its rows as a `Dataset`."""
+    @with_callbacks
+    def _fit_rows(self, given):
+        observations, rows, inputs = self._observed(given)
+        reporter = IterationReporter(self, *as_passed(given), self.max_iter)
+        observations.progress = Progress(self, reporter)
+        random_state = check_random_state(self.random_state)
+        watched = bool(self.verbose) or has_callbacks(self)
+        found = fit_problems(observations, rows, self._earlier(), random_state, watched)
+        self._store(observations, found.fits, found.units, found.beside, rows=rows, **inputs)
+        reporter.end()
+
+    def _observed(self, given):
+        """The observation model of a call of `fit`, its rows, and what is learned of inputs."""
+        check_parameters(self, type(self).__name__)
         observations = self._observations().on_the_clock()
-        rows = self._read(observations.rules, X, y, sample_weight, offset, X_std=X_std)
-        observations.missing, observations.order = self._missing_columns(X, rows), order_of(y)
-        observations.are_passed = not (is_lazy(X) or isinstance(X, OpenSource))
+        types = self._types_of(given.X, observations.name)
+        rows = self._read(observations.rules, given, types)
+        observations.know_inputs(given, rows)
+        observations.are_passed = not (is_lazy(given.X) or isinstance(given.X, OpenSource))
         observations.compares_near_rows = self._compares_near_rows
         self._check_mean_of_rows(observations, rows)
-        return observations, rows
+        values = self._spread_values(given.X, rows, observations.missing)
+        return observations, rows, {"types": types, "values": values}
 
-    def _learn(self, X, y, sample_weight, offset=None, **known):
+    def _learn(self, given, **known):
         """Learn from rows that arrive later; `known` is handed to the observations."""
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
             self._check_mean_of_stream()
-            self._know_mean()
             observations = self._observations(**known).on_the_clock()
             observations.progress = Progress(self)
-            stream, view = self._stream_so_far(observations), getattr(self, "_view", None)
-            types, given = None if stream is None else self._types, (X, y, sample_weight, offset)
-            chunk = read_chunk(self, observations.rules, *given, stream is None, types)
+            stream, fitted = self._stream_so_far(observations), self._fitted
+            types = None if stream is None else fitted.types
+            chunk = read_chunk(self, observations.rules, given, stream is None, types)
             part = observations.accept(chunk, stream)
-            self._types = self._values = None
             if stream is None:
                 stream = observations.new_stream(part, check_random_state(self.random_state))
             with single_threaded_blas():
-                stream, fits = advance(observations, stream, view, part)
-            self._store(observations, fits, stream.units)
+                stream, fits = advance(observations, stream, fitted and fitted.view, part)
+            vars(self).pop("categories_", None)
+            self._store(observations, fits, stream.units, stream=stream)
             vars(self).pop("fit_seconds_", None)
             self.n_iter_ = max(stream.n_iter, 1)
             total = float(stream.total_weight)
             self.n_samples_seen_ = int(total) if total.is_integer() else total
-            self._stream = stream
         return self
 
-    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
+    def _read(self, rules, given, types, reset=True):
         """All rows, as a `Dataset` in the units of the user."""
-        rules = rules._replace(may_miss=X_std is None and self._takes_missing())
-        if reset:
-            self._learn_types(X, rules.name)
-        return read(self, rules, X, y, sample_weight, offset, reset, X_std, self._types)
+        rules = rules._replace(may_miss=given.X_std is None and self._takes_missing())
+        return read(self, rules, given, types, reset)
 
     def _earlier(self):
         """Earlier fit from which this one may continue; None if there is none."""
@@ -328,88 +337,24 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
-        if self._fits[0].objective is None:
+        if self._fitted.fits[0].objective is None:
             raise ValueError(
                 f"The bound of this {type(self).__name__} cannot be evaluated at another theta: it "
                 "does not contain the training rows, as it was fitted on a cluster or loaded from "
                 "a pickle (or copied), or its posterior has no bound. Call fit again, or use "
                 "log_marginal_likelihood_value_."
             )
-        fitted = [fit.kernel for fit in self._fits]
+        fitted = [fit.kernel for fit in self._fitted.fits]
         parts, shared = split_thetas(theta, fitted)
         with np.errstate(all="ignore"):
             kernels = [kernel.clone_with_theta(part) for kernel, part in zip(fitted, parts)]
             if not clone_kernel:
                 for kernel, part in zip(getattr(self.kernel_, "kernels", [self.kernel_]), parts):
                     kernel.theta = part
-            return self._mean_value(kernels, eval_gradient, shared)
+            return self._fitted.mean_value(kernels, eval_gradient, shared)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "kernel_")
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        if "_fits" in state:
-            state |= {"_fits": [_as_kept(fit) for fit in state["_fits"]], "_scored_rows": None}
-        return state
-
-    def _mean_value(self, kernels, eval_gradient, shared):
-        """Mean bound of the problems at their kernels, and its gradient if asked for.
-
-        The gradient is wrt one theta that is `shared` by all, or wrt all of theirs, in their order.
-        """
-        with single_threaded_blas():
-            results = [
-                value_or_minus_inf(fit.objective, kernel, eval_gradient)
-                for fit, kernel in zip(self._fits, kernels)
-            ]
-        if not eval_gradient:
-            return np.mean(results)
-        values, gradients = zip(*results)
-        total = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
-        return np.mean(values), total / len(results)
-
-    def _know_mean(self, beside=None):
-        """Keep the mean or the calibration beside the process."""
-        self._beside, function = beside, getattr(beside, "function", None)
-        fitted = [None] if function is None else [*function.estimators]
-        self.mean_ = fitted[0] if len(fitted) == 1 else fitted
-        if hasattr(self, "calibration"):
-            self.calibration_ = beside if isinstance(beside, Calibration) else None
-
-    def _residuals(self, rows):
-        """Other rows as the process sees them: without a mean that is added to it."""
-        if self._beside is None or not self._beside.weights.is_added:
-            return rows
-        return replace(rows, y=rows.y - self._beside.function.latent(rows.X.astype(float)))
-
-    def _view_of(self, view):
-        """The view of fits, with what is predicted beside them."""
-        if isinstance(self._beside, Calibration):
-            return view._replace(calibration=self._beside)
-        return view.with_process(self._at_queries)
-
-    def _at_queries(self, process):
-        """The process, with its mean."""
-        return self._beside.of(process) if isinstance(self._beside, WeightedMean) else process
-
-    def _mean_part(self, X):
-        """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
-        if not isinstance(self._beside, WeightedMean):
-            return 0.0
-        missing = self._values is not None and missing_entries(X, self._values).any()
-        return averaged(self._weighted, X, self._values) if missing else self._weighted(X)
-
-    def _weighted(self, X):
-        """Predictions beside the process, times their weights."""
-        weight = self._view.of_latent().process.weight(X)
-        return self._beside.units.among_constants(weight) * self._beside.function.latent(X)
-
-    def _logits_of_mean(self, X, n_classes):
-        """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""
-        if isinstance(self._beside, Calibration) and self._beside.weight:
-            return self._beside.weight * of_all_classes(self._beside.function.latent(X))
-        return np.zeros((len(X), n_classes))
 
     def _check_mean_of_stream(self):
         """Raise if a mean was chosen, which rows that arrive later do not have."""
@@ -425,7 +370,7 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         if mean is None or is_auto(mean):
             return
         if is_name(mean, "linear"):
-            check_numbers(observations.columns(), rows, name)
+            check_linear_mean(observations.columns(), rows, name)
         is_in_kernel = is_name(mean, "linear") and self.kernel is not None
         is_of_labels = is_classifier(self) and self.kernel is not None and not is_in_kernel
         reasons = {
@@ -461,31 +406,27 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
     def _relevance(self, name):
         """The `SobolIndices`, which are computed when they are asked for the first time."""
         check_is_fitted(self, "kernel_")
-        if self._quantiles is None:
+        found = self._fitted.relevance(self.n_jobs)
+        if found is None:
             raise AttributeError(
                 f"{type(self).__name__}.{name} needs training rows in memory. Fit arrays."
             )
-        if self._sobol is None:
-            processes = [self._at_queries(fit.posterior) for fit in self._fits]
-            self._sobol = sobol_indices(processes, self._quantiles, self.n_jobs)
-        return self._sobol
+        return found
 
     def __dir__(self):
         """Names, without those of Sobol indices that are not known: a repr reads them all."""
-        unknown = _NAMES if vars(self).get("_sobol") is None else ()
+        unknown = _NAMES if self._fitted is None or self._fitted.sobol is None else ()
         names = set(object.__dir__(self)) - set(unknown)
         return [name for name in names if hasattr(self, name)]  # as scikit-learn has it
 
-    def _see_columns(self, fits):
-        """Keep what tells how columns are distributed; indices of an earlier fit are forgotten."""
-        self._quantiles = quantiles_of_columns([fit.rows for fit in fits])
-        self._sobol = None
+    def _store(self, observations, fits, units, beside=None, **known):
+        """Set the fitted attributes; of several problems they are lists, means and maxima.
 
-    def _store(self, observations, fits, units):
-        """Set the fitted attributes; of several problems they are lists, means and maxima."""
+        `known` is what `Fitted` has besides.
+        """
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
-        for former in ("inducing_points_", "n_inducing_", "ordinal_classes_"):
+        for former in ("inducing_points_", "n_inducing_", "ordinal_classes_", "n_samples_seen_"):
             vars(self).pop(former, None)
         vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
@@ -494,16 +435,112 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
         self.jitter_ = max(fit.jitter for fit in fits)
         self.selection_ = selection_of(fits)
         vars(self).update(observations.attributes(fits, units))
-        self._fits, self._units = fits, units
-        self._view = self._view_of(observations.view(fits, units))
-        self._kept, self._scores, self._scored_rows = kept_parameters(self), None, None
-        self._see_columns(fits)
+        function = getattr(beside, "function", None)
+        fitted = [None] if function is None else [*function.estimators]
+        self.mean_ = fitted[0] if len(fitted) == 1 else fitted
+        if hasattr(self, "calibration"):
+            self.calibration_ = beside if isinstance(beside, Calibration) else None
+        kept, view = kept_parameters(self), observations.view(fits, units)
+        known["is_learned"] = observations.moves()
+        self._fitted = Fitted(fits, units, view, beside, kept, **known)
+
+    def _types_of(self, X, name):
+        """`ColumnTypes` of X, None where all are numbers, as on a cluster and in a source."""
+        vars(self).pop("categories_", None)
+        types, chosen = None, self.categorical_features
+        if not (is_lazy(X) or isinstance(X, OpenSource)):
+            types = types_of(as_table(X), chosen, name, warns=True)
+        elif not (chosen is None or (isinstance(chosen, str) and chosen == FROM_DTYPE)):
+            raise ValueError(
+                f"{name}: categorical_features needs an array or a data frame in memory. Encode "
+                "the categories before, and pass a kernel with Categorical."
+            )
+        if types is not None and types.values:
+            self.categories_ = types.by_name()
+        return types
+
+    def _spread_values(self, X, rows, missing):
+        """Values for those that queries lack, None where they may not lack any that rows have.
+
+        The default kernel answers queries that lack others if it was given a data frame, or rows
+        that lack some.
+        """
+        if self.kernel is not None or missing is None or is_lazy(X):
+            return None
+        return spread_values(rows.X, rows.weight) if is_frame(X) or missing.any() else None
+
+    def _answered(self, X, **others):
+        """Query points, which may lack values, and the view that answers them."""
+        X = self._query(X, **others)
+        return X, self._fitted.answering(X)
+
+    @on_numpy
+    def _query(self, X, **others):
+        """Query points, which may lack values of columns for which the fit knows some."""
+        name = type(self).__name__
+        check_in_memory(name, X=X, **others)
+        check_query(X, name)
+        check_readable(name, X=X, **others)
+        check_dimensions(X, name)
+        X = as_table(X)
+        fitted = self._fitted
+        types, values = (None, None) if fitted is None else (fitted.types, fitted.values)
+        if types is None:
+            check_numbers(X, "X", name)
+        knows_missing = fitted is not None and _has_missing(fitted.kernel)
+        if types is None and values is None and not knows_missing:
+            with about_values(X, name, self._remedy()):
+                X = validate_data(self, X, reset=False, dtype=FLOATS)
+            self._check_latitudes(X)
+            return X
+        validate_data(self, X, reset=False, skip_check_array=True)
+        if is_frame(X) or types is not None:
+            X = (types or numbers_only(X)).encoded(X, name)
+        with about_values(X, name, ""):
+            X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
+        self._check_missing(X if values is None else np.where(missing_entries(X, values), 0.0, X))
+        self._check_latitudes(X)
+        return X
+
+    def _check_missing(self, X):
+        """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
+        during = "there were none in the column in fit. Impute them, or fit with such rows."
+        what = f"X of {type(self).__name__}"
+        check_missing(X, self._fitted.kernel, self._names(), what, during)
+
+    def _remedy(self):
+        """Remedy that errors about missing values name, where fit had none."""
+        if self._takes_missing() and hasattr(self, "kernel_"):
+            return "There were none in fit. Impute them, or fit with such rows."
+        return MISSING_REMEDY
+
+    def _check_latitudes(self, X):
+        """Raise at a latitude beyond a pole, where a kernel has places on a sphere."""
+        kernel = self.kernel if self._fitted is None else self._fitted.kernel
+        names = getattr(self, "feature_names_in_", None)
+        check_latitudes(X, kernel, names, type(self).__name__)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_missing()
+        return tags
+
+    def _takes_missing(self):
+        """Whether values may be missing: the kernel is the default one, or has a `Missing`."""
+        mixes = self.metric not in ("auto", "ard") or self.posterior == "fourier"
+        if mixes or not getattr(self.posterior, "takes_missing", True):
+            return False
+        return self.kernel is None or _has_missing(self.kernel)
+
+    def _names(self):
+        """Names of the columns, or their numbers."""
+        return getattr(self, "feature_names_in_", range(self.n_features_in_))
 
     def _stream_so_far(self, observations):
         """State of the stream of rows before this call; None if there were no rows."""
-        if hasattr(self, "_stream") or not hasattr(self, "kernel_"):
-            return getattr(self, "_stream", None)
-        rows, reason = self._fits[0].rows, None
+        if self._fitted is None or self._fitted.stream is not None:
+            return self._fitted and self._fitted.stream
+        rows, reason = self._fitted.fits[0].rows, None
         if rows is None:
             reason = "it was fitted on a cluster, or loaded from a pickle (or copied)"
         elif rows.X_std is not None:
@@ -521,11 +558,11 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
                 "Estimators that were trained by partial_fit alone can be pickled."
             )
         random_state = check_random_state(self.random_state)
-        return observations.stream_of(self._fits, self.n_iter_, random_state)
+        return observations.stream_of(self._fitted.fits, self.n_iter_, random_state)
 
     def _check_kept(self):
         """Raise if a parameter has changed on which what was kept of earlier rows depends."""
-        before = getattr(self, "_kept", {})
+        before = {} if self._fitted is None else self._fitted.kept
         for parameter, now in kept_parameters(self).items():
             if now != before.get(parameter, now):
                 raise ValueError(
@@ -538,18 +575,18 @@ class SparseGP(TypedInputs, VersionedPickle, CallbackSupportMixin, BaseEstimator
 def fits_of(estimator):
     """The list of a `Fit` for each problem of a fitted estimator."""
     check_is_fitted(estimator, "kernel_")
-    return estimator._fits
+    return estimator._fitted.fits
 
 
 def fitted_view(estimator):
     """The view of a fitted estimator, for rooms that write predictions in another language."""
     check_is_fitted(estimator, "kernel_")
-    if getattr(estimator, "_types", None) is not None:
+    if estimator._fitted.types is not None:
         raise ValueError(
             f"This {type(estimator).__name__} was fitted to a table with categories or times, "
             "which a graph does not encode. Fit it to numbers."
         )
-    return estimator._view
+    return estimator._fitted.view
 
 
 def _per_row(fit):
@@ -557,9 +594,6 @@ def _per_row(fit):
     return fit.value / fit.used_rows.total_weight()
 
 
-def _as_kept(fit):
-    """The fit as pickles hold it: its objective has the rows, which not every posterior keeps."""
-    fit = fit._replace(left_out=None)
-    if fit.rows is None or (fit.posterior.n_rows_kept and fit.rows.in_memory):
-        return fit
-    return fit._replace(objective=None, given=None, mean=None)
+def _has_missing(kernel):
+    """Whether a kernel has a part that knows what missing values mean."""
+    return bool(parts(kernel, Missing))

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.parameter_checks import can_learn_later
+from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import order_of
 from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.ground.validation import (
@@ -463,7 +464,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(Given(X, y, sample_weight))
 
     @available_if(can_learn_later)
     def partial_fit(
@@ -519,7 +520,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             partitions one by one.
         """
         order = order_of(y) or order_of(classes)
-        return self._learn(X, y, sample_weight, classes=classes, order=order)
+        return self._learn(Given(X, y, sample_weight), classes=classes, order=order)
 
     def predict(self, X: npt.ArrayLike) -> AnyArray:
         """Predict class labels.
@@ -582,7 +583,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         X, view = self._question(X)
         probabilities = view.probabilities(X)
         logits = np.log(np.maximum(probabilities, np.finfo(float).tiny))
-        mean = self._logits_of_mean(X, logits.shape[1])
+        mean = self._fitted.logits_of_mean(X, logits.shape[1])
         return mean, logits - mean
 
     def loo_predict_proba(self) -> Array:
@@ -628,7 +629,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.loo_predict_proba"
-        return loo_probabilities(self._fits, self._view, self, name)
+        return loo_probabilities(self._fitted.fits, self._fitted.view, self, name)
 
     def latent_mean_and_variance(self, X: npt.ArrayLike) -> tuple[Array, Array]:
         """Compute the mean and variance of the latent process, or of those of a softmax.
@@ -673,8 +674,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         return ClassLabels(self, name, classes, order)
 
     def _earlier(self) -> Any:
-        fitted = hasattr(self, "kernel_")
-        return (self.classes_, self._view.multi_class, self._fits) if fitted else None
+        if self._fitted is None:
+            return None
+        return self.classes_, self._fitted.view.multi_class, self._fitted.fits
 
     def _question(self, X: npt.ArrayLike) -> tuple[Any, Any]:
         """Query points, and the fitted processes."""

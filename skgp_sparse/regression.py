@@ -29,7 +29,6 @@ from skgp_sparse.explain.leave_one_out import (
     conformal_interval,
     interval_of_model,
     loo_prediction,
-    scores_of,
 )
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
 from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
@@ -553,7 +552,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(X, y, sample_weight, offset, X_std)
+        return self._fit(checks.Given(X, y, sample_weight, offset, X_std))
 
     @available_if(can_learn_later)
     def partial_fit(
@@ -622,7 +621,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
         """
-        return self._learn(X, y, sample_weight, offset)
+        return self._learn(checks.Given(X, y, sample_weight, offset))
 
     @overload
     def predict(self, X: ArrayLike, *, latent: bool = ..., offset: MaybeArray = ...) -> Array: ...
@@ -826,7 +825,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if method == "model":
             return interval_of_model(view, X, coverage, side, offset)
         check_is_fitted(self, "kernel_")
-        given = self._fits[0], self._scores_of_rows(), coverage, side, offset
+        given = self._fitted.fits[0], self._scores(), coverage, side, offset
         return conformal_interval(view, X, *given, name)
 
     def log_predictive_density(
@@ -963,7 +962,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_number(n_functions, "n_functions", name, Integral, low=1)
         check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
         given = n_functions, n_frequencies, check_random_state(random_state), copy(self)._query
-        return self._view.of_latent().functions(*given, name)  # whatever is fitted later
+        return self._fitted.view.of_latent().functions(*given, name)  # whatever is fitted later
 
     def score(
         self,
@@ -1025,7 +1024,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X, view, _ = self._question(X, None)
         predicted = view.mean(X, latent=True)
         shape = len(predicted), len(view.units.scale)
-        mean = np.array(np.broadcast_to(self._mean_part(X), shape)).reshape(predicted.shape)
+        mean = np.array(np.broadcast_to(self._fitted.mean_part(X), shape)).reshape(predicted.shape)
         return mean, predicted - mean
 
     def noise_std(self, X: ArrayLike) -> Array:
@@ -1127,7 +1126,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_is_fitted(self, "kernel_")
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
-            return loo_prediction(self._fits[0], self, name)
+            return loo_prediction(self._fitted.fits[0], self, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None
@@ -1193,31 +1192,26 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         with np.errstate(all="ignore"):
             if X is not None:
                 rules = self._observations().rules
-                others = self._read(rules, X, y, sample_weight, None, reset=False)
+                given = checks.Given(X, y, sample_weight)
+                others = self._read(rules, given, self._fitted.types, reset=False)
                 self._check_missing(others.X)
-                others = self._residuals(others)
-            return evidence_bounds(self._fits[0], self, others, self._units, name)
+                others = self._fitted.residuals(others)
+            return evidence_bounds(self._fitted.fits[0], self, others, self._fitted.units, name)
 
     def __getstate__(self):
-        if hasattr(self, "_fits"):
-            self._scores_of_rows()  # pickles have no rows that could tell
+        if self._fitted is not None:
+            self._scores()  # pickles have no rows that could tell
         return super().__getstate__()
 
-    def _scores_of_rows(self):
-        """The `Scores` for conformal intervals, computed when they are first asked for.
-
-        None where there are none.
-        """
-        if self._scored_rows is not None:
-            self._scores = scores_of(self._fits[0], self._scored_rows, self.n_jobs)
-            self._scored_rows = None
-        return self._scores
+    def _scores(self):
+        """The `Scores` for conformal intervals, None where there are none."""
+        return self._fitted.scores_of_rows(self.n_jobs)
 
     def _training_rows(self, attribute):
         """The table of the training rows, for an attribute that needs them."""
         reason = "it is not fitted. Call fit"
         if hasattr(self, "kernel_"):
-            fit = self._fits[0]
+            fit = self._fitted.fits[0]
             reason = (
                 f"its posterior_ is {self.posterior_!r}, which keeps none of the rows. Set "
                 "posterior='exact' or 'rows' if all rows should be kept"

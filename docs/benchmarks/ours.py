@@ -342,7 +342,7 @@ def initial_latent_kernel(X, y):
 def inner_iterations(model):
     """Inner iterations of each evaluation on the full data, two classes."""
     # ADAPT: to how the objective counts.
-    return list(model._fits[0].objective.inner_iterations)
+    return list(model._fitted.fits[0].objective.inner_iterations)
 
 
 def inner_loop(model, theta):
@@ -351,7 +351,7 @@ def inner_loop(model, theta):
 
     from skgp_sparse.inference.site_loop import AlternatingUpdates
 
-    objective = model._fits[0].objective  # ADAPT: to how objectives say how they ended
+    objective = model._fitted.fits[0].objective  # ADAPT: to how objectives say how they ended
     climbed, steps = AlternatingUpdates._climbed, []
 
     def counted(*args):
@@ -473,7 +473,7 @@ def gradient(model):
     """Value and gradient, with respect to theta and Z, of a fitted model."""
     # ADAPT: to what a fitted model keeps.
     with as_in_fit():
-        return model._fits[0].objective.value_and_gradient(model.kernel_, inputs=True)
+        return model._fitted.fits[0].objective.value_and_gradient(model.kernel_, inputs=True)
 
 
 # -- streams ---------------------------------------------------------------------------

@@ -220,7 +220,7 @@ class StandardisedColumns(kernels.Columns):
         return node
 
 
-def check_numbers(columns: ColumnTable, rows: Dataset, name: str) -> None:
+def check_linear_mean(columns: ColumnTable, rows: Dataset, name: str) -> None:
     """Raise where no column of rows is one of numbers."""
     if len(columns.codes()) == rows.n_features:
         raise ValueError(

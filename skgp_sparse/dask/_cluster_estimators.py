@@ -255,19 +255,21 @@ class OnCluster:
         state.pop("_held", None)
         return {**state, "client": None}
 
-    def _fit(self, *args):
+    def _fit(self, given):
         with ExitStack() as self._held:
             try:
-                super()._fit(*args)
+                super()._fit(given)
             finally:
                 del self._held
-            if any(isinstance(fit.used_rows, DaskDataset) for fit in self._fits):
-                self._fits = [fit._replace(objective=None) for fit in self._fits]
+            fits = self._fitted.fits
+            if any(isinstance(fit.used_rows, DaskDataset) for fit in fits):
+                self._fitted.fits = [fit._replace(objective=None) for fit in fits]
         return self
 
-    def _read(self, rules, X, y, sample_weight, offset, reset=True, X_std=None):
+    def _read(self, rules, given, types, reset=True):
+        X, y, sample_weight, offset, X_std = given
         if not any(map(is_lazy, (X, y, sample_weight, offset))):
-            return super()._read(rules, X, y, sample_weight, offset, reset, X_std)
+            return super()._read(rules, given, types, reset)
         if X_std is not None:
             raise ValueError(
                 f"{rules.name}: X_std is available for rows in memory. Pass arrays, such as "
@@ -276,7 +278,6 @@ class OnCluster:
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
         alpha = getattr(self, "alpha", None)
         rows = read_partitions(self.client_, rules, self._held, X, **columns, alpha=alpha)
-        self._learn_types(X, rules.name)
         names = getattr(X, "_meta", X) if hasattr(X, "columns") else X
         validate_data(self, names, skip_check_array=True)
         return rows

@@ -28,7 +28,7 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import is_lazy
+from skgp_sparse.data.checks import Given, is_lazy
 from skgp_sparse.data.dataset import Dataset, Layout, block_budget, row_blocks
 from skgp_sparse.data.door import Outline, about_rows
 from skgp_sparse.data.moments import (
@@ -81,7 +81,7 @@ class Summary(NamedTuple):
 # A task may run twice, on any worker, and gives the same answer: a worker may die.
 
 
-def checked(number, rules, X, **columns):
+def checked(number, rules, X, alpha=None, **columns):
     """The `ArrayDataset` of what the user's partition holds, None if that has no rows.
 
     Raises what a local fit would.
@@ -91,7 +91,7 @@ def checked(number, rules, X, **columns):
             return None
         if np.ndim(columns["y"]) and len(columns["y"]) != len(X):
             raise ValueError(f"y has {len(columns['y'])} rows and X has {len(X)}. {SAME_ROWS}")
-        return rules.check(X, **columns)
+        return rules.check(Given(X, **columns), alpha)
 
 
 def outline_of(part):

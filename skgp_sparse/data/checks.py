@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -249,6 +249,16 @@ FLOATS = (np.float64, np.float32)  # types of X that stay as they are
 on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
 
 
+class Given(NamedTuple):
+    """Rows as a user passes them, all arrays or tables of any kind; X may be an `OpenSource`."""
+
+    X: Any
+    y: Any = None
+    sample_weight: Any = None
+    offset: Any = None
+    X_std: Any = None  # (n, d) standard deviations of the entries of X
+
+
 class Rules(NamedTuple):
     """Rules that rows must satisfy: plain data, which may travel to a worker."""
 
@@ -261,17 +271,9 @@ class Rules(NamedTuple):
     names: object = None  # of the columns, where X itself does not say them
 
     @on_numpy
-    def check(
-        self,
-        X,
-        y,
-        sample_weight=None,
-        offset=None,
-        alpha=None,
-        all_rows=False,
-        X_std=None,
-    ):
+    def check(self, given, alpha=None, all_rows=False):
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
+        X, y, sample_weight, offset, X_std = given
         check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
         has_likelihood = self.likelihood is not None

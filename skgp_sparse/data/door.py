@@ -11,7 +11,7 @@ and notes what is to be remembered. Then it is a table that reads and checks its
 """
 
 from collections.abc import Callable
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import check_alpha, check_classes, check_in_memory, is_lazy
+from skgp_sparse.data.checks import Given, check_alpha, check_classes, check_in_memory, is_lazy
 from skgp_sparse.data.columns import as_table, types_of
 from skgp_sparse.data.dataset import Dataset, at
 from skgp_sparse.data.moments import Moments, TargetScaler, is_small, merge
@@ -61,7 +61,7 @@ def survey(source, rules, alpha):
             n += sizes[-1]
             if sizes[-1] == 0:
                 continue
-            part = rules.check(*chunk)
+            part = rules.check(Given(*chunk))
             outline = outline or Outline.of(part)
             outline.check(Outline.of(part))
             notes.append(part.label_weights() if rules.labels else part.target_moments())
@@ -300,7 +300,7 @@ def _as_indices(classes, y):
     return index[:, None].astype(np.int32)
 
 
-def read(estimator, rules, X, y, sample_weight, offset, reset, X_std, types):
+def read(estimator, rules, given, types, reset):
     """All rows that an estimator is fitted to, as a `Dataset`.
 
     Parameters
@@ -308,35 +308,31 @@ def read(estimator, rules, X, y, sample_weight, offset, reset, X_std, types):
     estimator : estimator
         It is told the number of its features and their names, or asked for them if not `reset`.
     rules : Rules
-    X : array-like of shape (n, d), or OpenSource
-    y, sample_weight, offset : array-like or None
-    reset : bool
-    X_std : array-like of shape (n, d) or None
+    given : Given
     types : ColumnTypes or None
         Of the columns of X; None: all are numbers.
+    reset : bool
     """
-    given = {"y": y, "X_std": X_std, "sample_weight": sample_weight, "offset": offset}
     alpha = getattr(estimator, "alpha", None)
-    check_in_memory(rules.name, X=X, **given)
-    if isinstance(X, OpenSource):
-        return _read_source(estimator, rules, X, alpha, **given)
-    if X_std is not None and types is not None:
+    check_in_memory(rules.name, **given._asdict())
+    if isinstance(given.X, OpenSource):
+        return _read_source(estimator, rules, given, alpha)
+    if given.X_std is not None and types is not None:
         raise ValueError(
             f"{rules.name}: X_std is for arrays and data frames of numbers, but columns of X are "
             "categories or times. Leave X_std out, or encode X before."
         )
-    X = as_table(X)
+    X = as_table(given.X)
     numbers = X if types is None else types.encoded(X, rules.name)
     rules = rules if types is None else rules._replace(names=types.names)
-    rows = rules.check(numbers, **given, alpha=alpha, all_rows=True)
+    rows = rules.check(given._replace(X=numbers), alpha, all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return encoded(rows, rules)
 
 
-def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None):
+def read_chunk(estimator, rules, given, reset, types=None):
     """The `ArrayDataset` of the rows of a call of partial_fit that count."""
-    given = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
-    name = f"{rules.name}.partial_fit"
+    name, X = f"{rules.name}.partial_fit", given.X
     if is_source(X):
         _refuse_source(
             X,
@@ -344,7 +340,7 @@ def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None)
             "Pass its chunks one by one, such as partial_fit(*source.chunk(k)[:2]) for the arrays "
             "X and y of chunk number k, or the source itself to fit.",
         )
-    for argument, value in given.items():
+    for argument, value in given._asdict().items():
         if is_lazy(value):
             raise TypeError(
                 f"{argument} is a dask collection ({type(value).__name__}), but {name} takes one "
@@ -360,7 +356,7 @@ def read_chunk(estimator, rules, X, y, sample_weight, offset, reset, types=None)
         )
     if not reset:
         rules = rules._replace(names=getattr(estimator, "feature_names_in_", None))
-    part = rules.check(**given, alpha=getattr(estimator, "alpha", None), all_rows=True)
+    part = rules.check(given, getattr(estimator, "alpha", None), all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return part.counting()
 
@@ -373,8 +369,10 @@ def encoded(rows, rules):
     return replace(rows, y=index.ravel(), classes=classes)
 
 
-def _read_source(estimator, rules, X, alpha, **given):
-    passed = [argument for argument, value in given.items() if value is not None]
+def _read_source(estimator, rules, given, alpha):
+    named = given._asdict()
+    X = named.pop("X")
+    passed = [argument for argument, value in named.items() if value is not None]
     if passed:
         raise ValueError(
             f"{rules.name}: {' and '.join(passed)} cannot be passed beside a source of rows. Leave "
@@ -409,14 +407,19 @@ class OpenSource:
             self.source.close()
 
 
-def opened(X):
-    """Context with an `OpenSource` if X is a source, otherwise with X itself."""
-    return closing(OpenSource(X)) if is_source(X) else nullcontext(X)
+@contextmanager
+def opened(given):
+    """Context with rows of a user, in which a source is an `OpenSource`."""
+    if isinstance(given.X, np.ndarray) or not is_source(given.X):
+        yield given
+    else:
+        with closing(OpenSource(given.X)) as X:
+            yield given._replace(X=X)
 
 
-def as_passed(X):
-    """Inputs as the user passed them as X, for callbacks."""
-    return X.source if isinstance(X, OpenSource) else X
+def as_passed(given):
+    """Inputs and targets as the user passed them, for callbacks."""
+    return given.X.source if isinstance(given.X, OpenSource) else given.X, given.y
 
 
 def check_query(X, name):

@@ -344,36 +344,26 @@ class Scores(NamedTuple):
     weight: np.ndarray | None  # (k,); None: once
 
 
-class ScoredRows(NamedTuple):
-    """Weights of the user's rows, in their order, which scores of a fit need."""
-
-    weight: np.ndarray | None  # (n,)
-    are_training_rows: bool  # whether hyperparameters were learned from them
-
-    @classmethod
-    def of(cls, rows, parameters):
-        """Scored rows of a `Dataset`, None where its rows are not in memory."""
-        is_learned = parameters.optimizer is not None
-        return cls(rows.weight, is_learned) if rows.in_memory else None
-
-
-def scores_of(fit, scored, n_jobs):
+def scores_of(fit, weight, is_learned, n_jobs):
     """The `Scores` of the rows of a fit, of random ones if they are many; None: unknown.
 
     Parameters
     ----------
     fit : Fit
-    scored : ScoredRows or None
+    weight : ndarray of shape (n,) or None
+        Weights of the user's rows, in their order.
+    is_learned : bool
+        Whether hyperparameters were learned from them.
     n_jobs : int or None
     """
-    if scored is None or why_unknown(fit) is not None:
+    if why_unknown(fit) is not None:
         return None
     rows = fit.rows
     chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
     if len(chosen) > _MOST_ROWS:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:_MOST_ROWS])
     found = predicted(fit, resolve_n_jobs(n_jobs), chosen)
-    optimism = _optimism(fit) if scored.are_training_rows else 1.0
+    optimism = _optimism(fit) if is_learned else 1.0
     values = (found.y - found.centre) / found.scale * optimism
     place = np.full(len(rows) + 1, -1)  # of rows of the table, the last one of those without weight
     place[chosen] = np.arange(len(chosen))
@@ -381,8 +371,7 @@ def scores_of(fit, scored, n_jobs):
     kept = of_row >= 0
     if not np.isfinite(values).all():
         return None
-    weight = None if scored.weight is None else scored.weight[kept]
-    return Scores(values[of_row[kept]], weight)
+    return Scores(values[of_row[kept]], None if weight is None else weight[kept])
 
 
 def _optimism(fit):

@@ -31,8 +31,8 @@ from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
 from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, check_restarts
 from skgp_sparse.choices.plan import STEPS, job_of
 from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.checks import Rules, check_columns, check_missing
-from skgp_sparse.data.columns import ColumnTable
+from skgp_sparse.data.checks import Given, Rules, check_columns, check_missing
+from skgp_sparse.data.columns import ColumnTable, order_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Moments, TargetScaler, moments_of
 from skgp_sparse.engine.collapsed import RunningSums
@@ -493,6 +493,12 @@ class ObservationModel(ABC):
         self.deadline = deadline_of(self.parameters, self.name)
         return self
 
+    def know_inputs(self, given: Given, rows: Dataset) -> None:
+        """Know what the rows of a call of `fit` are like, as users passed them."""
+        table: Any = rows
+        self.missing = np.isnan(table.X).any(axis=0) if rows.in_memory else None
+        self.order = order_of(given.y) if self.rules.labels else None
+
     def random_states(self, random_state: np.random.RandomState) -> list[np.random.RandomState]:
         """Random states, one for every problem."""
         return [random_state]
@@ -569,7 +575,7 @@ class FittedProblems(NamedTuple):
     latent: Array | None = None
 
 
-def fit_rows(
+def fit_problems(
     observations: ObservationModel,
     rows: Dataset,
     earlier: tuple[Any, ...] | None,
@@ -589,13 +595,8 @@ def fit_rows(
     watched : bool
         Whether fits tell their progress, and are made one after the other.
     """
-    jobs = observations.jobs(rows, earlier)
-    for job in jobs:
-        observations.check(job)
-    states = observations.random_states(random_state)
-    named = {name for job in jobs for name in job.steps}
-    steps = [step_named(name)(observations, rows, states) for name in STEPS if name in named]
-    _tell_plans(observations, jobs)
+    jobs, states = observations.jobs(rows, earlier), observations.random_states(random_state)
+    steps = steps_of(observations, rows, jobs, states)
     for step in steps:
         jobs = step.before(jobs)
     fits = fit_all(jobs, states, observations.parameters.n_jobs, watched)
@@ -605,18 +606,27 @@ def fit_rows(
     return found
 
 
+def steps_of(
+    observations: ObservationModel,
+    rows: Dataset,
+    jobs: list[Job],
+    random_states: list[np.random.RandomState],
+) -> list[Any]:
+    """Steps that the plans of checked jobs name; plans are printed where progress is."""
+    tell: Any = observations.progress
+    for job in jobs:
+        observations.check(job)
+    for plan, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
+        tell.tell(f"plan: {plan}")
+        tell.tell(f"steps: {', '.join(steps) or 'none beside the search'}")
+    named = {name for job in jobs for name in job.steps}
+    return [step_named(name)(observations, rows, random_states) for name in STEPS if name in named]
+
+
 def step_named(name: str) -> Any:
     """The class of a step, whose file is read when a plan names it for the first time."""
     module, kind = STEPS[name].split(":")
     return getattr(import_module(f"skgp_sparse.steps.{module}"), kind)
-
-
-def _tell_plans(observations: ObservationModel, jobs: list[Job]) -> None:
-    """Print plans, each once, where progress is printed."""
-    tell: Any = observations.progress
-    for plan, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
-        tell.tell(f"plan: {plan}")
-        tell.tell(f"steps: {', '.join(steps) or 'none beside the search'}")
 
 
 def deadline_of(parameters: Any, name: str) -> Deadline:

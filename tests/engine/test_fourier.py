@@ -218,7 +218,7 @@ def test_an_offset_of_the_inputs_costs_few_digits():
 def test_a_fit_is_given_the_features_of_its_seed_however_few_rows_there_are():
     model = kept(posterior=FourierFeatures(40)).fit(X[:30], Y[:30])
     assert model.posterior_ == "fourier" and model.score(X, Y) > 0.8
-    features = model._fits[0].posterior.features
+    features = model._fitted.fits[0].posterior.features
     expected = basis_of(model.kernel_, 20).normal
     np.testing.assert_array_equal(features.basis.normal, expected)
     agree(features.frequencies, expected[:, 0] / [1.0, 2.0], 1e-14)
@@ -227,7 +227,7 @@ def test_a_fit_is_given_the_features_of_its_seed_however_few_rows_there_are():
 
 
 def test_draws_stay_and_frequencies_move_with_the_length_scales():
-    fits = [quick(max_iter=most).fit(X, Y)._fits[0].posterior.features for most in (1, 20)]
+    fits = [quick(max_iter=most).fit(X, Y)._fitted.fits[0].posterior.features for most in (1, 20)]
     assert np.array_equal(*(one.basis.normal for one in fits))
     assert not np.array_equal(*(one.frequencies for one in fits))
 
@@ -269,7 +269,7 @@ def test_a_model_in_pickles_predicts_the_same():
     for one, other in zip(model.predict(X, return_cov=True), again.predict(X, return_cov=True)):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(model.sample_y(X), again.sample_y(X))
-    assert len(pickle.dumps(model._fits[0].posterior)) < 20_000
+    assert len(pickle.dumps(model._fitted.fits[0].posterior)) < 20_000
 
 
 def test_columns_may_be_mixed():
@@ -331,4 +331,4 @@ def test_every_term_of_a_kernel_needs_a_frequency():
     with pytest.raises(ValueError, match="too few features for the 4 terms.*n_components to 8"):
         kept(kernel=kernel, posterior=FourierFeatures(6)).fit(X, Y)
     model = kept(kernel=kernel, posterior=FourierFeatures(20)).fit(X, Y)
-    assert model._fits[0].posterior.features.basis.counts == (3, 3, 3, 1)
+    assert model._fitted.fits[0].posterior.features.basis.counts == (3, 3, 3, 1)

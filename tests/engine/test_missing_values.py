@@ -52,14 +52,14 @@ def model():
 def test_moments_are_those_of_values_of_the_column(model):
     query = FRAME[:3].assign(x=[0.5, np.nan, np.nan], nothing=[0.0, 1.0, np.nan])
     mean, std = model.predict(query, return_std=True, latent=True)
-    values = model._values
+    values = model._fitted.values
     numbers = values[:, [0, 4]]
     completed = [
         query.assign(x=query["x"].fillna(x), nothing=query["nothing"].fillna(z)) for x, z in numbers
     ]
     moments = [model.predict(one, return_std=True, latent=True) for one in completed]
     means, stds = map(np.array, zip(*moments))
-    spread = model._view.process.mean(values).var() * model._view.units.scale[0] ** 2
+    spread = model._fitted.view.process.mean(values).var() * model._fitted.view.units.scale[0] ** 2
     variance = (stds**2).mean(axis=0) + means.var(axis=0) + 0.02 * spread * np.array([0, 1, 2])
     assert_allclose(mean, means.mean(axis=0))
     assert_allclose(std, np.sqrt(variance))

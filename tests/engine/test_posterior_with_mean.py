@@ -28,7 +28,7 @@ def process_of(kernel, X, y, posterior="exact"):
     """The posterior of a fit whose hyperparameters are held."""
     options = {"inducing_init": X[::3]} if posterior == "inducing" else {}
     model = SparseGPRegressor(kernel, posterior=posterior, **HELD, **options)
-    return model.fit(X, y)._fits[0].posterior
+    return model.fit(X, y)._fitted.fits[0].posterior
 
 
 def other(X):

@@ -508,8 +508,8 @@ def test_processes_bring_back_no_rows(monkeypatch):
     monkeypatch.setattr(family, "Parallel", Parallel)
     X, y = blobs()
     model = small(max_iter=1, n_jobs=2).fit(X, y)
-    assert len(found) == 3 and all(len(fit.objective.rows) == len(X) for fit in model._fits)
-    assert all(not fit.objective.inner_state.history for fit in model._fits)
+    assert len(found) == 3 and all(len(fit.objective.rows) == len(X) for fit in model._fitted.fits)
+    assert all(not fit.objective.inner_state.history for fit in model._fitted.fits)
 
 
 @pytest.mark.second(share=0.15)

@@ -69,7 +69,7 @@ class GPR(SparseGPRegressor):
 
     @property
     def _y_train_std(self):
-        return self._units.scale
+        return self._fitted.units.scale
 
     def fit(self, X, y):
         given = self.alpha

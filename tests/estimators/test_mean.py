@@ -270,7 +270,7 @@ def test_a_target_that_a_mean_explains_exactly_is_refused():
 
 def weight_and_factor(model, alone, queries):
     """Weights (n, p) of the mean and factors (n,) of std, by their formulas."""
-    weights, units = model._beside.weights, alone._units
+    weights, units = model._fitted.beside.weights, alone._fitted.units
     std = alone.predict(queries, return_std=True)[1].reshape(len(queries), -1)[:, :1]
     odds = weights.intercept + weights.slope * np.log((std / units.scale[0]) ** 2 / weights.error)
     weight = 1.0 / (1.0 + np.exp(-odds))
@@ -408,8 +408,8 @@ def test_counts_have_a_weighted_mean_of_latent_values():
     model = SparseGPRegressor(mean="boosting", **options).fit(X[:200], counts[:200])
     alone = SparseGPRegressor(mean=None, **options).fit(X[:200], counts[:200])
     own, std = alone.predict(QUERIES, return_std=True, latent=True)
-    weight = model._beside.weights.of((std / alone._units.scale[0]) ** 2)[:, 0]
-    assert model.mean_.loss == "poisson" and model._beside.weights.log_factor == (0.0, 0.0)
+    weight = model._fitted.beside.weights.of((std / alone._fitted.units.scale[0]) ** 2)[:, 0]
+    assert model.mean_.loss == "poisson" and model._fitted.beside.weights.log_factor == (0.0, 0.0)
     expected = (1 - weight) * own + weight * np.log(model.mean_.predict(QUERIES))
     found, its = model.predict(QUERIES, return_std=True, latent=True)
     agree(found, expected, 1e-6)
@@ -541,7 +541,7 @@ def test_boosting_of_a_rare_class_does_not_diverge():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_auto_is_none_where_a_mean_was_not_asked_for():
     few = SparseGPRegressor(random_state=0).fit(X[:150], Y[:150])
-    assert few.mean_ is None and few._beside is None
+    assert few.mean_ is None and few._fitted.beside is None
     fixed = {"max_iter": 5, "random_state": 0}
     assert SparseGPRegressor(RBF(), **fixed).fit(X, Y).mean_ is None
     assert SparseGPRegressor(optimizer=None).fit(X, Y).mean_ is None
@@ -625,7 +625,7 @@ def test_an_approximation_that_is_named_is_fitted_alone(named):
 def test_a_second_fit_forgets_the_mean():
     model = SparseGPRegressor(mean="boosting", random_state=0).fit(X[:60], Y[:60])
     model.set_params(mean=None).fit(X[:60], Y[:60])
-    assert model.mean_ is None and model._beside is None
+    assert model.mean_ is None and model._fitted.beside is None
     fresh = SparseGPRegressor(mean=None, random_state=0).fit(X[:60], Y[:60])
     assert_array_equal(model.predict(QUERIES), fresh.predict(QUERIES))
 

@@ -442,7 +442,7 @@ def test_callbacks_see_every_class_of_a_classifier(callbacks, n_classes):
     recorder = _Recorder()
     model = small_classifier().set_callbacks(recorder).fit(X, y)
     problems = 1 if n_classes == 2 else 3
-    assert recorder.iterations == sum(fit.n_iter for fit in model._fits) >= problems
+    assert recorder.iterations == sum(fit.n_iter for fit in model._fitted.fits) >= problems
     assert (recorder.setups, recorder.teardowns) == (1, 1)
     np.testing.assert_array_equal(recorder.fitted.predict_proba(X), model.predict_proba(X))
     recorder = _Recorder(at=1, action=lambda: True)
@@ -520,8 +520,9 @@ def test_progress_bar_runs(callbacks, capsys):
 def test_verbose_prints_the_bound(capsys):
     X, y = table()
     small(verbose=1).fit(X, y)
-    plan, *lines = capsys.readouterr().out.splitlines()
+    plan, steps, *lines = capsys.readouterr().out.splitlines()
     assert plan.startswith("[SparseGPRegressor] plan: ")
+    assert steps == "[SparseGPRegressor] steps: likely scale, logarithms, warnings"
     assert lines and all("SparseGPRegressor] iteration" in line for line in lines)
 
 

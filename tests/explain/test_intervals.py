@@ -61,9 +61,7 @@ def test_hyperparameters_that_nobody_learned_have_seen_nothing(model):
     same = clone(model).set_params(kernel=model.kernel_, optimizer=None).fit(X[TRAIN], Y[TRAIN])
     p = len(model.kernel_.theta)
     optimism = np.sqrt((N + p) / (N - p))
-    assert_allclose(
-        optimism * same._scores_of_rows().values, model._scores_of_rows().values, rtol=1e-6
-    )
+    assert_allclose(optimism * same._scores().values, model._scores().values, rtol=1e-6)
 
 
 @pytest.mark.parametrize("side", ["both", "lower", "upper"])
@@ -141,7 +139,7 @@ def test_many_rows_keep_some_scores():
     many = rng.uniform(0, 10, size=(6000, 1))
     y = np.sin(many[:, 0]) + 0.3 * rng.normal(size=6000)
     model = SparseGPRegressor(n_inducing=20, random_state=0).fit(many, y)
-    assert len(model._scores_of_rows().values) == 5000
+    assert len(model._scores().values) == 5000
     mean, std = model.predict(many[:5], return_std=True)
     lower, _ = model.predict_interval(many[:5], 0.9, "conformal")
     assert_allclose((mean - lower) / std, norm.ppf(0.95), rtol=0.05)

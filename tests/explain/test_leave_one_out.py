@@ -204,7 +204,7 @@ def test_the_cavity_of_expectation_propagation_is_dense_algebra():
     kernel = 2.0 * RBF(1.5)
     model = SparseGPClassifier(kernel, bound="gfitc-ep", posterior="exact", optimizer=None)
     loo = model.fit(X, labels).loo_predict_proba()
-    fit = model._fits[0]
+    fit = model._fitted.fits[0]
     linear, precision = np.asarray(fit.objective.inner_state.sites)[:, 0]
     table = fit.objective.rows
     for row in SOME:

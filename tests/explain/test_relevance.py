@@ -83,7 +83,7 @@ def test_closed_forms_are_what_samples_estimate(kernel, targets):
     X, y = table()
     Y = np.column_stack([y, X[:, 2]])[:, :targets]
     model = SparseGPRegressor(kernel, optimizer=None, n_inducing=40, random_state=0).fit(X, Y)
-    process, quantiles = model._fits[0].posterior, model._quantiles
+    process, quantiles = model._fitted.fits[0].posterior, model._fitted.know_columns()
     plain = sobol_indices(
         [Function(lambda X, p=p: process.mean(X)[:, p]) for p in range(targets)], quantiles, 1
     )
@@ -129,7 +129,7 @@ def test_they_are_computed_when_asked_for():
     model = SparseGPRegressor(n_inducing=30, max_iter=20, random_state=0)
     assert not hasattr(model, "feature_importances_")
     model.fit(X, y)._repr_html_()
-    assert model._sobol is None and "sobol_first_" not in dir(model)
+    assert model._fitted.sobol is None and "sobol_first_" not in dir(model)
     found = model.feature_importances_
     if "n_features_in_" in model._repr_html_():  # scikit-learn has shown attributes since 1.9
         assert "feature_importances_" in model._repr_html_()
@@ -140,7 +140,9 @@ def test_they_are_computed_when_asked_for():
     assert model.feature_importances_[2] > 0.9
     streamed = SparseGPRegressor(random_state=0, n_inducing=10, max_iter=5)
     streamed.fit(Stream(lambda: iter([(X, y)])))
-    assert hasattr(streamed, "feature_importances_") == (streamed._quantiles is not None)
+    assert hasattr(streamed, "feature_importances_") == (
+        streamed._fitted.know_columns() is not None
+    )
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         model.nonsense  # noqa: B018
 

@@ -44,7 +44,7 @@ def model(name, **parameters):
 
 def evaluated(fitted, theta):
     """The `Solution` of the inner loop of a user's evaluation."""
-    objective = fitted._fits[0].objective
+    objective = fitted._fitted.fits[0].objective
     return objective.infer(fitted.kernel_.clone_with_theta(theta))[1]
 
 
@@ -64,7 +64,7 @@ def test_the_value_is_that_of_dense_algebra_where_it_is_stationary(theta):
     fitted = model("probit")
     X, y = toy()
     order = np.lexsort(X.T)
-    rows = fitted._fits[0].objective.rows.everything()
+    rows = fitted._fitted.fits[0].objective.rows.everything()
     assert len(order) == len(rows.X)
     solution = evaluated(fitted, theta)
     linear, precision = np.asarray(solution.state)[:, 0]
@@ -161,7 +161,7 @@ def test_evaluations_that_do_not_converge_warn():
 
 def test_means_climb_to_the_maximum_at_fixed_variances():
     fitted = model("poisson")
-    objective = fitted._fits[0].objective
+    objective = fitted._fitted.fits[0].objective
     loop = objective.infer(fitted.kernel_)[0]
     turns = site_loop.AlternatingUpdates(loop)
     precision = np.full((1, 60), 2.0)

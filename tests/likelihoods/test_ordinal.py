@@ -149,7 +149,7 @@ def test_the_evidence_of_equal_rows_is_an_integral():
 @pytest.mark.parametrize("bound", ["titsias", "gfitc-ep"])
 def test_gradients_of_the_objective_are_differences(bound):
     X, y = rows()
-    fit = fitted(X, y, bound)._fits[0]
+    fit = fitted(X, y, bound)._fitted.fits[0]
     objective, kernel = fit.objective, fit.kernel
     likelihood = objective.likelihood
     slopes = objective.value_and_gradient(kernel)[1]["likelihood"]

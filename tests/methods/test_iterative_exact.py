@@ -384,7 +384,7 @@ def test_a_fit_that_ends_early_has_variances_of_the_rows_that_it_used(by_whom, m
         model.set_params(kernel=kernel, optimizer=None, max_iter=2)
         with pytest.warns(ConvergenceWarning, match="ended after 2 products"):
             model.fit(X[:2000], y[:2000])
-    assert len(model._fits[0].posterior.rest) == 2000 - 200 - 100
+    assert len(model._fitted.fits[0].posterior.rest) == 2000 - 200 - 100
     assert covered(model, X[2000:], y[2000:]) > 0.9
 
 
@@ -395,7 +395,7 @@ def test_quiet_rows_are_solved_more_exactly(noise, goal):
     kernel = ConstantKernel(1.0) * Matern(1.0, nu=1.5) + WhiteKernel(noise)
     options = dict(posterior="rows", optimizer=None, n_inducing=1000, random_state=0)
     model = SparseGPRegressor(kernel, normalize_y=False, **options).fit(X, y / y.std())
-    found = model._fits[0].posterior
+    found = model._fitted.fits[0].posterior
     K = kernels.evaluate(kernel, found.X, found.X) + np.diag(found.noise)
     target = (y / y.std())[np.lexsort(X.T[::-1])]
     residual = target - (K @ found.alpha)[:, 0]

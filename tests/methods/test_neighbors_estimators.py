@@ -54,7 +54,7 @@ def test_a_pickle_holds_the_rows_in_their_precision(dtype):
     X.setflags(write=False)
     y.setflags(write=False)
     fitted = model().fit(X, y)
-    assert fitted._view.process.rows.X.dtype == dtype
+    assert fitted._fitted.view.process.rows.X.dtype == dtype
     loaded = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(answers(loaded), answers(fitted))
     theta = fitted.kernel_.theta + 0.1

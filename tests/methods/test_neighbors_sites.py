@@ -148,7 +148,9 @@ def test_weights_are_repeated_rows(likelihood):
     Q = np.random.RandomState(2).uniform(-2, 2, size=(20, 2))
     assert_allclose(weighted.predict_proba(Q), repeated.predict_proba(Q), rtol=1e-10)
     # copies that are told apart by noise in X have each other as neighbours
-    objective = fitted(SparseGPClassifier, X, y, sample_weight=weight, **given)._fits[0].objective
+    objective = (
+        fitted(SparseGPClassifier, X, y, sample_weight=weight, **given)._fitted.fits[0].objective
+    )
     assert objective.near.n_rows == np.count_nonzero(weight)
 
 
@@ -232,7 +234,11 @@ def test_training_may_know_some_of_the_rows_only(monkeypatch):
     whole = fitted(SparseGPClassifier, X[:1200], label[:1200], **given)
     monkeypatch.setattr(neighbors, "_TRAINED", 400)
     some = fitted(SparseGPClassifier, X[:1200], label[:1200], **given)
-    assert some._fits[0].objective.near.n_rows == whole._fits[0].objective.near.n_rows == 1200
+    assert (
+        some._fitted.fits[0].objective.near.n_rows
+        == whole._fitted.fits[0].objective.near.n_rows
+        == 1200
+    )
     scores = [
         np.mean(np.log(model.predict_proba(X[1200:])[np.arange(300), label[1200:].astype(int)]))
         for model in (whole, some)
@@ -261,7 +267,7 @@ def test_a_pickle_predicts_and_evaluates():
     X, f, _ = counts(300)
     model = fitted(SparseGPClassifier, X.astype(np.float32), f > 0, max_iter=5)
     copy = pickle.loads(pickle.dumps(model))
-    assert copy._fits[0].posterior.rows.X.dtype == np.float32
+    assert copy._fitted.fits[0].posterior.rows.X.dtype == np.float32
     assert np.array_equal(copy.predict_proba(X), model.predict_proba(X))
     theta = model.kernel_.theta
     assert copy.log_marginal_likelihood(theta) == model.log_marginal_likelihood(theta)

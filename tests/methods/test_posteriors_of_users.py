@@ -137,7 +137,7 @@ def test_rows_that_are_left_out_are_those_of_fit(more):
 
 def test_rows_that_were_not_used_are_predicted():
     model = subset(kernel=RBF() + WhiteKernel(0.1), optimizer=None, normalize_y=False).fit(X, Y)
-    used = model._fits[0].used_rows.everything().X
+    used = model._fitted.fits[0].used_rows.everything().X
     is_used = (X[:, None] == used).all(axis=2).any(axis=1)
     assert is_used.sum() == 60
     found, std = model.predict(X, return_std=True)

@@ -194,7 +194,7 @@ def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, l
     source = KINDS[kind](X, y, tmp_path)
     assert is_source(source)
     actual, expected = regressor().fit(source), regressor().fit(X, y)
-    assert isinstance(actual._fits[0].objective.rows, ChunkedDataset)
+    assert isinstance(actual._fitted.fits[0].objective.rows, ChunkedDataset)
     agree_fits(actual, expected, X[:40], 1e-10)
     assert actual.n_features_in_ == 2 and actual.predict(X[:3]).shape == y[:3].shape
 
@@ -249,7 +249,7 @@ def test_other_types_of_numbers(dtype, large):
 def test_float32_stays_float32(large):
     X, y = rows()
     fitted = regressor().fit(stream(X.astype(np.float32), y))
-    assert fitted._fits[0].objective.rows.subset(np.arange(3)).X.dtype == np.float32
+    assert fitted._fitted.fits[0].objective.rows.subset(np.arange(3)).X.dtype == np.float32
 
 
 # -- weights, offsets, likelihoods, classes --------------------------------------------
@@ -361,7 +361,7 @@ def test_pairs_of_classes_skip_the_rows_of_others(ordered, size, weight, request
         agree(actual.predict_proba(X), expected.predict_proba(X), tolerance)
         if not tolerance:
             request.getfixturevalue("large")
-    assert isinstance(actual._fits[0].objective.rows, ChunkedDataset)
+    assert isinstance(actual._fitted.fits[0].objective.rows, ChunkedDataset)
 
 
 @pytest.mark.second(share=0.14)
@@ -418,7 +418,7 @@ def test_pickles_do_not_contain_the_source(large):
 def test_tables_can_be_pickled_where_sources_can(tmp_path, large):
     X, y = rows()
     fitted = regressor().fit(of_npy_files(X, y, tmp_path))
-    again = pickle.loads(pickle.dumps(fitted._fits[0].objective.rows))
+    again = pickle.loads(pickle.dumps(fitted._fitted.fits[0].objective.rows))
     agree(again.targets()[:, 0] * y.std() + y.mean(), y, 1e-12)
     chunks = cut(X, y)
     source = pickle.loads(pickle.dumps(Stream(partial(iter, chunks))))
@@ -728,7 +728,7 @@ def test_no_file_stays_open(failure, tmp_path, large):
 def test_sources_are_closed_and_chunks_are_forgotten(large):
     source = Listed(cut(*rows()))
     fitted = regressor().fit(source)
-    assert source.closed == 1 and not fitted._fits[0].objective.rows.reader._last[1]
+    assert source.closed == 1 and not fitted._fitted.fits[0].objective.rows.reader._last[1]
     source.chunks[2] = source.chunks[2]._replace(X=np.full((1, 2), np.inf))
     failing(source, "chunk 2")
     assert source.closed == 2

@@ -96,7 +96,9 @@ def test_gradients_of_objectives(posterior):
     options = {"n_inducing": 10} if posterior == "inducing" else {"metric": "ard"}
     given = {"posterior": posterior, "noise": "learned", "max_iter": 3, "random_state": 0}
     model = SparseGPRegressor(**given, **options).fit(X, y)
-    function = VectorFunction(model._fits[0].objective, model.kernel_, posterior == "inducing")
+    function = VectorFunction(
+        model._fitted.fits[0].objective, model.kernel_, posterior == "inducing"
+    )
     start = function.parameters.pack()
     steps = 1e-5 * np.eye(len(start))
     slopes = [(function(start + e)[0] - function(start - e)[0]) / 2e-5 for e in steps]
@@ -144,7 +146,7 @@ def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
     monkeypatch.setattr(plan, "compares_approximations", lambda given: False)
     model = SparseGPRegressor(posterior=posterior, random_state=0, **options).fit(X, y)
     assert varies(model) == does_vary
-    fit = model._fits[0]
+    fit = model._fitted.fits[0]
     assert np.isin(some_rows(fit.rows, 200), some_rows(fit.rows, 250)).all()
     now = left_out_numbers(fit._replace(left_out=None), 200, 1)
     monkeypatch.setattr(type(fit.posterior), "leave_one_out", None)  # nobody asks it again
@@ -153,14 +155,14 @@ def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
     assert_allclose(known.variance, now.variance, rtol=1e-8, atol=1e-12)
     assert len(model.loo_predict().mean) == 300
     other = pickle.loads(pickle.dumps(model))
-    assert other._fits[0].left_out is None
+    assert other._fitted.fits[0].left_out is None
     assert_allclose(other.predict(QUERIES), model.predict(QUERIES), rtol=1e-10)
 
 
 def test_known_rows_are_of_one_posterior():
     X, y = table(300)
     model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, y)
-    fit = model._fits[0]
+    fit = model._fitted.fits[0]
     few = fit.posterior.with_fewer_neighbors(5)
     fewer = left_out_numbers(fit._replace(posterior=few), 40, 1)
     assert np.abs(fewer.mean - left_out_numbers(fit, 40, 1).mean).max() > 1e-6
@@ -173,7 +175,7 @@ def test_equal_rows_are_left_out_as_one():
     X, y = table(300)
     rows = np.concatenate([np.arange(300), np.zeros(900, int), np.full(600, 7)])
     model = SparseGPRegressor(noise="learned", mean=None, random_state=0).fit(X[rows], y[rows])
-    left = left_out_numbers(model._fits[0], 1000, 1)
+    left = left_out_numbers(model._fitted.fits[0], 1000, 1)
     assert len(np.unique(left.block.X, axis=0)) == len(left.chosen) == 300
     assert sorted(left.block.weight)[-3:] == [1.0, 601.0, 901.0]
 

@@ -143,21 +143,21 @@ def test_moves_know_an_array_of_known_noise():
 def test_known_noise_keeps_the_scale_of_the_first_call():
     X, y, _ = table()
     model = fixed(alpha=0.4).partial_fit(X[:50], y[:50])
-    scale = model._units.scale
+    scale = model._fitted.units.scale
     model.partial_fit(X[50:], y[50:])
-    np.testing.assert_array_equal(model._units.scale, scale)
-    agree(model._units.mean, y.mean(axis=0), 1e-12)
+    np.testing.assert_array_equal(model._fitted.units.scale, scale)
+    agree(model._fitted.units.mean, y.mean(axis=0), 1e-12)
     model = fixed(alpha=np.zeros(50)).partial_fit(X[:50], y[:50])  # known, though there is none
-    scale = model._units.scale
+    scale = model._fitted.units.scale
     model.partial_fit(X[50:100], y[50:100])
-    np.testing.assert_array_equal(model._units.scale, scale)
+    np.testing.assert_array_equal(model._fitted.units.scale, scale)
 
 
 def test_rows_that_are_gone_still_count(monkeypatch):
     monkeypatch.setattr(observation_model, "_MOST_ROWS", 20)
     X, y, weight = table()
     model = in_chunks(fixed(), X, y, weight, chunks=10)
-    assert len(model._stream.reservoir) == 20
+    assert len(model._fitted.stream.reservoir) == 20
     agree_models(model, fixed().fit(X, y, weight), X)
 
 
@@ -215,11 +215,11 @@ def test_the_first_call_is_a_fit():
 def test_sums_are_exact_after_moves():
     X, y, weight = table(300)
     model = in_chunks(small(), X, y[:, 0], weight, chunks=6)
-    assert not model._stream.warm_starts[0].few and model.n_iter_ > 0
+    assert not model._fitted.stream.warm_starts[0].few and model.n_iter_ > 0
     held = SparseGPRegressor(
         model.kernel_, inducing_init=model.inducing_points_, optimizer=None, normalize_y=False
     )
-    units = model._units.mean, model._units.scale
+    units = model._fitted.units.mean, model._fitted.units.scale
     held.fit(X, (y[:, 0] - units[0]) / units[1], weight)
     values = model.log_marginal_likelihood_value_, held.log_marginal_likelihood_value_
     agree(*values, 1e-9)
@@ -297,7 +297,7 @@ def test_nothing_is_forgotten_where_nothing_changes():
     model = small(n_inducing=20)
     for chunk in range(12):
         model.partial_fit(*changing(200, 1.0, chunk))
-    assert model._stream.reservoir.total == model.n_samples_seen_ == 2400
+    assert model._fitted.stream.reservoir.total == model.n_samples_seen_ == 2400
 
 
 @pytest.mark.second
@@ -323,7 +323,7 @@ def test_known_noise_takes_part_in_the_watch():
     model = small(kernel=RBF(), n_inducing=20, alpha=0.01)  # the kernel itself has no noise
     for chunk in range(4):
         model.partial_fit(*changing(200, 1.0, chunk))
-    assert model._stream.reservoir.total == 800
+    assert model._fitted.stream.reservoir.total == 800
     assert model.score(*changing(200, 1.0, 9)) > 0.9
 
 
@@ -466,7 +466,7 @@ def test_memory_is_bounded_whatever_arrives(monkeypatch):
     for chunk in range(50):
         model.partial_fit(*changing(100, 1.0, chunk))
         sizes.append(len(pickle.dumps(model)))
-    assert len(model._stream.reservoir) == 300 and model.n_samples_seen_ == 5000
+    assert len(model._fitted.stream.reservoir) == 300 and model.n_samples_seen_ == 5000
     assert max(sizes) - sizes[5] < 1000
 
 
@@ -474,7 +474,7 @@ def test_memory_is_bounded_whatever_arrives(monkeypatch):
 def test_the_reservoir_obeys_working_memory():
     with config_context(working_memory=0.1):  # MiB
         model = small(max_iter=5).partial_fit(*changing(2000, 1.0, 0))
-    held = model._stream.reservoir
+    held = model._fitted.stream.reservoir
     assert len(held) < 2000 and sum(column.nbytes for column in held.columns) < 0.1 * 2**20 / 16
     assert held.weights().sum() == pytest.approx(2000)
 
@@ -512,7 +512,7 @@ def test_read_only_input_of_both_precisions(dtype):
         array.flags.writeable = False
     model = in_chunks(fixed(), X, y, weight)
     agree_models(model, fixed().fit(X, y, weight), X)
-    assert model._stream.reservoir.columns[0].dtype == dtype
+    assert model._fitted.stream.reservoir.columns[0].dtype == dtype
     in_chunks(small(), X, y[:, 0])
 
 
@@ -551,7 +551,7 @@ def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_cl
         KERNEL, bound=bound, inducing_init=inducing(20), optimizer=None, multi_class=multi_class
     )
     in_chunks(model, X, y, chunks=20, classes=np.unique(y))
-    assert len(model._stream.active.weight) == 60
+    assert len(model._fitted.stream.active.weight) == 60
     whole = clone(model).fit(X, y)
     few = clone(model).fit(X[:200], y[:200])
     target = whole.predict_proba(X)

@@ -1,0 +1,163 @@
+"""What an estimator has learned: its fits, and what answers questions about them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine.functions import SobolIndices, quantiles_of_columns, sobol_indices
+from skgp_sparse.engine.posterior import Posterior
+from skgp_sparse.engine.posteriors_around import (
+    PosteriorWithMissingValues,
+    averaged,
+    missing_entries,
+)
+from skgp_sparse.explain.leave_one_out import Scores, scores_of
+from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
+from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.validation import Array
+from skgp_sparse.inference.contracts import value_or_minus_inf
+from skgp_sparse.solvers import Fit
+
+
+class Fitted:
+    """State of a fitted estimator.
+
+    Parameters
+    ----------
+    fits : list of Fit
+        One for each problem.
+    units : TargetScaler
+    view : TargetView, ResponseView or LabelView
+        What predicts in the units of y, without what is beside the processes.
+    beside : WeightedMean, Calibration or None
+    kept : dict
+        Parameters on which sums and sites of rows depend, as text.
+    types : ColumnTypes or None
+        Of the columns of X; None: all are numbers.
+    values : ndarray of shape (K, d) or None
+        Values that take the place of one that is missing in a query.
+    rows : Dataset or None
+        The user's rows of `fit`, of which weights are kept; None after `partial_fit`.
+    stream : StreamState or None
+        Of rows that arrive later.
+    is_learned : bool
+        Whether hyperparameters were learned from the rows.
+    """
+
+    def __init__(
+        self,
+        fits: list[Fit],
+        units: Any,
+        view: Any,
+        beside: Any = None,
+        kept: dict[str, str] | None = None,
+        types: Any = None,
+        values: Array | None = None,
+        rows: Dataset | None = None,
+        stream: Any = None,
+        is_learned: bool = True,
+    ) -> None:
+        self.fits, self.units, self.beside, self.kept = fits, units, beside, kept or {}
+        self.types, self.values, self.stream, self.is_learned = types, values, stream, is_learned
+        self.has_scores = rows is not None and rows.in_memory
+        self.weight = rows.weight if self.has_scores else None
+        self.scores: Scores | None = None
+        self.quantiles: Array | None = None
+        self.sobol: SobolIndices | None = None
+        is_calibrated = isinstance(beside, Calibration)
+        self.view = view._replace(calibration=beside) if is_calibrated else self._with_mean(view)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State without rows, but for those that posteriors keep."""
+        self.know_columns()
+        kept = {"fits": [_as_kept(fit) for fit in self.fits], "has_scores": False, "weight": None}
+        return {**vars(self), **kept}
+
+    @property
+    def kernel(self) -> Any:
+        """Kernel of the first problem, whose columns are those of all others."""
+        return self.fits[0].kernel
+
+    def _with_mean(self, view: Any) -> Any:
+        return view.with_process(self.at_queries)
+
+    def at_queries(self, process: Posterior) -> Posterior:
+        """The process, with the mean that is beside it."""
+        return self.beside.of(process) if isinstance(self.beside, WeightedMean) else process
+
+    def answering(self, X: Array) -> Any:
+        """The view that answers queries (n, d), which may lack values."""
+        values = self.values
+        if values is None or not missing_entries(X, values).any():
+            return self.view
+        return self.view.with_process(lambda process: PosteriorWithMissingValues(process, values))
+
+    def mean_part(self, X: Array) -> Array | float:
+        """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
+        if not isinstance(self.beside, WeightedMean):
+            return 0.0
+        missing = self.values is not None and missing_entries(X, self.values).any()
+        return averaged(self._weighted, X, self.values) if missing else self._weighted(X)
+
+    def _weighted(self, X: Array) -> Array:
+        """Predictions beside the process, times their weights."""
+        weight = self.view.of_latent().process.weight(X)
+        return self.beside.units.among_constants(weight) * self.beside.function.latent(X)
+
+    def logits_of_mean(self, X: Array, n_classes: int) -> Array:
+        """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""
+        if isinstance(self.beside, Calibration) and self.beside.weight:
+            return self.beside.weight * of_all_classes(self.beside.function.latent(X))
+        return np.zeros((len(X), n_classes))
+
+    def residuals(self, rows: Any) -> Any:
+        """Other rows as the process sees them: without a mean that is added to it."""
+        if self.beside is None or not self.beside.weights.is_added:
+            return rows
+        return replace(rows, y=rows.y - self.beside.function.latent(rows.X.astype(float)))
+
+    def scores_of_rows(self, n_jobs: int | None) -> Scores | None:
+        """`Scores` for conformal intervals, once they are asked for; None where there are none."""
+        if self.has_scores:
+            self.scores = scores_of(self.fits[0], self.weight, self.is_learned, n_jobs)
+            self.has_scores, self.weight = False, None
+        return self.scores
+
+    def know_columns(self) -> Array | None:
+        """Quantiles of the columns of rows in memory, None where these are not known."""
+        if self.quantiles is None:
+            self.quantiles = quantiles_of_columns([fit.rows for fit in self.fits])
+        return self.quantiles
+
+    def relevance(self, n_jobs: int | None) -> SobolIndices | None:
+        """`SobolIndices`, once they are asked for; None where columns are not known."""
+        if self.sobol is None and self.know_columns() is not None:
+            processes = [self.at_queries(fit.posterior) for fit in self.fits]
+            self.sobol = sobol_indices(processes, self.quantiles, n_jobs)
+        return self.sobol
+
+    def mean_value(self, kernels: list[Any], eval_gradient: bool, shared: bool) -> Any:
+        """Mean bound of the problems at their kernels, and its gradient if asked for.
+
+        The gradient is wrt one theta that is `shared` by all, or wrt all of theirs, in their order.
+        """
+        with single_threaded_blas():
+            results = [
+                value_or_minus_inf(fit.objective, kernel, eval_gradient)
+                for fit, kernel in zip(self.fits, kernels)
+            ]
+        if not eval_gradient:
+            return np.mean(results)
+        values, gradients = zip(*results)
+        total = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
+        return np.mean(values), total / len(results)
+
+
+def _as_kept(fit: Fit) -> Fit:
+    """The fit as pickles hold it: its objective has the rows, which not every posterior keeps."""
+    fit = fit._replace(left_out=None)
+    if fit.rows is None or (fit.posterior.n_rows_kept and fit.rows.in_memory):
+        return fit
+    return fit._replace(objective=None, given=None, mean=None)
