@@ -30,6 +30,7 @@ from skgp_sparse.data.checks import (
     MISSING_REMEDY,
     Given,
     about_values,
+    are_floats,
     check_dimensions,
     check_in_memory,
     check_latitudes,
@@ -448,9 +449,11 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         """`ColumnTypes` of X, None where all are numbers, as on a cluster and in a source."""
         vars(self).pop("categories_", None)
         types, chosen = None, self.categorical_features
+        if are_floats(X) and (chosen is None or is_name(chosen, FROM_DTYPE)):
+            return None
         if not (is_lazy(X) or isinstance(X, OpenSource)):
             types = types_of(as_table(X), chosen, name, warns=True)
-        elif not (chosen is None or (isinstance(chosen, str) and chosen == FROM_DTYPE)):
+        elif not (chosen is None or is_name(chosen, FROM_DTYPE)):
             raise ValueError(
                 f"{name}: categorical_features needs an array or a data frame in memory. Encode "
                 "the categories before, and pass a kernel with Categorical."
@@ -477,16 +480,18 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     @on_numpy
     def _query(self, X, **others):
         """Query points, which may lack values of columns for which the fit knows some."""
-        name = type(self).__name__
-        check_in_memory(name, X=X, **others)
-        check_query(X, name)
-        check_readable(name, X=X, **others)
-        check_dimensions(X, name)
-        X = as_table(X)
-        fitted = self._fitted
+        name, fitted = type(self).__name__, self._fitted
         types, values = (None, None) if fitted is None else (fitted.types, fitted.values)
-        if types is None:
-            check_numbers(X, "X", name)
+        check_in_memory(name, **others)
+        check_readable(name, **others)
+        if not are_floats(X):
+            check_in_memory(name, X=X)
+            check_query(X, name)
+            check_readable(name, X=X)
+            check_dimensions(X, name)
+            X = as_table(X)
+            if types is None:
+                check_numbers(X, "X", name)
         knows_missing = fitted is not None and _has_missing(fitted.kernel)
         if types is None and values is None and not knows_missing:
             with about_values(X, name, self._remedy()):

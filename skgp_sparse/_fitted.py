@@ -66,8 +66,7 @@ class Fitted:
         self.scores: Scores | None = None
         self.quantiles: Array | None = None
         self.sobol: SobolIndices | None = None
-        is_calibrated = isinstance(beside, Calibration)
-        self.view = view._replace(calibration=beside) if is_calibrated else self._with_mean(view)
+        self.view = view if beside is None else self._beside(view)
 
     def __getstate__(self) -> dict[str, Any]:
         """State without rows, but for those that posteriors keep."""
@@ -80,7 +79,10 @@ class Fitted:
         """Kernel of the first problem, whose columns are those of all others."""
         return self.fits[0].kernel
 
-    def _with_mean(self, view: Any) -> Any:
+    def _beside(self, view: Any) -> Any:
+        """The view with a calibration or a mean."""
+        if isinstance(self.beside, Calibration):
+            return view._replace(calibration=self.beside)
         return view.with_process(self.at_queries)
 
     def at_queries(self, process: Posterior) -> Posterior:

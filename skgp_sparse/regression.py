@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse.bounds import Bound
-from skgp_sparse.choices.choices import is_gaussian
 from skgp_sparse.choices.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.data import checks
+from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.door import check_query
 from skgp_sparse.engine.functions import SampledFunctions
 from skgp_sparse.explain.leave_one_out import (

@@ -82,8 +82,10 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
         limits = limits[0], _LARGER * limits[1]
     if len(parts) == 1:
         chosen, part = parts[0]
-        part = part if len(chosen) == len(scale) else _of_columns(part, chosen, columns)
-        return kernels.named(_constant(y_variance, limits) * part, columns.names)
+        variance = _constant(y_variance, limits)
+        if len(chosen) == len(scale):
+            return variance * part
+        return kernels.named(variance * _of_columns(part, chosen, columns), columns.names)
     variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)
     first, second = (
         _of_columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, chosen, columns)
@@ -367,11 +369,6 @@ def resolve_sigmoid(likelihood, name):
     return likelihoods.OF_LABELS[likelihood]()
 
 
-def is_gaussian(likelihood):
-    """Whether the noise is part of the kernel."""
-    return isinstance(likelihood, str) and likelihood == "gaussian"
-
-
 def resolve_likelihood(likelihood, name):
     """The likelihood of numbers of a name or an instance."""
     if isinstance(likelihood, str) and likelihood in likelihoods.BY_NAME:
@@ -448,7 +445,8 @@ def _informed(kernel, rows, columns, is_default=False):
         kernel = kernels.with_missing(kernel, d, missing > 0, mean, or_one(spread))
         if is_default:
             kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
-    _check_codes(kernel, rows, columns)
+    if not is_default:
+        _check_codes(kernel, rows, columns)
     return kernel
 
 

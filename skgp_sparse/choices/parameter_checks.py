@@ -7,8 +7,8 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Sum, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse.choices.choices import is_gaussian
 from skgp_sparse.choices.plan import resolve_posterior
+from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
 from skgp_sparse.hyperpriors import HyperPrior
 from skgp_sparse.solvers import check_solver

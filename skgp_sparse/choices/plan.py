@@ -101,7 +101,7 @@ class Facts(NamedTuple):
     n_distinct : float
         Number of distinct rows, infinity where they are more than any number that matters.
     n_levels : int
-        Largest number of levels of a category, 0 where rows are many.
+        Largest number of levels of a category, 0 where rows are many or have no sites.
     in_memory : bool
         Whether the rows are in memory.
     inputs_are_known : bool
@@ -154,7 +154,8 @@ class Plan(NamedTuple):
 def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
     """The `Facts` of a `Dataset` and a kernel."""
     distinct = rows.distinct(most=max(EXACT_QUIET, request.n_inducing or 0))
-    places = [] if distinct is None else kernels.categories(kernel, rows.n_features)
+    has_levels = request.has_sites and distinct is not None
+    places = kernels.categories(kernel, rows.n_features) if has_levels else []
     return Facts(
         n_rows=len(rows),
         n_distinct=np.inf if distinct is None else len(distinct),

@@ -259,6 +259,16 @@ class Given(NamedTuple):
     X_std: Any = None  # (n, d) standard deviations of the entries of X
 
 
+def is_gaussian(likelihood):
+    """Whether the noise is part of the kernel."""
+    return isinstance(likelihood, str) and likelihood == "gaussian"
+
+
+def are_floats(X):
+    """Whether inputs are a table of floats, which needs neither types nor an encoding."""
+    return type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2
+
+
 class Rules(NamedTuple):
     """Rules that rows must satisfy: plain data, which may travel to a worker."""
 

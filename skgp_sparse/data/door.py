@@ -20,7 +20,14 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import Given, check_alpha, check_classes, check_in_memory, is_lazy
+from skgp_sparse.data.checks import (
+    Given,
+    are_floats,
+    check_alpha,
+    check_classes,
+    check_in_memory,
+    is_lazy,
+)
 from skgp_sparse.data.columns import as_table, types_of
 from skgp_sparse.data.dataset import Dataset, at
 from skgp_sparse.data.moments import Moments, TargetScaler, is_small, merge
@@ -322,7 +329,7 @@ def read(estimator, rules, given, types, reset):
             f"{rules.name}: X_std is for arrays and data frames of numbers, but columns of X are "
             "categories or times. Leave X_std out, or encode X before."
         )
-    X = as_table(given.X)
+    X = given.X if are_floats(given.X) else as_table(given.X)
     numbers = X if types is None else types.encoded(X, rules.name)
     rules = rules if types is None else rules._replace(names=types.names)
     rows = rules.check(given._replace(X=numbers), alpha, all_rows=True)

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse.choices.choices import is_gaussian, resolve_bound, with_noise_floor
+from skgp_sparse.choices.choices import resolve_bound, with_noise_floor
 from skgp_sparse.choices.plan import tolerance
-from skgp_sparse.data.checks import check_columns
+from skgp_sparse.data.checks import check_columns, is_gaussian
 from skgp_sparse.engine.basis import InducingBasis, Options
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require

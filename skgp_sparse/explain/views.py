@@ -18,9 +18,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgp_sparse.choices.choices import is_gaussian, resolve_likelihood
+from skgp_sparse.choices.choices import resolve_likelihood
 from skgp_sparse.choices.parameter_checks import check_kernel
-from skgp_sparse.data.checks import check_one_column, check_std, check_truth
+from skgp_sparse.data.checks import check_one_column, check_std, check_truth, is_gaussian
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.data.moments import TargetScaler, log_densities_of_targets
 from skgp_sparse.engine import functions

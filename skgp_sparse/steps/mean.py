@@ -23,8 +23,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from skgp_sparse.choices.choices import is_gaussian
 from skgp_sparse.choices.plan import ROWS_OF_A_MEAN
+from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import (
     MeanWeights,
@@ -45,7 +45,7 @@ from skgp_sparse.explain.weighted_means import (
     calibrated,
 )
 from skgp_sparse.ground.validation import Array, as_text, is_auto, is_name
-from skgp_sparse.likelihoods import Domain, domain_of
+from skgp_sparse.likelihoods import domain_of
 from skgp_sparse.steps import Step
 
 _ROWS = 2000  # that are left out
@@ -455,7 +455,8 @@ def _fitted(template, form, chosen, rows, parameters):
     one = template if np.any(y) else DummyRegressor()  # zero counts tell losses no rate
     weight = _weights(one, form, chosen)
     estimators = tuple(clone(one).fit(X, column, **weight) for column in y.T)
-    domain = Domain() if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)
+    domain = None if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)
+    if domain is None or not domain.is_never_negative:
+        return MeanFunction(estimators)
     least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny)
-    least = least if domain.is_never_negative else None
     return MeanFunction(estimators, 0, least, most=domain.high)

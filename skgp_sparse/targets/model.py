@@ -651,7 +651,7 @@ def fit_all(
     at_once = min(threads, count)
     side_by_side = count > 1 and n_jobs is None and not watched and _are_small(jobs, at_once)
     run: Any = partial(ordered_map, n_jobs=threads) if side_by_side else map
-    jobs, candidates = agree(jobs, random_states, run)
+    jobs, candidates = agree(jobs, random_states, run) if count > 1 else (jobs, {})
     pairs = list(zip(jobs, random_states))
     seconds = jobs[0].settings.deadline.left() * at_once / count
     if side_by_side:

@@ -189,7 +189,8 @@ def test_facts_of_a_table():
     rows = ArrayDataset(X, X[:, :1])
     kernel = Columns(Categorical(), [0])
     facts = plan.facts_of(rows, kernel, Request(Auto()))
-    assert facts == Facts(n_rows=4, n_distinct=3, n_levels=3, weight=4.0, n_numbers=8)
+    assert facts == Facts(n_rows=4, n_distinct=3, weight=4.0, n_numbers=8)
+    assert plan.facts_of(rows, kernel, Request(Auto(), has_sites=True)).n_levels == 3
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "EXACT_QUIET", 2)
         assert plan.facts_of(rows, kernel, Request(Auto())).n_distinct == inf
