@@ -22,6 +22,7 @@ WORDS = {
     "metrics": "scores",
     "methods": "what predictions are given",
     "data": "what users pass",
+    "steps": "before and after the search",
     "sources": "rows on disk",
 }
 

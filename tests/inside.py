@@ -7,6 +7,7 @@ from skgp_sparse.choices.choices import BOUNDS, StandardisedColumns
 from skgp_sparse.choices.plan import Auto, Facts, LargerMean, UncertainInputs
 from skgp_sparse.data import arrays, dataset, moments
 from skgp_sparse.data.arrays import ArrayDataset, DistinctInputs, PerRow, by_row
+from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import ColumnTable, types_of
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.door import ChunkedDataset, Reader
@@ -154,13 +155,11 @@ from skgp_sparse.methods.contract import (
     within_reach,
 )
 from skgp_sparse.methods.exact import Exact
-from skgp_sparse.methods.inducing_points import ExactIfQuiet
 from skgp_sparse.methods.neighbor_search import NearestNeighborSearch, full, low_rank, of_columns
 from skgp_sparse.methods.neighbors import InLearnedMetric
 from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
-from skgp_sparse.steps import fit_warnings, heteroscedastic_noise
+from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, scales
 from skgp_sparse.steps import mean as mean_functions
-from skgp_sparse.steps import starts as scales
 from skgp_sparse.steps.fit_warnings import warn_at_bounds
 from skgp_sparse.targets import model, numbers
 from skgp_sparse.targets.model import ObservationModel

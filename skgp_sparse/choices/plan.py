@@ -1,8 +1,9 @@
 """The plan of a fit: its posterior, where it starts, and its steps, by one pure function.
 
 `plan` decides it once, from what the user chose (`Request`) and what the rows are like (`Facts`).
-The method that it names fits. Some of these methods try others and keep the best, or leave the rows
-to another one, as `ExactIfQuiet` does where it finds next to no noise.
+The method that it names fits, after the steps that it names. A method that tries others and keeps
+the best, `PosteriorSelection`, and a step after which the method is another one, "exact if quiet",
+are named as such.
 
 Names of posteriors become objects, and variants of inducing points that their options ask for.
 
@@ -48,7 +49,7 @@ from skgp_sparse.methods.contract import (
     start_on_subset,
 )
 from skgp_sparse.methods.exact import Exact, IterativeExact
-from skgp_sparse.methods.inducing_points import ExactIfQuiet, FourierFeatures, InducingPoints
+from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.methods.neighbors import InLearnedMetric, Neighbors
 from skgp_sparse.methods.selection import PosteriorSelection
 from skgp_sparse.solvers import LBFGS, Fit, resolve_solver
@@ -80,8 +81,9 @@ UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to
 STEPS = {  # beside the search, in the order in which they are taken, and their classes
     "residuals": "mean:Residuals",
     "common start": "several_classes:CommonStart",
-    "likely scale": "starts:LikelyScale",
-    "logarithms": "starts:Logarithms",
+    "likely scale": "scales:LikelyScale",
+    "logarithms": "scales:Logarithms",
+    "exact if quiet": "scales:ExactIfQuiet",
     "noise": "heteroscedastic_noise:LearnedNoise",
     "mean": "mean:BesideMean",
     "calibration": "mean:CalibratedLabels",
@@ -206,13 +208,16 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
 
 def _inducing_points(request: Request, facts: Facts, why: str) -> tuple[PosteriorMethod, str]:
     """Inducing points, unless nobody asked for a number of them and there is little noise."""
-    is_open = (
-        request.n_inducing is None and not request.points_are_given and request.starts_on_subset
-    )
+    or_exact = ", or exact if there is next to no noise" * _may_be_exact(request, facts)
+    return InducingPoints(), f"inducing{or_exact}: {why}"
+
+
+def _may_be_exact(request: Request, facts: Facts) -> bool:
+    """Whether the exact process may take the place of inducing points, should noise be small."""
+    is_open = request.n_inducing is None and not request.points_are_given
+    is_open = is_open and request.starts_on_subset and facts.inputs_are_known
     is_open = is_open and not request.has_sites and facts.is_differentiable
-    if is_open and facts.n_distinct <= EXACT_QUIET:
-        return ExactIfQuiet(), f"inducing, or exact if there is next to no noise: {why}"
-    return InducingPoints(), f"inducing: {why}"
+    return is_open and facts.n_distinct <= EXACT_QUIET
 
 
 def _why_points(request: Request, facts: Facts) -> str | None:
@@ -275,6 +280,8 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
         yield "likely scale"
         if _tries_logarithms(request, facts, posterior_method):
             yield "logarithms"
+    if type(posterior_method) is InducingPoints and _may_be_exact(request, facts):
+        yield "exact if quiet"
     if moves and _may_learn_noise(request, facts):
         yield "noise"
     if is_free and has_mean:

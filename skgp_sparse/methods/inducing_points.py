@@ -23,11 +23,8 @@ from skgp_sparse.methods.contract import (
     of_few_rows,
     start_on_subset,
 )
-from skgp_sparse.methods.exact import Exact
 from skgp_sparse.solvers import Fit
 
-_ROWS_OF_NOISE = 2000  # rows that tell the noise
-_QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _ROWS_OF_SIZE = 3000  # rows that tell how many points are enough
 _FEWER, _ITERATIONS = 5, 20  # as many times fewer, and iterations of their fit to these rows
 _NEGLIGIBLE = 0.02  # residual variance over that of the noise, from which more points gain little
@@ -124,26 +121,6 @@ class InducingPoints(PosteriorMethod):
         return contract.take(action, job, warm_start, random_state, self.fit)
 
 
-class ExactIfQuiet(InducingPoints):
-    """Inducing points, or the exact process of all rows where a small fit finds next to no noise.
-
-    A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the
-    exact process would know: up to more rows that one takes about as long.
-    """
-
-    name = ""  # that of the posterior
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
-        """The `Fit` of the one or the other, after a small one."""
-        begun = start_on_subset(job, random_state)
-        if _has_little_noise(begun):
-            return Exact().fit(job, random_state)
-        return super().fit(begun, random_state)
-
-
 def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
     """The job with as few points as its noise allows, where nobody asked for a number.
 
@@ -170,12 +147,6 @@ def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: np.random.Ra
     noise = float(np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise))
     enough = inducing.n_points_within(some.X, _NEGLIGIBLE * noise, most, kernel, random_state)
     return next(size for size in sizes if size >= enough)
-
-
-def _has_little_noise(job: Job) -> bool | np.bool_:
-    some = job.rows.block(slice(_ROWS_OF_NOISE))
-    noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
-    return noise < _QUIET * job.rows.target_variance()
 
 
 def _earlier_inducing_points(job: Job) -> Array | None:

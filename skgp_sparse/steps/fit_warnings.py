@@ -26,7 +26,7 @@ from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.kernels import has_noise, length_scale_places
 from skgp_sparse.steps import Step
-from skgp_sparse.steps.starts import some_rows
+from skgp_sparse.steps.scales import some_rows
 
 
 class FitWarnings(Step):

@@ -23,7 +23,7 @@ from skgp_sparse.likelihoods._classes import EachClass
 from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 from skgp_sparse.steps import Step
-from skgp_sparse.steps.starts import LikelyScale, Logarithms
+from skgp_sparse.steps.scales import LikelyScale, Logarithms
 
 _CLASSES = 8  # that have a latent value in the small fit
 _ROWS = 250  # of the small fit

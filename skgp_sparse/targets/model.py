@@ -617,8 +617,7 @@ def steps_of(
     for job in jobs:
         observations.check(job)
     for plan, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
-        tell.tell(f"plan: {plan}")
-        tell.tell(f"steps: {', '.join(steps) or 'none beside the search'}")
+        tell.tell(f"plan: {plan}{'; steps: ' * bool(steps)}{', '.join(steps)}")
     named = {name for job in jobs for name in job.steps}
     return [step_named(name)(observations, rows, random_states) for name in STEPS if name in named]
 

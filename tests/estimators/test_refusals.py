@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from dask import array
 from inside import (
+    Given,
     Softmax,
     choices,
     cholesky,
@@ -274,7 +275,7 @@ OF_ROWS_ELSEWHERE = [
     (
         "X_std is available for rows in memory",
         lambda: DaskSparseGPRegressor()._read(
-            SimpleNamespace(name="it"), collection(), None, None, None, X_std=1.0
+            SimpleNamespace(name="it"), Given(collection(), X_std=1.0), None
         ),
     ),
 ]

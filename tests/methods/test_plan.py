@@ -10,7 +10,6 @@ import pytest
 from inside import (
     ArrayDataset,
     Auto,
-    ExactIfQuiet,
     Facts,
     InLearnedMetric,
     LargerMean,
@@ -54,11 +53,11 @@ def method_of(facts, posterior=None, **chosen):
         (FEW, {"has_sites": True}, InducingPoints),
         (FEW._replace(n_levels=101), {"has_sites": True}, PosteriorSelection),
         (SOME, {}, PosteriorSelection),
-        (SOME, {"bound": "titsias"}, ExactIfQuiet),
+        (SOME, {"bound": "titsias"}, InducingPoints),
         (SOME, {"bound": "titsias", "has_sites": True}, InducingPoints),
         (SOME, {"optimizer": None}, InducingPoints),
         (SOME, {"n_latent": 3, "has_sites": True}, InducingPoints),
-        (SOME._replace(in_memory=False), {}, ExactIfQuiet),
+        (SOME._replace(in_memory=False), {}, InducingPoints),
         (MANY._replace(in_memory=False), {}, InducingPoints),
         (MANY, {"bound": "titsias"}, InducingPoints),
         (MANY, {"metric": 2}, Neighbors),
@@ -80,7 +79,7 @@ def test_methods_of_auto(facts, chosen, expected):
         (FEW, FourierFeatures(), FourierFeatures),
         (FEW, InducingPoints(), Exact),
         (MANY, InducingPoints(), InducingPoints),
-        (SOME, InducingPoints(), ExactIfQuiet),
+        (SOME, InducingPoints(), InducingPoints),
         (SOME, LargerMean(1000), LargerMean),
         (FEW, LargerMean(1000), Exact),
         (FEW, IterativeExact(), Exact),
@@ -217,6 +216,10 @@ def test_steps_of_a_plan():
     assert "mean" not in steps(some._replace(has_offset=True), has_sites=True)
     assert "mean" not in steps(some, are_passed=False)
     assert set(plan.STEPS) >= {*several, *steps(some)}
+    named = {"kernel": RBF(), "posterior": InducingPoints()}
+    assert steps(SOME, **named) == ("exact if quiet", "warnings")
+    assert steps(MANY, **named) == steps(SOME, **named, n_inducing=100) == ("warnings",)
+    assert steps(SOME, **named, has_sites=True) == steps(FEW, **named) == ("warnings",)
 
 
 @pytest.mark.second
@@ -232,7 +235,7 @@ def test_a_fit_without_steps_reads_no_file_of_them():
         assert not [name for name in sys.modules if name.startswith("skgp_sparse.steps")]
         SparseGPRegressor().fit(X, np.sin(X[:, 0]))
         read = {name for name in sys.modules if name.startswith("skgp_sparse.steps.")}
-        assert read == {"skgp_sparse.steps.starts", "skgp_sparse.steps.fit_warnings"}
+        assert read == {"skgp_sparse.steps.scales", "skgp_sparse.steps.fit_warnings"}
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 

@@ -23,11 +23,11 @@ FLOORS = (
     {"data", "hyperpriors"},
     {"engine", "inducing"},
     {"inference"},
-    {"solvers", "_typed_inputs", "acquisition", "displays"},
+    {"solvers", "acquisition", "displays"},
     {"methods"},
     {"choices", "posteriors"},
     {"explain"},
-    {"targets"},
+    {"targets", "steps", "_fitted"},
     {"_estimator"},
     {"regression", "classification", "gplvm"},
     {"dask", "onnx"},
@@ -230,7 +230,7 @@ def test_no_matrix_is_inverted_explicitly():
 
 
 ESTIMATORS = ("_estimator", "regression", "classification", "gplvm", "dask")
-FRONT_DOOR = (*ESTIMATORS, "choices", "targets", "explain", "")
+FRONT_DOOR = (*ESTIMATORS, "_fitted", "choices", "targets", "steps", "explain", "")
 
 
 def test_the_front_door_multiplies_no_matrices():
@@ -272,7 +272,7 @@ def test_only_observation_models_ask_whether_there_is_a_likelihood():
     assert not [
         f"{module}:{node.lineno}"
         for module, tree in trees().items()
-        if room(module) not in ("choices", "targets", "explain", "data")
+        if room(module) not in ("choices", "targets", "explain", "steps", "data")
         for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
         and isinstance(node.ops[0], (ast.Is, ast.IsNot))

@@ -381,7 +381,7 @@ def test_calls_go_on_from_a_fit(n_inducing, likelihood):
     assert model.n_samples_seen_ == 150 + weight[150:].sum()
     assert model.score(X, y[:, 0]) > 0.9
     model.fit(X, y[:, 0])
-    assert not hasattr(model, "_stream") and not hasattr(model, "n_samples_seen_")
+    assert model._fitted.stream is None and not hasattr(model, "n_samples_seen_")
 
 
 @pytest.mark.parametrize("inducing_init", [inducing(), "random"], ids=["array", "random"])
@@ -664,7 +664,7 @@ def test_chunks_are_arrays(model):
         model.partial_fit(Arrays(X, y), **classes)
     with pytest.raises(ValueError, match="requires y to be passed"):
         model.partial_fit(X, **classes)
-    assert not hasattr(model, "_stream")
+    assert model._fitted is None
     source = Arrays(X, y, chunk_size=100)
     for k in range(2):  # as the message says
         model.partial_fit(*source.chunk(k)[:2], **classes)
@@ -689,17 +689,17 @@ def test_chunks_are_arrays_on_a_cluster_too(kind):
 def test_a_call_that_fails_changes_nothing():
     X, y, _ = table()
     model = small(max_iter=3).partial_fit(X, y)
-    before = pickle.dumps(vars(model)["_stream"]), model.predict(X)
+    before = pickle.dumps(model._fitted.stream), model.predict(X)
     wrong = X.copy()
     wrong[3, 1] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         model.partial_fit(wrong, y)
-    assert pickle.dumps(vars(model)["_stream"]) == before[0]
+    assert pickle.dumps(model._fitted.stream) == before[0]
     np.testing.assert_array_equal(model.predict(X), before[1])
     fresh = small()
     with pytest.raises(ValueError, match="NaN"):
         fresh.partial_fit(wrong, y)
-    assert not hasattr(fresh, "_stream") and not hasattr(fresh, "n_features_in_")
+    assert fresh._fitted is None and not hasattr(fresh, "n_features_in_")
 
 
 def test_feature_names_are_kept_and_checked():
