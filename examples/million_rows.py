@@ -2,8 +2,8 @@
 A million rows on a laptop
 ==========================
 
-The training rows are float32 files on disk, which `skgp_sparse.sources.Files` reads chunk by chunk:
-the table as a whole is never in memory. What the fit adds to the memory of the process is bounded
+The training rows are float32 files on disk, which a function reads one by one: a stream of chunks.
+The table as a whole is never in memory. What the fit adds to the memory of the process is bounded
 by ``sklearn.config_context(working_memory=...)`` and does not depend on the number of rows.
 
     python million_rows.py                  # some seconds on two cores
@@ -25,7 +25,7 @@ from sklearn import config_context
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.displays import CoverageDisplay, EffectDisplay
 from skgp_sparse.metrics import mean_log_predictive_density
-from skgp_sparse.sources import Files
+from skgp_sparse.sources import Stream
 
 N_FEATURES, N_TEST, ROWS_OF_A_FILE = 8, 10_000, 100_000
 
@@ -114,7 +114,7 @@ def main():
         if arguments.data is None:
             write_files(Path(folder), arguments.n)
         *training, testing = pairs_in(arguments.data or Path(folder))
-        model = fit(Files(training), arguments)
+        model = fit(Stream(lambda: (tuple(map(np.load, pair)) for pair in training)), arguments)
         X, y = map(np.load, testing)
         report(model, X, y.astype(float))
         figure = draw(model, X, y.astype(float))

@@ -37,7 +37,7 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.likelihoods import NegativeBinomial
-from skgp_sparse.sources import Arrays, Files, Stream
+from skgp_sparse.sources import Arrays, Stream
 
 STORE = Path(__file__).parent / "data" / "frozen_fits.npz"
 FACTOR = 1 + 1e-13  # of X and y, which no learned fit should amplify
@@ -139,13 +139,14 @@ def stream(model, table):
 
 @contextmanager
 def files(model, table):
-    """`fit` with a source that reads files."""
+    """`fit` with a source that reads files, one after the other."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [f"{folder}/{number}.npz" for number in range(3)]
         for path, part in zip(paths, parts(table, 3)):
             np.savez(path, **part.arguments())
-        others = {name: name for name in list(table.arguments())[2:]}
-        yield model.fit(Files(paths, **others))
+        names = list(table.arguments())
+        chunks = lambda: (tuple(np.load(path)[name] for name in names) for path in paths)
+        yield model.fit(Stream(chunks))
 
 
 @contextmanager

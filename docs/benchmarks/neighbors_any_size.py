@@ -10,7 +10,7 @@ defaults, predicts 1,000 queries, and says
   is never below that of the process which wrote the files, up to 430 MB),
 - the RMSE of the function, and the log density of held-out y beside that of the true process.
 
-Rows on disk are float32 in .npy files, four million in each, which `skgp_sparse.sources.Files`
+Rows on disk are float32 in .npy files, four million in each, which `skgp_sparse.sources.Stream`
 reads chunk by chunk. ::
 
     python neighbors_any_size.py --rows 100000 --d 2          # a trial

@@ -457,9 +457,9 @@ def at_snapshot(kernel, Z, X, y, labels):
 
 def files(pairs):
     """The source that reads pairs of .npy files."""
-    from skgp_sparse.sources import Files
+    from skgp_sparse.sources import Stream
 
-    return Files(pairs)
+    return Stream(lambda: (tuple(map(np.load, pair)) for pair in pairs))
 
 
 def posterior(source, m):

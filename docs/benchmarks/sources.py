@@ -1,7 +1,7 @@
 """Memory of a process that learns from rows on disk, by the number of rows.
 
 Rows are float32 in .npy files on disk (d = 10), a million rows in each, which
-`skgp_sparse.sources.Files` reads chunk by chunk. For every number of rows a new process
+`skgp_sparse.sources.Stream` reads chunk by chunk. For every number of rows a new process
 
 - opens the files and surveys them: a first pass, which checks and counts,
 - computes one posterior at m inducing points that stay where they are,
