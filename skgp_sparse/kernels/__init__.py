@@ -28,8 +28,8 @@ products and powers in the latter.
 levels, says how much rows of levels agree, and has the kernel of bits. `_heteroscedastic_noise` has
 noise whose variance varies with the inputs.
 
-`_visitors` replaces one column of rows, makes tiles in single precision, and draws the frequencies
-of stationary kernels. `_expectations` is about a kernel whose first argument has a normal
+`_visitors` makes tiles in single precision, and draws the frequencies of stationary kernels.
+`_expectations` is about a kernel whose first argument has a normal
 distribution: it has closed forms, and integrates every other kernel.
 """
 
@@ -60,7 +60,7 @@ from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction, with
 from ._mapped import Columns, LogScale, Sphere, named, theta_of_spread
 from ._missing import Missing, bare, with_missing
 from ._nodes import KernelRule, moved
-from ._visitors import replacing, single, spectrum
+from ._visitors import single, spectrum
 
 __all__ = [
     "Categorical",

@@ -1,11 +1,8 @@
-"""Replaced columns, tiles in single precision, and frequencies, from the tree of a kernel.
+"""Tiles in single precision, and frequencies, from the tree of a kernel.
 
-A column of rows is replaced in the tree of their kernel, and tiles are made in single precision.
 Random features draw their frequencies from the spectra of stationary kernels.
 """
 
-from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -14,13 +11,13 @@ from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
 
-from ._categorical import Categorical, as_codes
+from ._categorical import Categorical
 from ._differentiable import node
 from ._heteroscedastic_noise import HeteroscedasticNoise
 from ._mapped import Columns, MappedNode
-from ._missing import Missing, MissingNode
-from ._nodes import Array, Ints, Leaf, Node, Scalars, White, assemble, columns_read
-from ._sklearn_composites import ProductNode, SumNode, _Pair
+from ._missing import MissingNode
+from ._nodes import Array, Ints, Leaf, White, assemble
+from ._sklearn_composites import ProductNode, SumNode
 from ._sklearn_leaves import ConstantRule, LengthScaleRule, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
@@ -122,150 +119,6 @@ def _stationary(nu, X, scale):
         return K
 
     return tile
-
-
-_FAR_IN_LENGTH_SCALES = (
-    1e3  # distance in length scales from which squares lose digits: the part is computed anew
-)
-_LARGEST_WEIGHT = 300.0  # the sum of -log ρ, from which a factor may be too small to be changed
-
-Replace = Callable[[int, Array], Scalars]  # (column, its other values (n,)) -> matrix
-
-
-def replacing(kernel: Kernel, X: Array, Z: Array) -> Replace:
-    """Return a function that computes ``k(X', Z)``, where X' is X with another column.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression, which is not changed.
-    X : ndarray of shape (n, d)
-        Rows, float64.
-    Z : ndarray of shape (m, d)
-        Points, float64.
-
-    Returns
-    -------
-    callable
-        ``(j, values) -> K``: the noise-free matrix (n, m), or a number if all entries are equal,
-        where column j has other values (n,). The caller must not overwrite it.
-    """
-    return _replacing(node(kernel), X, Z)[1]
-
-
-def _replacing(part: Node, X: Array, Z: Array) -> tuple[Scalars, Replace]:
-    """Return ``k(X, Z)`` of a node, and the function that replaces a column.
-
-    That function returns the very same matrix where the node does not see the column, and a new one
-    otherwise.
-    """
-    d = X.shape[1]
-    if isinstance(part, _Pair):
-        return _of_pair(part, X, Z)
-    if isinstance(part, MappedNode) and part.kernel.sources(np.arange(d)) is not None:
-        return _of_map(part, X, Z)
-    value = part.evaluate(X, Z)
-    if isinstance(part, Leaf):
-        if type(part.kernel) is Categorical and part.kernel.weights(d).sum() < _LARGEST_WEIGHT:
-            return value, _of_levels(part.kernel, X, Z, value)
-        if isinstance(part.rule, LengthScaleRule) and d > 1:
-            return value, _of_distances(part.kernel, part.rule, X, Z)
-    return value, partial(_anew, part, X, Z, value)
-
-
-def _anew(part: Node, X: Array, Z: Array, value: Scalars, j: int, values: Array) -> Scalars:
-    is_read = j in columns_read(part, np.arange(X.shape[1]))
-    return part.evaluate(_with(X, j, values), Z) if is_read else value
-
-
-def _with(X: Array, j: int, values: Array) -> Array:
-    """Return rows with another column."""
-    X = X.copy()
-    X[:, j] = values
-    return X
-
-
-def _of_pair(part: _Pair, X: Array, Z: Array) -> tuple[Scalars, Replace]:
-    combine: Any = np.add if isinstance(part, SumNode) else np.multiply
-    children = [_replacing(child, X, Z) for child in part.children]
-    own: list[Any] = [value for value, _ in children]
-    together = combine(*own)
-
-    def replace(j: int, values: Array) -> Scalars:
-        new: list[Any] = [replace(j, values) for _, replace in children]
-        changed = [one for one, before in zip(new, own) if one is not before]
-        if not changed:
-            return together
-        shape = np.broadcast_shapes(*map(np.shape, new))
-        return combine(*new, out=next((one for one in changed if np.shape(one) == shape), None))
-
-    return together, replace
-
-
-def _of_map(part: MappedNode, X: Array, Z: Array) -> tuple[Scalars, Replace]:
-    kernel, sources = part.kernel, part.kernel.sources(np.arange(X.shape[1]))
-    value, replace_transformed = _replacing(part.child, kernel.transform(X), kernel.transform(Z))
-
-    def replace(j: int, values: Array) -> Scalars:
-        (places,) = np.nonzero(sources == j)
-        if not len(places):
-            return value
-        return replace_transformed(places[0], kernel.transform(_with(X, j, values))[:, places[0]])
-
-    return (
-        _with_missing(kernel, X, Z, value, replace)
-        if isinstance(part, MissingNode)
-        else (value, replace)
-    )
-
-
-def _with_missing(
-    kernel: Missing, X: Array, Z: Array, value: Scalars, replace: Replace
-) -> tuple[Any, Replace]:
-    """Return the same times the factor of `Missing`."""
-    factor = kernel.factor(X, Z)[0]
-    product = value * factor
-
-    def replace_missing(j: int, values: Array) -> Scalars:
-        new, missing = replace(j, values), np.isnan(values)
-        if np.array_equal(np.isnan(X[:, j]), missing):
-            return product if new is value else np.multiply(new, factor)
-        return new * kernel.factor(_with(X, j, values), Z)[0]
-
-    return product, replace_missing
-
-
-def _of_levels(kernel: Categorical, X: Array, Z: Array, value: Scalars) -> Replace:
-    before, w = kernel.codes(X), kernel.weights(X.shape[1])
-    places = [np.unique(codes, return_inverse=True) for codes in kernel.codes(Z).T]
-
-    def replace(j: int, values: Array) -> Scalars:
-        levels, of_level = places[j]
-        gained = (as_codes(values)[:, None] == levels).astype(float)
-        gained -= before[:, j, None] == levels
-        changed = np.take(np.exp(w[j] * gained), of_level, axis=1)
-        changed *= value
-        return changed
-
-    return replace
-
-
-def _of_distances(kernel: Kernel, rule: LengthScaleRule, X: Array, Z: Array) -> Replace:
-    scale, centre = length_scale(kernel, X.shape[1]), np.median(Z, axis=0)
-    x, z = (X - centre) / scale, (Z - centre) / scale
-    half = x @ z.T - 0.5 * (np.sum(x**2, axis=1)[:, None] + np.sum(z**2, axis=1))
-    are_near = max(np.abs(x).max(), np.abs(z).max()) < _FAR_IN_LENGTH_SCALES
-
-    def replace(j: int, values: Array) -> Scalars:
-        before, after = x[:, j], (values - centre[j]) / scale[j]
-        if not (are_near and np.abs(after).max() < _FAR_IN_LENGTH_SCALES):
-            return rule.evaluate(kernel, _with(X, j, values), Z)
-        rows = np.column_stack([after - before, 0.5 * (before**2 - after**2)])
-        moved = rows @ np.stack([z[:, j], np.ones(len(z))])
-        moved += half
-        return rule.profile(np.clip(moved, -rule.far, 0.0, out=moved))[0]
-
-    return replace
 
 
 _STEP_OF_LOG_ALPHA = 1e-3  # of log alpha
