@@ -76,7 +76,7 @@ from skgp_sparse.engine.exact import kernel_matrix
 from skgp_sparse.engine.exact import pull_back as pull_back_exact
 from skgp_sparse.engine.feature_posterior import ExactPosterior
 from skgp_sparse.ground import linalg
-from skgp_sparse.ground.linalg import product_norms, weighted_gram
+from skgp_sparse.ground.linalg import TINY, product_norms, weighted_gram
 from skgp_sparse.ground.parallel import for_each, ordered_map
 
 NO_POSTERIOR = (
@@ -359,7 +359,6 @@ _NO_KERNEL = (
     "The kernel matrix of the rows is not finite, or not positive definite. Check the kernel, the "
     "bounds of its hyperparameters, and the scale of X."
 )
-_TINY = np.finfo(float).tiny
 
 
 class JointCore(NamedTuple):
@@ -493,7 +492,7 @@ class JointRows(NamedTuple):
         n_jobs = self.problem.options.n_jobs
         noise = self._noise(a, b)
         a, b = self.groups.sum(a / noise.gain), self.groups.sum(b / noise.gain)
-        s = np.sqrt(np.maximum(np.abs(a), _TINY))
+        s = np.sqrt(np.maximum(np.abs(a), TINY))
         if np.any(a < 0.0):
             T, log_det = _inverse_with_signs(self.K, s, a < 0.0, n_jobs)
         else:

@@ -67,7 +67,14 @@ from skgp_sparse.engine.posterior import (
     scale_of,
     scaled_inputs,
 )
-from skgp_sparse.ground.linalg import LOG_2PI, Jitter, back_substituted, jittered_cholesky, whitened
+from skgp_sparse.ground.linalg import (
+    LOG_2PI,
+    SMALLEST_PRECISION,
+    Jitter,
+    back_substituted,
+    jittered_cholesky,
+    whitened,
+)
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
@@ -480,7 +487,6 @@ class _Noise:
         return self._pull(np.zeros(len(bar)), bar)[0]
 
 
-_SMALLEST_PRECISION = 1e-30  # precision of a place that says nothing
 _PLACES_PER_SEARCH = 1 << 14  # places whose neighbours are looked for together
 _PRECISION_TOLERANCE = 1e-9  # of a precision, that is left where a row is alone at its place
 
@@ -542,7 +548,7 @@ class SiteRows(NamedTuple):
         linear, precision = (
             one[near] - here * (share * site[rows])[:, None] for one, site in zip(total, sites)
         )
-        silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + _SMALLEST_PRECISION
+        silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + SMALLEST_PRECISION
         targets, noise = targets_and_noise(
             np.where(silent, 0.0, linear), np.where(silent, 0.0, precision)
         )
@@ -553,7 +559,7 @@ class SiteRows(NamedTuple):
 
 def targets_and_noise(linear, precision):
     """Targets and noise of places from their sites."""
-    noise = 1.0 / np.maximum(precision, _SMALLEST_PRECISION)
+    noise = 1.0 / np.maximum(precision, SMALLEST_PRECISION)
     return linear * noise, noise
 
 

@@ -45,6 +45,7 @@ from skgp_sparse.engine.posterior import (
     in_metric,
     noise_in_blocks,
 )
+from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import Array
 
@@ -270,7 +271,6 @@ class PosteriorWithMissingValues(PosteriorAround):
 
 
 _ANSWERS = frozenset([FUNCTIONS, NORMALS])  # where the process has them
-_TINY = np.finfo(float).tiny
 _LEAST_LEVEL = 1e-4  # of a quantile
 _INPUTS = 64  # inputs that stand for one that has a normal distribution
 
@@ -304,7 +304,7 @@ class MeanWeights(NamedTuple):
 
     def of(self, variance: Array) -> Array:
         """Weights (n, p) where the predictive variance is (n,)."""
-        ratio = np.maximum(variance, _TINY)[:, None] / np.maximum(self.error, _TINY)
+        ratio = np.maximum(variance, TINY)[:, None] / np.maximum(self.error, TINY)
         return expit(self.intercept + self.slope * np.log(ratio))
 
     def of_process(self, weight: Array) -> Array:
@@ -442,7 +442,7 @@ class PosteriorWithMean(PosteriorAround):
         """Weights (n, p) and their derivatives (n, p, d), from `Slopes` with the noise."""
         weight = self.weights.of(total.variance)
         of_log = self.weights.slope * weight * (1.0 - weight)
-        relative = total.variance_slope / np.maximum(total.variance, _TINY)[:, None]
+        relative = total.variance_slope / np.maximum(total.variance, TINY)[:, None]
         return weight, of_log[:, :, None] * relative[:, None]
 
 

@@ -501,6 +501,8 @@ def back_substituted(L, V):
 
 
 LOG_2PI = np.log(2.0 * np.pi)
+TINY = np.finfo(float).tiny
+SMALLEST_PRECISION = 1e-30  # of a Gaussian function that says nothing
 
 
 def log_normal_density(y, mean, std):

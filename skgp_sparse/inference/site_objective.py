@@ -51,6 +51,7 @@ from skgp_sparse.engine.basis import Basis, Evaluation, InducingBasis, Options, 
 from skgp_sparse.engine.collapsed import Sums
 from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
+from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.inference.contracts import (
     Conclusion,
     ExactFit,
@@ -62,7 +63,6 @@ from skgp_sparse.inference.contracts import (
     kernel_block,
 )
 from skgp_sparse.inference.site_loop import (
-    SMALLEST,
     Inner,
     InnerState,
     SiteLoop,
@@ -431,7 +431,7 @@ class Variational(Method):
         value, *derivatives = self.likelihood.expected(rows.y, *self._latent(rows, mean, variance))
         slope, curvature = np.atleast_2d(*derivatives)
         if self.likelihood.is_log_concave:
-            curvature = np.maximum(curvature, SMALLEST)
+            curvature = np.maximum(curvature, SMALLEST_PRECISION)
         return value, slope, curvature
 
     def slopes(self, rows, mean, variance, site):
@@ -484,7 +484,7 @@ class ExpectationPropagation(Method):
         gain, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
         centre, cavity = _cavity(mean, variance, linear, precision)
         value, slope, curvature = self.likelihood.tilted(rows.y, centre + rows.offset, cavity, a)
-        curvature = np.maximum(curvature, a * SMALLEST)
+        curvature = np.maximum(curvature, a * SMALLEST_PRECISION)
         rest = a * np.maximum(1.0 - cavity * curvature, np.finfo(float).eps)
         # log of the tilted normaliser over that of the site, both under the cavity, and the
         # integral over the residual

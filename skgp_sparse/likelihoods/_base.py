@@ -18,9 +18,8 @@ from sklearn.base import BaseEstimator
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import STRIP, expectation, log_moments
+from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.validation import Array, Bools, Limits, Scalars, Triple, as_text
-
-SMALLEST_PRECISION = 1e-30  # precision of a function that is nearly constant
 
 
 class Domain(NamedTuple):
