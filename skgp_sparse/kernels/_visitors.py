@@ -122,6 +122,8 @@ def _stationary(nu, X, scale):
 
 
 _STEP_OF_LOG_ALPHA = 1e-3  # of log alpha
+_WHOLE = 1, 2, 3, 4  # exponents; more make too many terms
+_SPECTRAL = _sk.RBF, _sk.Matern, _sk.RationalQuadratic
 
 
 class Factor(NamedTuple):
@@ -140,7 +142,11 @@ class Factor(NamedTuple):
 
     def radii(self, level: Array) -> Array:
         """Return ``radius(u)`` for uniform numbers u."""
-        return _RADII[type(self.kernel)](self.kernel, level)
+        return _radii(self.kernel, level, getattr(self.kernel, "alpha", 1.0))
+
+    def within(self, columns: Columns) -> "Factor":
+        """Return the factor inside `Columns`."""
+        return self._replace(around=(columns, *self.around))
 
     def frequencies(self, normal: Array, level: Array) -> Array:
         """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
@@ -188,20 +194,22 @@ class Term(NamedTuple):
             theta_bar[factor.place] += factor.pull(normal[:, j], level[:, j], bar)
 
 
-def spectrum(kernel: Kernel) -> list[Term] | None:
+def spectrum(kernel: Kernel, leaves: tuple[type, ...] = _SPECTRAL) -> list[Term] | None:
     """Return the terms of a kernel expression, from whose spectral measures one can draw.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernel expression.
+    leaves : tuple of type
+        Kernels that may be factors, by exact type: a subclass may have another formula.
 
     Returns
     -------
     list of Term or None
         The terms, whose sum is the kernel without its white noise. It is None if a part of the
-        expression is no RBF, Matern, RationalQuadratic, ConstantKernel or WhiteKernel, nor a sum,
-        product, power with a whole exponent, or `Columns` of these.
+        expression is neither one of them nor a ConstantKernel or WhiteKernel, nor a sum, product,
+        power with a whole exponent, or `Columns` of these.
 
     Examples
     --------
@@ -214,51 +222,36 @@ def spectrum(kernel: Kernel) -> list[Term] | None:
     True
     """
     try:
-        return _terms(kernel, 0)
-    except KeyError:
+        return _terms(kernel, leaves, 0)
+    except _NoTerms:
         return None
 
 
-def _terms(kernel: Kernel, start: int) -> list[Term]:
+class _NoTerms(Exception):
+    """A kernel is no sum of products of leaves."""
+
+
+def _terms(kernel: Kernel, leaves: tuple[type, ...], start: int) -> list[Term]:
     """The terms of a part whose hyperparameters begin at `start` in theta."""
-    return _EXPANSIONS[type(kernel)](kernel, start)
-
-
-def _of_sum(kernel: Kernel, start: int) -> list[Term]:
-    return _terms(kernel.k1, start) + _terms(kernel.k2, start + kernel.k1.n_dims)
-
-
-def _of_product(kernel: Kernel, start: int) -> list[Term]:
-    pair = _terms(kernel.k1, start), _terms(kernel.k2, start + kernel.k1.n_dims)
-    return [_joined(terms) for terms in product(*pair)]
-
-
-def _of_power(kernel: Kernel, start: int) -> list[Term]:
-    exponent = _WHOLE[float(kernel.exponent)]
-    return [_joined(terms) for terms in product(_terms(kernel.kernel, start), repeat=exponent)]
-
-
-def _of_columns(kernel: Kernel, start: int) -> list[Term]:
-    return [
-        term._replace(factors=tuple(_around(kernel, factor) for factor in term.factors))
-        for term in _terms(kernel.kernel, start)
-    ]
-
-
-def _around(kernel: Kernel, factor: Factor) -> Factor:
-    return factor._replace(around=(kernel, *factor.around))
-
-
-def _of_constant(kernel: Kernel, start: int) -> list[Term]:
-    return [Term(constants=(_factor(kernel, start),))]
-
-
-def _of_leaf(kernel: Kernel, start: int) -> list[Term]:
-    return [Term(factors=(_factor(kernel, start),))]
-
-
-def _factor(kernel: Kernel, start: int) -> Factor:
-    return Factor(kernel, slice(start, start + kernel.n_dims))
+    kind = type(kernel)
+    if kind in (_sk.Sum, _sk.Product):
+        left = _terms(kernel.k1, leaves, start)
+        right = _terms(kernel.k2, leaves, start + kernel.k1.n_dims)
+        return left + right if kind is _sk.Sum else [*map(_joined, product(left, right))]
+    if kind is _sk.Exponentiation and kernel.exponent in _WHOLE:
+        inside = _terms(kernel.kernel, leaves, start)
+        return [*map(_joined, product(inside, repeat=int(kernel.exponent)))]
+    if kind is Columns:
+        inside = _terms(kernel.kernel, leaves, start)
+        return [Term(c, tuple(one.within(kernel) for one in factors)) for c, factors in inside]
+    if kind in (_sk.WhiteKernel, HeteroscedasticNoise):
+        return []
+    factor = Factor(kernel, slice(start, start + kernel.n_dims))
+    if kind is _sk.ConstantKernel:
+        return [Term(constants=(factor,))]
+    if kind in leaves:
+        return [Term(factors=(factor,))]
+    raise _NoTerms
 
 
 def _joined(terms: tuple[Term, ...]) -> Term:
@@ -266,46 +259,17 @@ def _joined(terms: tuple[Term, ...]) -> Term:
     return Term(*(sum(parts, start=()) for parts in zip(*terms)))
 
 
-def _normal(kernel: Kernel, level: Array) -> Array:
+def _radii(kernel: Kernel, level: Array, alpha: float) -> Any:
+    """``radius(u)`` of uniform numbers, of a rational quadratic kernel with this alpha."""
+    if type(kernel) is _sk.RationalQuadratic:
+        return np.sqrt(gammaincinv(alpha, level) / alpha)
+    if type(kernel) is _sk.Matern and kernel.nu < np.inf:
+        return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))
     return np.ones_like(level)
-
-
-def _student(kernel: Kernel, level: Array) -> Array:
-    if kernel.nu == np.inf:
-        return _normal(kernel, level)
-    return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))
-
-
-def _root_of_gamma(kernel: Kernel, level: Array) -> Array:
-    return _root_of_quantile(kernel.alpha, level)
-
-
-def _root_of_quantile(alpha: float, level: Array) -> Any:
-    return np.sqrt(gammaincinv(alpha, level) / alpha)
 
 
 def _slope_in_alpha(kernel: Kernel, level: Array) -> Any:
     """Derivative of the radius by log alpha: differences of fourth order, good to ten digits."""
-    at = [
-        _root_of_quantile(kernel.alpha * np.exp(step * _STEP_OF_LOG_ALPHA), level)
-        for step in (1, -1, 2, -2)
-    ]
+    alphas = kernel.alpha * np.exp(_STEP_OF_LOG_ALPHA * np.array([1, -1, 2, -2]))
+    at = [_radii(kernel, level, alpha) for alpha in alphas]
     return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP_OF_LOG_ALPHA)
-
-
-_WHOLE = {float(exponent): exponent for exponent in (1, 2, 3, 4)}  # more make too many terms
-_RADII = {  # by exact type: a subclass may have another formula
-    _sk.RBF: _normal,
-    _sk.Matern: _student,
-    _sk.RationalQuadratic: _root_of_gamma,
-}
-_EXPANSIONS = {
-    **dict.fromkeys(_RADII, _of_leaf),
-    _sk.ConstantKernel: _of_constant,
-    _sk.WhiteKernel: lambda kernel, start: [],
-    HeteroscedasticNoise: lambda kernel, start: [],
-    _sk.Sum: _of_sum,
-    _sk.Product: _of_product,
-    _sk.Exponentiation: _of_power,
-    Columns: _of_columns,
-}
