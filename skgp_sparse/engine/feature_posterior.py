@@ -149,6 +149,17 @@ class FeaturePosterior(Posterior):
 
     width = property(attrgetter("features.size"))
 
+    def why_not(self, question):
+        """Functions need a kernel whose spectral density is known."""
+        reason = super().why_not(question)
+        if reason or question != FUNCTIONS or kernels.spectrum(self.kernel) is not None:
+            return reason
+        return (
+            "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
+            f"constants, on chosen columns, too. Got kernel_={self.kernel}. Pass such a kernel, "
+            "or use sample_y."
+        )
+
     @abstractmethod
     def weight_variance(self, V):
         """Variance (n,) that the weights of features V (n, m) have given the data."""
@@ -294,10 +305,6 @@ class ExactPosterior(FeaturePosterior):
         """Zeros (n, m): all rows are features."""
         return np.zeros_like(V)
 
-    def why_not(self, question):
-        """Functions need a kernel whose spectral density is known."""
-        return super().why_not(question) or _why_no_spectrum(self, question)
-
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of chosen rows, in O(n³) time without sites."""
         if terms.method is not None:
@@ -371,10 +378,6 @@ class SparsePosterior(FeaturePosterior):
         """Features V (n, m) times the covariance of their weights."""
         return (V @ self.TB.T) @ self.TB
 
-    def why_not(self, question):
-        """Functions need a kernel whose spectral density is known."""
-        return super().why_not(question) or _why_no_spectrum(self, question)
-
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of chosen rows, in O(n m²) time."""
         rows = _some(rows, chosen)
@@ -416,17 +419,6 @@ class SparsePosterior(FeaturePosterior):
     def _natural_parameters(terms, some, rest, weight):
         """Natural parameters of sites as the features see them."""
         return terms.method.at_site(terms.sites[..., some], rest, weight)
-
-
-def _why_no_spectrum(posterior, question):
-    """Why no functions can be drawn at a kernel, as part of an error; None: they can."""
-    if question != FUNCTIONS or kernels.spectrum(posterior.kernel) is not None:
-        return None
-    return (
-        "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
-        f"constants, on chosen columns, too. Got kernel_={posterior.kernel}. Pass such a kernel, "
-        "or use sample_y."
-    )
 
 
 def _some(rows, chosen):

@@ -358,11 +358,7 @@ class PosteriorWithMean(PosteriorAround):
 
     def moments(self, X, n_jobs=1):
         """Weighted mean, latent variance and variance of the noise."""
-        X = float64(X)
-        mean, variance, noise = self.posterior.moments(X, n_jobs)
-        weight = self.weights.of(variance + noise)
-        factor = self.weights.factor(weight)
-        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
+        mean, factor, variance, noise = self._weighted(float64(X), n_jobs)
         return mean, factor * variance, factor * noise
 
     def covariance(self, X):
@@ -415,10 +411,8 @@ class PosteriorWithMean(PosteriorAround):
 
     def mean_and_factor(self, X):
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
-        mean, variance, noise = self.posterior.moments(X)
-        weight = self.weights.of(variance + noise)
-        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
-        return mean, np.sqrt(self.weights.factor(weight))
+        mean, factor, *_ = self._weighted(X)
+        return mean, np.sqrt(factor)
 
     def slopes_of_mean_and_factor(self, X):
         """Derivatives (n, p, d) and (n, d) of `mean_and_factor`."""
@@ -433,6 +427,13 @@ class PosteriorWithMean(PosteriorAround):
     def with_fewer_neighbors(self, most):
         """The posterior, which predicts more quickly where it predicts from neighbours."""
         return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
+
+    def _weighted(self, X, n_jobs=1):
+        """Weighted mean, factors of variances, and the variances of the process."""
+        mean, variance, noise = self.posterior.moments(X, n_jobs)
+        weight = self.weights.of(variance + noise)
+        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
+        return mean, self.weights.factor(weight), variance, noise
 
     def _factor(self, X):
         """Factors (n,) of variances."""

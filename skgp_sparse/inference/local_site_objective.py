@@ -26,7 +26,7 @@ from skgp_sparse.engine.neighbors import LeaveOneOut, SiteRows
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock, kernel_block
+from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock
 
 
 class MetricPrior(NamedTuple):
@@ -45,12 +45,14 @@ class MetricPrior(NamedTuple):
 class _LeftOutObjective(Objective):
     """Base of objectives of rows that are left out, in a metric that may be learned."""
 
+    inducing_points = None
+
     def blocks(self, kernel, move_basis=False):
         """The kernel, and the metric where it is learned."""
-        blocks = [kernel_block(kernel)]
+        of_kernel, *others = super().blocks(kernel)
         if self.prior is not None:
-            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
-        return blocks
+            others.insert(0, ParameterBlock("metric", self.metric, scale=self.prior.units))
+        return [of_kernel, *others]
 
     @property
     def _share(self):
@@ -77,15 +79,11 @@ class NeighborsObjective(_LeftOutObjective):
     posterior: Posterior | None = None
     n_jobs: int = 1
 
-    inducing_points = likelihood = None
+    likelihood = None
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.total * self.left.y.shape[1]
-
-    def at(self, metric=None):
-        """A copy of the objective in another metric."""
-        return self if metric is None else replace(self, metric=metric)
 
     def value(self, kernel, inner_state=None):
         """The log density."""
@@ -157,25 +155,9 @@ class LocalSiteObjective(_LeftOutObjective):
     n_jobs: int = 1
     moves_sites: bool = False
 
-    inducing_points = None
-
     def size(self):
         """Number of rows, each counted as often as its weight says."""
         return self.total
-
-    def blocks(self, kernel, move_basis=False):
-        """The kernel, the metric if it is learned, and the likelihood if it has parameters."""
-        blocks, likelihood = super().blocks(kernel), self.likelihood
-        if len(likelihood.theta):
-            blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
-        return blocks
-
-    def at(self, metric=None, likelihood=None):
-        """A copy of the objective in another metric, with other parameters of the likelihood."""
-        changes = {} if metric is None else {"metric": metric}
-        if likelihood is not None:
-            changes["likelihood"] = self.likelihood.with_theta(likelihood)
-        return replace(self, **changes) if changes else self
 
     def value(self, kernel, inner_state=None):
         """The log density."""

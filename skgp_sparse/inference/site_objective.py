@@ -57,10 +57,7 @@ from skgp_sparse.inference.contracts import (
     ExactFit,
     Method,
     ObjectiveFactory,
-    ParameterBlock,
     SparseFit,
-    basis_block,
-    kernel_block,
 )
 from skgp_sparse.inference.site_loop import (
     Inner,
@@ -129,11 +126,6 @@ class SiteObjective(ExactFit, SparseFit):
     likelihood = property(lambda self: self.method.likelihood)
 
     @property
-    def inducing_points(self):
-        """Inducing points (m, d) of the basis, None if it has none."""
-        return self.basis.points
-
-    @property
     def inner_iterations(self):
         """Inner iterations of the evaluations of the fit that this objective comes from."""
         return self.inner_state.counts if self.inner_state else ()
@@ -142,24 +134,12 @@ class SiteObjective(ExactFit, SparseFit):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def blocks(self, kernel, move_basis=False):
-        """The kernel, the likelihood if it has parameters, the inducing points if they may move."""
-        blocks, likelihood = [kernel_block(kernel)], self.method.likelihood
-        if len(likelihood.theta):
-            blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
-        if move_basis:
-            blocks.append(basis_block(kernel, self.basis, self.rows.scale()))
-        return blocks
-
-    def at(self, basis=None, likelihood=None):
+    def at(self, likelihood=None, **blocks):
         """A copy of the objective with other inducing points and parameters of the likelihood."""
-        objective = self
-        if basis is not None:
-            objective = replace(objective, basis=self.basis.moved(basis))
         if likelihood is not None:
-            likelihood = self.method.likelihood.with_theta(likelihood)
-            objective = replace(objective, method=replace(self.method, likelihood=likelihood))
-        return objective
+            likelihood = self.likelihood.with_theta(likelihood)
+            blocks["method"] = replace(self.method, likelihood=likelihood)
+        return super().at(**blocks)
 
     def on(self, rows):
         """A copy of the objective with other rows, whose sites are not known."""
