@@ -58,8 +58,8 @@ from skgp_sparse.data.arrays import GroupMeans, means_of
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import Evaluation, InducingFeatures
-from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
-from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, Posterior, float64
+from skgp_sparse.engine.feature_posterior import ExactPosterior
+from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, PosteriorAround, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import ordered_map
 
@@ -171,12 +171,12 @@ _SMALLEST_SHARE = (
 
 
 @dataclass(frozen=True, eq=False)
-class TightPosterior(Posterior):
+class TightPosterior(PosteriorAround):
     """The process given data, with smaller variances than those of its inducing points alone.
 
     Parameters
     ----------
-    plain : SparsePosterior
+    posterior : SparsePosterior
         Given the same inducing points, v = 1.
     X : ndarray of shape (n, d)
         Training inputs.
@@ -186,7 +186,6 @@ class TightPosterior(Posterior):
         ``Vᵀ`` times these.
     """
 
-    plain: SparsePosterior
     X: np.ndarray
     weights: np.ndarray
     explained: np.ndarray
@@ -196,17 +195,12 @@ class TightPosterior(Posterior):
     remedy = "Set tight_variance to False, and call fit, not partial_fit."
     holds_rows = True
 
-    kernel = property(attrgetter("plain.kernel"))
-    features = property(attrgetter("plain.features"))
+    features = property(attrgetter("posterior.features"))
     width = n_rows_kept = property(lambda self: len(self.X))
-
-    def mean(self, X, n_jobs=1):
-        """Mean (n, p)."""
-        return self.plain.mean(X, n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
-        mean, variance = self.plain.mean_and_variance(X, n_jobs)
+        mean, variance = self.posterior.mean_and_variance(X, n_jobs)
         blocks = row_blocks(len(X), self.width)
         gain = contract.by_blocks(lambda X: (self._gains(X) ** 2).sum(axis=1), X, blocks, n_jobs)
         signal = np.broadcast_to(kernels.diagonal(self.kernel, float64(X))[0], len(X))
@@ -215,7 +209,7 @@ class TightPosterior(Posterior):
     def covariance(self, X):
         """Latent covariance (n, n)."""
         gains = self._gains(float64(X))
-        cov = self.plain.covariance(X) - gains @ gains.T
+        cov = self.posterior.covariance(X) - gains @ gains.T
         signal = kernels.diagonal(self.kernel, float64(X))[0]
         cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
         return cov
@@ -227,9 +221,9 @@ class TightPosterior(Posterior):
         """
         if len(X) <= JOINT_ROWS:
             return contract.joint_deviations(self, X, n_samples, random_state)
-        before, now = (one.mean_and_variance(X)[1] for one in (self.plain, self))
+        before, now = (one.mean_and_variance(X)[1] for one in (self.posterior, self))
         shrunk = np.sqrt(np.divide(now, before, out=np.zeros_like(now), where=before > 0))
-        return shrunk[:, None] * self.plain.deviations(X, n_samples, random_state)
+        return shrunk[:, None] * self.posterior.deviations(X, n_samples, random_state)
 
     def _gains(self, X):
         """``R_*f N^-½ S⁻¹ (1 - v)^½`` (q, n)."""

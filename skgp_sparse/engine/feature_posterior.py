@@ -240,12 +240,13 @@ class FeaturePosterior(Posterior):
         """`SampledFunctions` in units of the standardised targets."""
         return functions.drawn(self, n_functions, n_frequencies, random_state)
 
-    def _left_out_of_sites(self, rows, terms, given_all, n_jobs):
-        """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r."""
+    def _left_out_of_sites(self, rows, chosen, terms, n_jobs):
+        """`LeftOut` given Gaussian sites."""
+        rows, terms = _some(rows, chosen), terms._replace(sites=terms.sites[..., chosen])
 
         def of_block(some):
             block = rows.block(some)
-            mean, h, rest = given_all(block.X)
+            mean, h, rest = self._given_all(block.X)
             rest = rest + kernels.diagonal(self.kernel, block.X)[1]
             weight = np.broadcast_to(block.weight, len(rest))
             linear, precision = self._natural_parameters(terms, some, rest, weight)[:, 0]
@@ -308,8 +309,7 @@ class ExactPosterior(FeaturePosterior):
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of chosen rows, in O(n³) time without sites."""
         if terms.method is not None:
-            sites = terms._replace(sites=terms.sites[..., chosen])
-            return self._left_out_of_sites(_some(rows, chosen), sites, self._given_all, n_jobs)
+            return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         groups = DistinctInputs.of(rows)
         means = means_of(self.kernel, groups)
         of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
@@ -380,10 +380,9 @@ class SparsePosterior(FeaturePosterior):
 
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of chosen rows, in O(n m²) time."""
-        rows = _some(rows, chosen)
         if terms.method is not None:
-            sites = terms._replace(sites=terms.sites[..., chosen])
-            return self._left_out_of_sites(rows, sites, self._given_all, n_jobs)
+            return self._left_out_of_sites(rows, chosen, terms, n_jobs)
+        rows = _some(rows, chosen)
 
         def of_block(some):
             block = rows.block(some)

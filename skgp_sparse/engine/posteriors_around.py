@@ -79,21 +79,9 @@ class PosteriorInMetric(PosteriorAround):
         """Reason of the posterior, or that columns are mixed."""
         return self.posterior.why_not(question) or super().why_not(question)
 
-    def mean(self, X, n_jobs=1):
-        """Mean, in the shape of that of the posterior."""
-        return self.posterior.mean(in_metric(self.metric, X), n_jobs)
-
-    def mean_and_variance(self, X, n_jobs=1):
-        """Mean and latent variance."""
-        return self.posterior.mean_and_variance(in_metric(self.metric, X), n_jobs)
-
-    def covariance(self, X):
-        """Latent covariance."""
-        return self.posterior.covariance(in_metric(self.metric, X))
-
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples minus the mean."""
-        return self.posterior.deviations(in_metric(self.metric, X), n_samples, random_state)
+    def inputs(self, X):
+        """Rows in the metric."""
+        return in_metric(self.metric, X)
 
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of rows that are in the metric already."""
@@ -101,7 +89,7 @@ class PosteriorInMetric(PosteriorAround):
 
     def gradients(self, X, latent, n_jobs=1):
         """`Slopes` with respect to x."""
-        found = self.posterior.gradients(in_metric(self.metric, X), latent, n_jobs)
+        found = self.posterior.gradients(self.inputs(X), latent, n_jobs)
         return found._replace(
             mean_slope=found.mean_slope @ self.metric,
             variance_slope=found.variance_slope @ self.metric,

@@ -70,7 +70,8 @@ def fit_exact(objective, kernel, settings, random_state):
     reached, _ = within.at(best.x)
     of_noise = reached.constant_log_likelihood()
     if not settings.believes_noise and best.value < of_noise:
-        best = fine(_best(rough, best, settings.deadline.until(_around(kernel.theta))))
+        near = np.random.RandomState(0).normal(size=(_RESCUES, len(kernel.theta)))
+        best = fine(_best(rough, best, settings.deadline.until(kernel.theta + near)))
     drawn = settings.deadline.until(_further(objective, kernel, settings, random_state))
     best = _best(lambda theta: fine(rough(theta), of_noise), best, drawn)
     return within, with_longest(within, best)
@@ -126,11 +127,6 @@ def _is_over(maximum, end, least):
     gap = end.value - maximum.value
     is_near = gap < _NEAR_NATS and np.abs(end.x - maximum.x).max(initial=0.0) < _NEAR
     return gap >= 0 and (is_near or maximum.value < least)
-
-
-def _around(theta):
-    """A few starts around a theta."""
-    return theta + np.random.RandomState(0).normal(size=(_RESCUES, len(theta)))
 
 
 def _further(objective, kernel, settings, random_state):

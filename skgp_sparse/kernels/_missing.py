@@ -20,12 +20,12 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import applied
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import Bools, as_text
 
 from ._categorical import CORRELATION, agreement
 from ._differentiable import DifferentiableKernel, node, parts_by_columns
 from ._mapped import MappedKernel, MappedNode
-from ._nodes import Array, Bools, Pull, Scalars, columns_read
+from ._nodes import Array, Pull, Scalars, columns_read
 
 PullFactor = Callable[[Array], Array]  # from H = G * K to slopes of all columns
 _OTHERS = 0.5  # correlation of missing values in columns where training had none

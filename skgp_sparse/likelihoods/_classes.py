@@ -38,11 +38,12 @@ class _Classes(Labels):
 
     def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Raise NotImplementedError; see `log_density`."""
-        raise NotImplementedError(f"{type(self).__name__} has no sites. Use log_density.")
+        name = type(self).__name__
+        raise NotImplementedError(f"{name} has no sites. Use log_density or the probability.")
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Raise NotImplementedError: class labels have no mean."""
-        raise NotImplementedError("Class labels have no mean. Use probabilities.")
+        raise NotImplementedError("Class labels have no mean. Use the probability.")
 
 
 class Softmax(_Classes):
