@@ -194,13 +194,10 @@ def _codes(X, noise):
     for rows in (slice(k, k + _CHUNK) for k in range(0, len(X), _CHUNK)):
         code = np.zeros(len(X[rows]), dtype=np.uint64)
         for column in (*X[rows].T, noise[rows]):
-            code = _mixed(code + np.uint64(0x9E3779B97F4A7C15) ^ _bits(column))
+            bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
+            code = _mixed(code + np.uint64(0x9E3779B97F4A7C15) ^ bits)
         codes[rows] = code
     return codes
-
-
-def _bits(column):
-    return (column.astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
 
 
 def _mixed(code):
@@ -241,12 +238,7 @@ def krige(kernel, P, y, noise):
     -------
     LocalPrediction
     """
-    return solve(kernels.stacked(kernel, P), y, noise)
-
-
-def solve(K, y, noise):
-    """`LocalPrediction` as of `krige`, from kernel matrices (s, k + 1, k + 1) of point sets."""
-    return _solve(K, y, noise)[0]
+    return _solve(kernels.stacked(kernel, P), y, noise)[0]
 
 
 def linearise(kernel, P, y, noise):
@@ -400,7 +392,7 @@ def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
     def of_block(rows, K):
         block = left.take(rows)
         K = kernels.stacked(kernel, block.points(metric)[1]) if K is None else K
-        local = solve(K, block.y_near, noise.near(block))
+        local = _solve(K, block.y_near, noise.near(block))[0]
         return local.mean, local.variance + noise.own(block)
 
     blocks = _blocks(left)
@@ -427,16 +419,12 @@ def gradient_outer_product(kernel, left, n_jobs=1):
 
     def of_block(rows):
         block = left.take(rows)
-        _, pull = linearise(kernel, block.points(None)[0], block.y_near, noise.near(block))
-        return sum(_squares(pull, g_mean, block.count) for g_mean in _targets(block.y_near[:, 0]))
+        P = block.points(None)[0]
+        _, pull = linearise(kernel, P, block.y_near, noise.near(block))
+        targets = (np.tile(target, (len(P), 1)) for target in np.eye(block.y_near.shape[2]))
+        return sum(_squares(pull, g_mean, block.count) for g_mean in targets)
 
     return sum(ordered_map(of_block, _blocks(left), n_jobs)) / left.count.sum()
-
-
-def _targets(y):
-    """The cotangent (s, p) of every target's means."""
-    for target in np.eye(y.shape[1]):
-        yield np.tile(target, (len(y), 1))
 
 
 def _squares(pull, g_mean, count):
@@ -681,15 +669,15 @@ class NeighborsPosterior(Posterior):
 
     def with_fewer_neighbors(self, most):
         """A copy of the posterior that predicts from at most so many neighbours."""
-        if self.k <= most:
-            return self
-        other = replace(self, k=most)
-        vars(other)["search"] = self.search
-        return other
+        return self if self.k <= most else self._with(k=most)
 
     def with_noise_of(self, prior):
         """A copy of the posterior with a prior of other noise, whose near rows are the same."""
-        other = replace(self, prior=prior, noise=self.rows.variances(prior))
+        return self._with(prior=prior, noise=self.rows.variances(prior))
+
+    def _with(self, **changes):
+        """A copy of the posterior that shares the search."""
+        other = replace(self, **changes)
         vars(other)["search"] = self.search
         return other
 
