@@ -468,11 +468,6 @@ def pull_back(
     return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
 
 
-def posterior(problem):
-    """`SparsePosterior` at the kernel and the basis of the problem, and the jitter it took."""
-    return conclude(problem)[1:]
-
-
 def conclude(problem):
     """Objective, `SparsePosterior` and the jitter that it took, from one visit to the rows."""
     features, (value, core, _) = solve_forward(problem)

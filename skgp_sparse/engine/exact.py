@@ -165,9 +165,7 @@ def _variogram(y, lag):
     return 0.5 * np.mean((y[lag:] - y[:-lag]) ** 2) / np.mean(y**2)
 
 
-_SMALLEST_SHARE = (
-    1e-8  # variance of a direction, as a share of that of the process, that is told from none
-)
+_SMALLEST_SHARE = 1e-8  # variance of a direction that is told from none, as a share of the process
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,11 +359,6 @@ def conclude(kernel, groups, n_jobs=1):
     state = _solve(kernel, groups, n_jobs, gradient=False)
     features = ExactFeatures(kernel, groups.X, state.L, D=state.means.D)
     return state.value, ExactPosterior(kernel, features, state.alpha), state.jitter
-
-
-def posterior(kernel, groups, n_jobs=1):
-    """The exact posterior, and its jitter."""
-    return conclude(kernel, groups, n_jobs)[1:]
 
 
 def _solve(kernel, groups, n_jobs, gradient=True):

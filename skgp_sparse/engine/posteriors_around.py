@@ -49,9 +49,7 @@ from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import Array
 
-_ANSWERS_IN_METRIC = frozenset(
-    [LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS]
-)  # where the other posterior has them
+_ANSWERS_IN_METRIC = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS])  # where the other has them
 
 
 @dataclass(frozen=True, eq=False)
