@@ -221,7 +221,7 @@ class SampledFunctions:
         ndarray of shape (n_samples, k) or (n_samples, n_targets, k)
         """
         given = self.check(X)
-        X = self._in_metric(given)
+        X = in_metric(self.metric, given)
         values = np.empty((len(X), len(self.mean)))
 
         def fill(block):
@@ -264,7 +264,7 @@ class SampledFunctions:
                 "known. Set mean to None, or to trees."
             )
         given = self.check(X)
-        X = self._in_metric(given)
+        X = in_metric(self.metric, given)
         slopes = np.empty((len(X), len(self.mean), X.shape[1]))
         for one, coefficients in enumerate(self.coefficients.T):
             pull = kernels.linearize(self.kernel, self.Z, X)[1]
@@ -300,9 +300,6 @@ class SampledFunctions:
         deviations = (self(X).reshape(mean.shape) - self.mean - mean) / factor
         return mean_slope + factor[:, :, None] * slopes + deviations[:, :, None] * factor_slope
 
-    def _in_metric(self, X):
-        return in_metric(self.metric, X)
-
 
 def drawn(posterior, k, n_frequencies, random_state):
     """`SampledFunctions` of a posterior, in units of its targets.
@@ -329,13 +326,6 @@ def drawn(posterior, k, n_frequencies, random_state):
         coefficients = np.repeat(u, k, axis=1) + change
     shape = (k,) if p == 1 else (p, k)
     return SampledFunctions(harmonics, weights, posterior.kernel, Z, coefficients, shape)
-
-
-def in_metric_of(drawn, metric):
-    """Sampled functions of ``x``, where those that were drawn are functions of ``W x``."""
-    found = copy(drawn)
-    found.metric = metric
-    return found
 
 
 def in_weighted_mean(drawn, u, shared):

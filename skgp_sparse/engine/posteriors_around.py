@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
-from skgp_sparse.engine.functions import SharedMean, in_metric_of, in_weighted_mean
+from skgp_sparse.engine.functions import SharedMean, in_weighted_mean
 from skgp_sparse.engine.posterior import (
     FUNCTIONS,
     GRADIENTS,
@@ -96,7 +96,8 @@ class PosteriorInMetric(PosteriorAround):
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions` of x."""
         drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        return in_metric_of(drawn, self.metric)
+        drawn.metric = self.metric
+        return drawn
 
 
 _NOISE_SHARE = 0.02  # s
@@ -174,17 +175,17 @@ class PosteriorWithMissingValues(PosteriorAround):
 
     def mean(self, X, n_jobs=1):
         """Mean, in the shape of that of the process."""
-        X, missing = self._parts(X)
+        X = float64(X)
         mean = self.posterior.mean(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(missing):
+        for rows in self._blocks(X):
             mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
         return mean
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean and latent variance."""
-        X, missing = self._parts(X)
+        X = float64(X)
         mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(missing):
+        for rows in self._blocks(X):
             moments = self.posterior.mean_and_variance(self._all(X[rows]), n_jobs)
             means, variances = map(self._each, moments)
             mean[rows] = means.mean(axis=0)
@@ -218,14 +219,9 @@ class PosteriorWithMissingValues(PosteriorAround):
         normal = of_missing.normal(size=(n_samples, *draws.shape[2:], len(X)))
         return draws + np.moveaxis(normal, -1, 0) * noise.reshape(len(X), *[1] * (draws.ndim - 1))
 
-    def _parts(self, X):
-        """Rows, and which of them (n,) lack a value."""
-        X = float64(X)
-        return X, missing_entries(X, self.values).any(axis=1)
-
-    def _blocks(self, missing):
+    def _blocks(self, X):
         """Numbers of rows that lack a value, in blocks."""
-        rows = np.flatnonzero(missing)
+        rows = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
         return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
 
     def _filled(self, X, k):

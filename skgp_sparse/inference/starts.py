@@ -337,7 +337,8 @@ def _with_longest(function, maximum, place, line):
         if not _is_same(kernel, kernel.clone_with_theta(other), line.x):
             continue
         x = function.parameters.pack(**blocks | {"kernel": other})
-        value = _value(function, x)
+        at = function.at(x)
+        value = value_or_minus_inf(*at, False, function.inner_state, function.prior)
         if value >= maximum.value - _ALIAS_TOLERANCE * max(1.0, abs(maximum.value)):
             return maximum._replace(x=x, value=value)
     return maximum
@@ -347,12 +348,6 @@ def _is_same(kernel, other, x):
     """Whether two kernels have the same covariances of the first row with all others."""
     ours, theirs = (one(x[:1, None], x[:, None]) for one in (kernel, other))
     return np.allclose(ours, theirs, rtol=0.0, atol=_ALIAS_TOLERANCE * np.ptp(ours))
-
-
-def _value(function, x):
-    """The objective at a vector, the prior included; minus infinity where there is none."""
-    objective, kernel = function.at(x)
-    return value_or_minus_inf(objective, kernel, False, function.inner_state, function.prior)
 
 
 def longest_alias(period, spacing, most):

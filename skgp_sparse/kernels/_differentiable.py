@@ -441,7 +441,7 @@ class DifferentiableKernel(Kernel):
 
     def __repr__(self) -> str:
         inside = [repr(one) for one in self._kernels_inside().values()]
-        own = [f"{name}={_shown(self._current(name))}" for name in self._own_names()]
+        own = [f"{name}={shown(self._current(name))}" for name in self._own_names()]
         return f"{type(self).__name__}({', '.join([*inside, *own])})"
 
     def __eq__(self, other: object) -> bool:
@@ -484,7 +484,8 @@ def _parameters(kind: type) -> list[str]:
     return [*signature(kind).parameters]
 
 
-def _shown(value: npt.ArrayLike) -> str:
+def shown(value: npt.ArrayLike) -> str:
+    """Return a number, or a list of numbers, to three digits."""
     numbers = ", ".join(f"{one:.3g}" for one in np.ravel(value))
     return f"[{numbers}]" if np.ndim(value) else numbers
 

@@ -82,9 +82,8 @@ class Binary(Labels):
 
     def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Compute a numerical integral; see `Likelihood.tilted`."""
-        moments = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
-        value, slope, curvature = moments
-        return value, y * slope, curvature
+        value, *rest = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
+        return value, y * rest[0], rest[1]
 
     @abstractmethod
     def probability(self, mean: Array, variance: Array) -> Array:
