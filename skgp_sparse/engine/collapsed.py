@@ -385,39 +385,6 @@ def value_and_gradient(problem, inputs=True):
     return Evaluation(value, gradient, features.jitter)
 
 
-def gradient_at_sites(problem, features, layout, projections, sites, cores, bounds, inputs):
-    """Gradients by the name of the block, where Gaussian sites stand for noise and targets.
-
-    Processes with the same kernel and features add up.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its bound is not used.
-    features : Features
-    layout : Layout
-    projections : list of Projection or None
-        Those that are known stay in memory until this visit. The list is used up.
-    sites : PerRow
-        Natural parameters (λ1, λ2) of every row in every process, (2, k, n).
-    cores : sequence of Core
-        IndependentPosteriors given the sites, one for each process.
-    bounds : list of Bound
-        Of each process; their penalties just add up.
-    inputs : bool
-    """
-    problems = [problem._replace(bound=bound) for bound in bounds]
-
-    def see(block, projection, site):
-        projection = projection or problem.project(features, block.X)
-        pairs = zip(problems, site.swapaxes(0, 1))
-        return [forward_block(at, projection, block, one) for at, one in pairs]
-
-    probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
-    kept = projections, list(sites)
-    return pull_back(problems, features, layout, see, cores, probe, inputs, kept)
-
-
 def pull_back(
     problems, features, layout, see, cores, probe, inputs, kept, total_a=1.0, slope=1.0, held=None
 ):

@@ -129,9 +129,17 @@ class ProjectedRows(NamedTuple):
 
         `sites` are natural parameters (λ1, λ2), a `PerRow` (2, k, n).
         """
-        return collapsed.gradient_at_sites(
-            self.problem, self.features, self.layout, self.projections, sites, cores, bounds, inputs
-        )
+        problem, features = self.problem, self.features
+        problems = [problem._replace(bound=bound) for bound in bounds]
+
+        def see(block, projection, site):
+            projection = projection or problem.project(features, block.X)
+            pairs = zip(problems, site.swapaxes(0, 1))
+            return [collapsed.forward_block(at, projection, block, one) for at, one in pairs]
+
+        probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
+        kept = self.projections, list(sites)  # which are used up
+        return pull_back(problems, features, self.layout, see, cores, probe, inputs, kept)
 
     def posterior(self, core):
         """The `SparsePosterior` over one of the processes."""
