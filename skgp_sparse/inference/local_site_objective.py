@@ -70,7 +70,7 @@ class _LeftOutObjective(Objective):
         )
         price, of_metric = self._price()
         gradient = {"kernel": share * theta_bar, "metric": share * metric_bar - of_metric}
-        if self.likelihood is not None and len(self.likelihood.theta):
+        if len(getattr(self.likelihood, "theta", ())):
             gradient["likelihood"] = share * one._slopes(kernel)
         return Evaluation(share * J - price, gradient, 0.0)
 
