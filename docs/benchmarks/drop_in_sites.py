@@ -1,7 +1,7 @@
 """Evidence of classifiers at large variances, as pictures, samplers and optimisers ask for it.
 
-- Pima (300 rows, standardised, probit, all rows inducing) at theta within scikit-learn's bounds:
-  the value, and the inner iterations.
+- Pima (300 rows, standardised, probit, all rows inducing) at theta within the default bounds: the
+  value, the inner iterations, and the steps of Newton's method for the means.
 - The landscape of scikit-learn's ``plot_gpc`` (50 rows, 870 theta): the seconds of the picture
   beside ``GaussianProcessClassifier``, in turn, and the largest difference between the pictures
   drawn in one order and in the other. ::
@@ -79,7 +79,7 @@ def main():
         "Evidence of classifiers at large variances",
         "## Pima, 300 rows, probit",
         common.table(
-            ["theta", "value", "inner iterations", "estimated error"],
+            ["theta", "value", "inner iterations", "Newton steps of the means", "estimated error"],
             pima(args.data),
         ),
         f"## The landscape of plot_gpc, 870 theta, seconds, medians of {args.rounds} rounds",

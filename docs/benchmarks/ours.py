@@ -124,7 +124,7 @@ def objective(X, y, kernel, bound, n_jobs=None):
     empty = CollapsedObjective(table_rows(X, y), bound_named(bound), nowhere, options(n_jobs))
 
     def function(theta, Z):
-        at, candidate = empty.at(basis=Z), kernel.clone_with_theta(theta)
+        at, candidate = empty.at(Z), kernel.clone_with_theta(theta)
         with single_threaded_blas():
             found = at.value_and_gradient(candidate, inputs=True)
         return found.value, found.theta_bar, found.Z_bar
@@ -346,10 +346,22 @@ def inner_iterations(model):
 
 
 def inner_loop(model, theta):
-    """Value, inner iterations and estimated error at a theta."""
+    """Value, inner iterations, Newton steps of the means, and estimated error at a theta."""
+    from unittest.mock import patch
+
+    from skgp_sparse.inference.site_loop import AlternatingUpdates
+
     objective = model._fits[0].objective  # ADAPT: to how objectives say how they ended
-    solution = objective.infer(model.kernel_.clone_with_theta(theta))[1]
-    return f"{solution.step.value:.6f}", solution.n_iter, f"{solution.step.gap:.0e}"
+    climbed, steps = AlternatingUpdates._climbed, []
+
+    def counted(*args):
+        steps.append(1)
+        return climbed(*args)
+
+    with patch.object(AlternatingUpdates, "_climbed", counted):
+        solution = objective.infer(model.kernel_.clone_with_theta(theta))[1]
+    step = solution.step
+    return f"{step.value:.6f}", solution.n_iter, len(steps), f"{step.gap:.0e}"
 
 
 def site_objective(X, y, bound, Z):

@@ -17,7 +17,8 @@ site_objective
     Rows with a likelihood: their objective, and their model; how sites are updated: variational
     inference, expectation propagation; their surrogates.
 site_loop
-    The inner loop, which looks for the sites of all rows.
+    The inner loop, which looks for the sites of all rows; means and precisions in turn where
+    variances are large.
 optimizers
     L-BFGS with a measured diagonal, which survives failed evaluations; Anderson acceleration with a
     way back.

@@ -617,11 +617,14 @@ class Method(ABC):
         Whether a step to the new sites cannot lower the objective.
     uses_last_site : bool
         Whether the next site of a row depends on its last one, beside its marginal.
+    takes_turns : bool
+        Whether `site_loop.AlternatingUpdates` find its sites.
     """
 
     likelihood: Any
     is_lower_bound: bool = False
     uses_last_site: bool = False
+    takes_turns: bool = False
 
     @abstractmethod
     def at_site(self, site: Array, residual: Array, weight: Scalars) -> Array:

@@ -71,7 +71,7 @@ from skgp_sparse.inference.stochastic import SiteMinibatchView
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
-_OF_GRADIENTS, _OF_SEVERAL = 1e-18, 1e-15  # the latter of several latent values of a row
+_OF_GRADIENTS = 1e-15
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
 _OF_A_KIND = 0.1  # of the rows of a start, where there are so many
@@ -134,7 +134,7 @@ class SiteObjective(ExactFit, SparseFit):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def at(self, *, likelihood=None, **blocks):
+    def at(self, likelihood=None, **blocks):
         """A copy of the objective with other inducing points and parameters of the likelihood."""
         if likelihood is not None:
             likelihood = self.likelihood.with_theta(likelihood)
@@ -177,8 +177,7 @@ class SiteObjective(ExactFit, SparseFit):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
         objective = self
         if self.starts is not None:
-            tol = _OF_GRADIENTS if self.likelihood.n_latent == 1 else _OF_SEVERAL
-            objective = replace(self, inner=self.inner._replace(tol=tol))
+            objective = replace(self, inner=self.inner._replace(tol=_OF_GRADIENTS))
         loop, solution, inner_state = objective.infer(kernel, inner_state)
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
@@ -387,6 +386,11 @@ class Variational(Method):
     spherical: bool
 
     is_lower_bound = True
+
+    @property
+    def takes_turns(self):
+        """Whether the means are a concave problem at fixed variances."""
+        return self.likelihood.is_log_concave
 
     def at_site(self, site, residual, weight):
         """Linear terms and precisions of rows, as the basis sees them: the sites as they are."""
