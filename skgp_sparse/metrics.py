@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from skgp_sparse.ground.linalg import LOG_2PI, log_normal_density
 from skgp_sparse.ground.validation import AnyArray, Array, MaybeArray, Triple, as_text
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
     "sharpness",
 ]
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _LEVELS = (np.arange(99) + 1.0) / 100.0  # of the probabilities that calibration is judged at
 _QUANTILES = (np.arange(100) + 0.5) / 100.0  # of a predictive distribution that is not normal
 
@@ -76,7 +76,7 @@ def mean_log_predictive_density(
     >>> round(mean_log_predictive_density([0.0, 1.0], [0.0, 0.0], [1.0, 1.0]), 4)
     -1.1689
     """
-    return _average(_log_density(*_normal(y_true, y_mean, y_std)), sample_weight)
+    return _average(log_normal_density(*_normal(y_true, y_mean, y_std)), sample_weight)
 
 
 def mean_standardized_log_loss(
@@ -127,7 +127,7 @@ def mean_standardized_log_loss(
     spread = y_train.std(axis=0)
     if not np.all(spread > 0):
         raise ValueError("y_train must have different values. All of them are equal.")
-    gain = _log_density(y, mean, std) - _log_density(y, y_train.mean(axis=0), spread)
+    gain = log_normal_density(y, mean, std) - log_normal_density(y, y_train.mean(axis=0), spread)
     return -_average(gain, sample_weight)
 
 
@@ -173,7 +173,7 @@ def crps(
     """
     y, mean, std = _normal(y_true, y_mean, y_std)
     z = (y - mean) / std
-    density = np.exp(-0.5 * (z**2 + _LOG_2PI))
+    density = np.exp(-0.5 * (z**2 + LOG_2PI))
     return _average(std * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - np.pi**-0.5), sample_weight)
 
 
@@ -615,10 +615,6 @@ def _alike(**given: npt.ArrayLike) -> Triple:
             f"{shapes[0]}, {shapes[1]} and {shapes[2]}."
         )
     return first, second, third
-
-
-def _log_density(y: Array, mean: Array, std: Array) -> Array:
-    return -0.5 * (_LOG_2PI + ((y - mean) / std) ** 2) - np.log(std)
 
 
 def _average(values: Array, weight: Any) -> float:

@@ -383,9 +383,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     sobol_first_ : ndarray of shape (n_features,)
         First-order Sobol indices: the share of the variance that a column explains alone.
     sobol_error_ : ndarray of shape (2, n_features)
-        Standard errors of `sobol_first_` and `feature_importances_`. They are 0 where inducing
-        points or all rows predict and the kernel is a product of kernels of one column each, such
-        as an `RBF`: the indices then have a closed form.
+        Standard errors of `sobol_first_` and `feature_importances_`.
     jitter_ : float
         The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
         fraction of the mean of this diagonal.

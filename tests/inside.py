@@ -43,7 +43,7 @@ from skgp_sparse.engine.exact import (
     tightened,
 )
 from skgp_sparse.engine.feature_posterior import FeaturePosterior, Normals
-from skgp_sparse.engine.functions import column_factors, sobol_indices
+from skgp_sparse.engine.functions import sobol_indices
 from skgp_sparse.engine.iterative import (
     IterativePosterior,
     KernelProduct,

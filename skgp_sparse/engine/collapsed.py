@@ -26,7 +26,7 @@ from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import Evaluation, Features, Problem, Tape
 from skgp_sparse.engine.feature_posterior import SparsePosterior
-from skgp_sparse.engine.posterior import BOUNDS, Posterior, by_blocks
+from skgp_sparse.engine.posterior import BOUNDS, PosteriorAround, by_blocks
 from skgp_sparse.ground.linalg import (
     LOG_2PI,
     cholesky,
@@ -333,17 +333,9 @@ class Core(NamedTuple):
         return 0.5 * (np.vdot(self.c, self.c) - self.log_det)
 
 
-class Optimum(NamedTuple):
-    """An objective at its best posterior."""
-
-    value: float
-    core: Core
-    reduce_slope: float
-
-
 def value(problem):
     """Objective at the kernel and the basis of the problem."""
-    return solve_forward(problem)[1].value
+    return solve_forward(problem)[1][0]
 
 
 def value_and_gradient(problem, inputs=True):
@@ -368,39 +360,6 @@ def value_and_gradient(problem, inputs=True):
         [problem], features, layout, see, [core], probe, inputs, [waiting], sums.a, slope
     )
     return Evaluation(value, gradient, features.jitter)
-
-
-def gradient_at_sites(problem, features, layout, projections, sites, cores, bounds, inputs):
-    """Gradients by the name of the block, where Gaussian sites stand for noise and targets.
-
-    Processes with the same kernel and features add up.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its bound is not used.
-    features : Features
-    layout : Layout
-    projections : list of Projection or None
-        Those that are known stay in memory until this visit. The list is used up.
-    sites : PerRow
-        Natural parameters (λ1, λ2) of every row in every process, (2, k, n).
-    cores : sequence of Core
-        IndependentPosteriors given the sites, one for each process.
-    bounds : list of Bound
-        Of each process; their penalties just add up.
-    inputs : bool
-    """
-    problems = [problem._replace(bound=bound) for bound in bounds]
-
-    def see(block, projection, site):
-        projection = projection or problem.project(features, block.X)
-        pairs = zip(problems, site.swapaxes(0, 1))
-        return [forward_block(at, projection, block, one) for at, one in pairs]
-
-    probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
-    kept = projections, list(sites)
-    return pull_back(problems, features, layout, see, cores, probe, inputs, kept)
 
 
 def pull_back(
@@ -453,15 +412,10 @@ def pull_back(
     return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
 
 
-def posterior(problem):
-    """`SparsePosterior` at the kernel and the basis of the problem, and the jitter it took."""
-    return conclude(problem)[1:]
-
-
 def conclude(problem):
     """Objective, `SparsePosterior` and the jitter that it took, from one visit to the rows."""
-    features, optimum = solve_forward(problem)
-    return optimum.value, posterior_of(features, optimum.core, problem), features.jitter
+    features, (value, core, _) = solve_forward(problem)
+    return value, posterior_of(features, core, problem), features.jitter
 
 
 def core_of(sums, n_jobs, **failure):
@@ -475,13 +429,13 @@ def core_of(sums, n_jobs, **failure):
 
 
 def solve(sums, problem):
-    """The `Optimum` that belongs to `Sums`, at the bound of the problem."""
+    """Objective, `Core` and slope of penalties of `Sums`, at the bound of the problem."""
     core = core_of(sums, problem.options.n_jobs)
     n_targets = core.c.shape[1]
     log_n = -0.5 * n_targets * (sums.log_noise + core.log_det)
     log_n -= 0.5 * (sums.yay - np.vdot(core.c, core.c))
     penalty, reduce_slope = problem.bound.reduce(sums.phi, sums.n)
-    return Optimum(log_n - n_targets * penalty, core, reduce_slope)
+    return log_n - n_targets * penalty, core, reduce_slope
 
 
 def posterior_of(features, core, problem):
@@ -497,7 +451,7 @@ def mean_noise_and_residual(problem, rows):
 
 
 def solve_forward(problem):
-    """The features of a problem, and the `Optimum` given its rows."""
+    """The features of a problem, and what `solve` returns given its rows."""
     features = problem.features()
     sums, _ = forward_pass(problem, features, problem.layout(), gradient=False)
     return features, solve(sums, problem)
@@ -571,9 +525,8 @@ class RunningSums:
 
     def solved(self, problem, units):
         """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
-        optimum = solve(self._in_units(units), problem)
-        posterior = posterior_of(self.features, optimum.core, problem)
-        return optimum.value, posterior, self.features.jitter
+        value, core, _ = solve(self._in_units(units), problem)
+        return value, posterior_of(self.features, core, problem), self.features.jitter
 
     def _in_units(self, units):
         varies, origin = units.scale > 0, self.origin
@@ -595,29 +548,27 @@ class RunningSums:
 
 
 @dataclass(frozen=True, eq=False)
-class DecoupledPosterior(Posterior):
+class DecoupledPosterior(PosteriorAround):
     """The process given data, its mean in another basis than its covariance.
 
     Parameters
     ----------
+    posterior : SparsePosterior
+        Posterior in the basis of the covariance, with the same kernel.
     mean_features : Features
         Features of the larger basis, of which there is what a mean needs only.
     u : ndarray of shape (M, p)
         Weights of their raw features in the mean.
-    of_covariance : SparsePosterior
-        Posterior in the other basis, with the same kernel.
     """
 
     mean_features: Features
     u: np.ndarray
-    of_covariance: SparsePosterior
 
     name = "inducing"
     answers = frozenset([BOUNDS])
     remedy = "Set n_mean to None, and call fit, not partial_fit."
 
-    kernel = property(attrgetter("of_covariance.kernel"))
-    features = property(attrgetter("of_covariance.features"))
+    features = property(attrgetter("posterior.features"))
     width = property(attrgetter("mean_features.size"))
 
     def mean(self, X, n_jobs=1):
@@ -630,29 +581,21 @@ class DecoupledPosterior(Posterior):
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
-        return self.mean(X, n_jobs), self.of_covariance.mean_and_variance(X, n_jobs)[1]
-
-    def covariance(self, X):
-        """Latent covariance (n, n)."""
-        return self.of_covariance.covariance(X)
-
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples minus the mean (n, n_samples)."""
-        return self.of_covariance.deviations(X, n_samples, random_state)
+        return self.mean(X, n_jobs), self.posterior.mean_and_variance(X, n_jobs)[1]
 
 
 def decoupled_conclude(of_mean: Problem, of_covariance: Problem):
     """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""
     value, posteriors, jitter = 0.0, [], 0.0
     for problem, sign in (of_mean, 1.0), (of_covariance, -1.0):
-        features, optimum = solve_forward(problem)
-        value += 0.5 * sign * (optimum.core.c**2).sum()
-        posteriors.append(posterior_of(features, optimum.core, problem))
+        features, (own, core, _) = solve_forward(problem)
+        value += 0.5 * sign * (core.c**2).sum()
+        posteriors.append(posterior_of(features, core, problem))
         jitter = max(jitter, features.jitter)
     of_mean, of_covariance = posteriors
     mean_features = of_mean.features.for_prediction(mean_only=True)
-    posterior = DecoupledPosterior(mean_features, of_mean.u, of_covariance)
-    return value + optimum.value, posterior, jitter
+    posterior = DecoupledPosterior(of_covariance, mean_features, of_mean.u)
+    return value + own, posterior, jitter
 
 
 def decoupled_value_and_gradient(of_mean: Problem, of_covariance: Problem):

@@ -29,7 +29,7 @@ from skgp_sparse.engine.exact import kernel_matrix
 from skgp_sparse.engine.exact import pull_back as pull_back_exact
 from skgp_sparse.engine.feature_posterior import ExactPosterior
 from skgp_sparse.ground import linalg
-from skgp_sparse.ground.linalg import product_norms, weighted_gram
+from skgp_sparse.ground.linalg import TINY, product_norms, weighted_gram
 from skgp_sparse.ground.parallel import for_each, ordered_map
 
 NO_POSTERIOR = (
@@ -92,9 +92,17 @@ class ProjectedRows(NamedTuple):
 
         `sites` are natural parameters (λ1, λ2), a `PerRow` (2, k, n).
         """
-        return collapsed.gradient_at_sites(
-            self.problem, self.features, self.layout, self.projections, sites, cores, bounds, inputs
-        )
+        problem, features = self.problem, self.features
+        problems = [problem._replace(bound=bound) for bound in bounds]
+
+        def see(block, projection, site):
+            projection = projection or problem.project(features, block.X)
+            pairs = zip(problems, site.swapaxes(0, 1))
+            return [collapsed.forward_block(at, projection, block, one) for at, one in pairs]
+
+        probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
+        kept = self.projections, list(sites)  # which are used up
+        return pull_back(problems, features, self.layout, see, cores, probe, inputs, kept)
 
     def posterior(self, core):
         """The `SparsePosterior` over one of the processes."""
@@ -331,7 +339,6 @@ _NO_KERNEL = (
     "The kernel matrix of the rows is not finite, or not positive definite. Check the kernel, the "
     "bounds of its hyperparameters, and the scale of X."
 )
-_TINY = np.finfo(float).tiny
 
 
 # -- the exact process on few distinct inputs, seen through Gaussian sites -------------------------
@@ -494,7 +501,7 @@ class JointRows(NamedTuple):
         n_jobs = self.problem.options.n_jobs
         noise = self._noise(a, b)
         a, b = self.groups.sum(a / noise.gain), self.groups.sum(b / noise.gain)
-        s = np.sqrt(np.maximum(np.abs(a), _TINY))
+        s = np.sqrt(np.maximum(np.abs(a), TINY))
         if np.any(a < 0.0):
             T, log_det = _inverse_with_signs(self.K, s, a < 0.0, n_jobs)
         else:

@@ -25,8 +25,8 @@ from skgp_sparse.data.arrays import GroupMeans, means_of
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import Evaluation, InducingFeatures
-from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
-from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, Posterior, float64
+from skgp_sparse.engine.feature_posterior import ExactPosterior
+from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, PosteriorAround, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import ordered_map
 
@@ -144,13 +144,11 @@ def _variogram(y, lag):
     return 0.5 * np.mean((y[lag:] - y[:-lag]) ** 2) / np.mean(y**2)
 
 
-_SMALLEST_SHARE = (
-    1e-8  # variance of a direction, as a share of that of the process, that is told from none
-)
+_SMALLEST_SHARE = 1e-8  # variance of a direction that is told from none, as a share of the process
 
 
 @dataclass(frozen=True, eq=False)
-class TightPosterior(Posterior):
+class TightPosterior(PosteriorAround):
     """The process given data, with smaller variances than those of its inducing points alone.
 
     With the residual process ``R = K - V Vᵀ`` of the rows, ``N = diag(σ²/w)``, ``x = r/σ²``, and
@@ -170,7 +168,7 @@ class TightPosterior(Posterior):
 
     Parameters
     ----------
-    plain : SparsePosterior
+    posterior : SparsePosterior
         Given the same inducing points, v = 1.
     X : ndarray of shape (n, d)
         Training inputs.
@@ -180,7 +178,6 @@ class TightPosterior(Posterior):
         ``Vᵀ`` times these.
     """
 
-    plain: SparsePosterior
     X: np.ndarray
     weights: np.ndarray
     explained: np.ndarray
@@ -190,17 +187,12 @@ class TightPosterior(Posterior):
     remedy = "Set tight_variance to False, and call fit, not partial_fit."
     holds_rows = True
 
-    kernel = property(attrgetter("plain.kernel"))
-    features = property(attrgetter("plain.features"))
+    features = property(attrgetter("posterior.features"))
     width = n_rows_kept = property(lambda self: len(self.X))
-
-    def mean(self, X, n_jobs=1):
-        """Mean (n, p)."""
-        return self.plain.mean(X, n_jobs)
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
-        mean, variance = self.plain.mean_and_variance(X, n_jobs)
+        mean, variance = self.posterior.mean_and_variance(X, n_jobs)
         blocks = row_blocks(len(X), self.width)
         gain = contract.by_blocks(lambda X: (self._gains(X) ** 2).sum(axis=1), X, blocks, n_jobs)
         signal = np.broadcast_to(kernels.diagonal(self.kernel, float64(X))[0], len(X))
@@ -209,7 +201,7 @@ class TightPosterior(Posterior):
     def covariance(self, X):
         """Latent covariance (n, n)."""
         gains = self._gains(float64(X))
-        cov = self.plain.covariance(X) - gains @ gains.T
+        cov = self.posterior.covariance(X) - gains @ gains.T
         signal = kernels.diagonal(self.kernel, float64(X))[0]
         cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
         return cov
@@ -221,9 +213,9 @@ class TightPosterior(Posterior):
         """
         if len(X) <= JOINT_ROWS:
             return contract.joint_deviations(self, X, n_samples, random_state)
-        before, now = (one.mean_and_variance(X)[1] for one in (self.plain, self))
+        before, now = (one.mean_and_variance(X)[1] for one in (self.posterior, self))
         shrunk = np.sqrt(np.divide(now, before, out=np.zeros_like(now), where=before > 0))
-        return shrunk[:, None] * self.plain.deviations(X, n_samples, random_state)
+        return shrunk[:, None] * self.posterior.deviations(X, n_samples, random_state)
 
     def _gains(self, X):
         """``R_*f N^-½ S⁻¹ (1 - v)^½`` (q, n)."""
@@ -373,11 +365,6 @@ def conclude(kernel, groups, n_jobs=1):
     state = _solve(kernel, groups, n_jobs, gradient=False)
     features = ExactFeatures(kernel, groups.X, state.L, D=state.means.D)
     return state.value, ExactPosterior(kernel, features, state.alpha), state.jitter
-
-
-def posterior(kernel, groups, n_jobs=1):
-    """The exact posterior, and its jitter."""
-    return conclude(kernel, groups, n_jobs)[1:]
 
 
 def _solve(kernel, groups, n_jobs, gradient=True):

@@ -137,6 +137,17 @@ class FeaturePosterior(Posterior):
 
     width = property(attrgetter("features.size"))
 
+    def why_not(self, question):
+        """Functions need a kernel whose spectral density is known."""
+        reason = super().why_not(question)
+        if reason or question != FUNCTIONS or kernels.spectrum(self.kernel) is not None:
+            return reason
+        return (
+            "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
+            f"constants, on chosen columns, too. Got kernel_={self.kernel}. Pass such a kernel, "
+            "or use sample_y."
+        )
+
     @abstractmethod
     def weight_variance(self, V):
         """Variance (n,) that the weights of features V (n, m) have given the data."""
@@ -221,7 +232,7 @@ class FeaturePosterior(Posterior):
         """`SampledFunctions` in units of the standardised targets."""
         return functions.drawn(self, n_functions, n_frequencies, random_state)
 
-    def _left_out_of_sites(self, rows, terms, given_all, n_jobs):
+    def _left_out_of_sites(self, rows, chosen, terms, n_jobs):
         """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r.
 
         A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is
@@ -235,10 +246,11 @@ class FeaturePosterior(Posterior):
         follows from the diagonal of ``(K + D)⁻¹`` without rounding (Rasmussen and Williams 2006,
         section 5.4.2).
         """
+        rows, terms = _some(rows, chosen), terms._replace(sites=terms.sites[..., chosen])
 
         def of_block(some):
             block = rows.block(some)
-            mean, h, rest = given_all(block.X)
+            mean, h, rest = self._given_all(block.X)
             rest = rest + kernels.diagonal(self.kernel, block.X)[1]
             weight = np.broadcast_to(block.weight, len(rest))
             linear, precision = self._natural_parameters(terms, some, rest, weight)[:, 0]
@@ -298,15 +310,10 @@ class ExactPosterior(FeaturePosterior):
         """Zeros (n, m): all rows are features."""
         return np.zeros_like(V)
 
-    def why_not(self, question):
-        """Functions need a kernel whose spectral density is known."""
-        return super().why_not(question) or _why_no_spectrum(self, question)
-
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of chosen rows, in O(n³) time without sites."""
         if terms.method is not None:
-            sites = terms._replace(sites=terms.sites[..., chosen])
-            return self._left_out_of_sites(_some(rows, chosen), sites, self._given_all, n_jobs)
+            return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         groups = DistinctInputs.of(rows)
         means = means_of(self.kernel, groups)
         of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
@@ -375,16 +382,11 @@ class SparsePosterior(FeaturePosterior):
         """Features V (n, m) times the covariance of their weights."""
         return (V @ self.TB.T) @ self.TB
 
-    def why_not(self, question):
-        """Functions need a kernel whose spectral density is known."""
-        return super().why_not(question) or _why_no_spectrum(self, question)
-
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of chosen rows, in O(n m²) time."""
-        rows = _some(rows, chosen)
         if terms.method is not None:
-            sites = terms._replace(sites=terms.sites[..., chosen])
-            return self._left_out_of_sites(rows, sites, self._given_all, n_jobs)
+            return self._left_out_of_sites(rows, chosen, terms, n_jobs)
+        rows = _some(rows, chosen)
 
         def of_block(some):
             block = rows.block(some)
@@ -420,17 +422,6 @@ class SparsePosterior(FeaturePosterior):
     def _natural_parameters(terms, some, rest, weight):
         """Natural parameters of sites as the features see them."""
         return terms.method.at_site(terms.sites[..., some], rest, weight)
-
-
-def _why_no_spectrum(posterior, question):
-    """Why no functions can be drawn at a kernel, as part of an error; None: they can."""
-    if question != FUNCTIONS or kernels.spectrum(posterior.kernel) is not None:
-        return None
-    return (
-        "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
-        f"constants, on chosen columns, too. Got kernel_={posterior.kernel}. Pass such a kernel, "
-        "or use sample_y."
-    )
 
 
 def _some(rows, chosen):

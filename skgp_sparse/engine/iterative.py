@@ -37,9 +37,7 @@ from skgp_sparse.ground.linalg import (
 )
 from skgp_sparse.ground.parallel import for_each, ordered_map, slices
 
-_RESIDUAL_MARGIN = (
-    0.7  # of the residual asked for, that the recursion of rough products should reach
-)
+_RESIDUAL_MARGIN = 0.7  # of the residual asked for, that the recursion of rough products reaches
 _HONEST = 2.0  # residual over that of the recursion, from which products are too rough
 _SOLVED = 0.1  # of the residual asked for, below which a column waits for the others
 _EVERY = 50  # rough products until the residual is computed
@@ -567,7 +565,5 @@ def upper_bound(kernel, features, rows, n_jobs, *, tol, max_iter, report=None):
     stop = {"tol": tol, "max_iter": max_iter, "report": report}
     solution = solve(multiply, near, y, rough=rough, **stop)
     log_det = preconditioner(kernel, features, X, D, n_jobs, with_residual=False).log_det()
-    square = np.vdot(y, solution.x) + np.vdot(
-        solution.x, solution.residual
-    )  # 2 yᵀv - vᵀ(y - e), e = y - K̂v
+    square = np.vdot(y + solution.residual, solution.x)  # 2 yᵀv - vᵀ(y - e), e = y - K̂v
     return -0.5 * (y.shape[1] * (constant + log_det) + square), solution.relative

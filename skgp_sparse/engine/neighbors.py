@@ -31,7 +31,14 @@ from skgp_sparse.engine.posterior import (
     scale_of,
     scaled_inputs,
 )
-from skgp_sparse.ground.linalg import LOG_2PI, Jitter, back_substituted, jittered_cholesky, whitened
+from skgp_sparse.ground.linalg import (
+    LOG_2PI,
+    SMALLEST_PRECISION,
+    Jitter,
+    back_substituted,
+    jittered_cholesky,
+    whitened,
+)
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
@@ -157,13 +164,10 @@ def _codes(X, noise):
     for rows in (slice(k, k + _CHUNK) for k in range(0, len(X), _CHUNK)):
         code = np.zeros(len(X[rows]), dtype=np.uint64)
         for column in (*X[rows].T, noise[rows]):
-            code = _mixed(code + np.uint64(0x9E3779B97F4A7C15) ^ _bits(column))
+            bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
+            code = _mixed(code + np.uint64(0x9E3779B97F4A7C15) ^ bits)
         codes[rows] = code
     return codes
-
-
-def _bits(column):
-    return (column.astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
 
 
 def _mixed(code):
@@ -206,12 +210,7 @@ def krige(kernel, P, y, noise):
     -------
     LocalPrediction
     """
-    return solve(kernels.stacked(kernel, P), y, noise)
-
-
-def solve(K, y, noise):
-    """`LocalPrediction` as of `krige`, from kernel matrices (s, k + 1, k + 1) of point sets."""
-    return _solve(K, y, noise)[0]
+    return _solve(kernels.stacked(kernel, P), y, noise)[0]
 
 
 def linearise(kernel, P, y, noise):
@@ -381,7 +380,7 @@ def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
     def of_block(rows, K):
         block = left.take(rows)
         K = kernels.stacked(kernel, block.points(metric)[1]) if K is None else K
-        local = solve(K, block.y_near, noise.near(block))
+        local = _solve(K, block.y_near, noise.near(block))[0]
         return local.mean, local.variance + noise.own(block)
 
     blocks = _blocks(left)
@@ -408,16 +407,12 @@ def gradient_outer_product(kernel, left, n_jobs=1):
 
     def of_block(rows):
         block = left.take(rows)
-        _, pull = linearise(kernel, block.points(None)[0], block.y_near, noise.near(block))
-        return sum(_squares(pull, g_mean, block.count) for g_mean in _targets(block.y_near[:, 0]))
+        P = block.points(None)[0]
+        _, pull = linearise(kernel, P, block.y_near, noise.near(block))
+        targets = (np.tile(target, (len(P), 1)) for target in np.eye(block.y_near.shape[2]))
+        return sum(_squares(pull, g_mean, block.count) for g_mean in targets)
 
     return sum(ordered_map(of_block, _blocks(left), n_jobs)) / left.count.sum()
-
-
-def _targets(y):
-    """The cotangent (s, p) of every target's means."""
-    for target in np.eye(y.shape[1]):
-        yield np.tile(target, (len(y), 1))
 
 
 def _squares(pull, g_mean, count):
@@ -468,7 +463,6 @@ class _Noise:
         return self._pull(np.zeros(len(bar)), bar)[0]
 
 
-_SMALLEST_PRECISION = 1e-30  # precision of a place that says nothing
 _PLACES_PER_SEARCH = 1 << 14  # places whose neighbours are looked for together
 _PRECISION_TOLERANCE = 1e-9  # of a precision, that is left where a row is alone at its place
 
@@ -539,7 +533,7 @@ class SiteRows(NamedTuple):
         linear, precision = (
             one[near] - here * (share * site[rows])[:, None] for one, site in zip(total, sites)
         )
-        silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + _SMALLEST_PRECISION
+        silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + SMALLEST_PRECISION
         targets, noise = targets_and_noise(
             np.where(silent, 0.0, linear), np.where(silent, 0.0, precision)
         )
@@ -550,7 +544,7 @@ class SiteRows(NamedTuple):
 
 def targets_and_noise(linear, precision):
     """Targets and noise of places from their sites."""
-    noise = 1.0 / np.maximum(precision, _SMALLEST_PRECISION)
+    noise = 1.0 / np.maximum(precision, SMALLEST_PRECISION)
     return linear * noise, noise
 
 
@@ -678,15 +672,15 @@ class NeighborsPosterior(Posterior):
 
     def with_fewer_neighbors(self, most):
         """A copy of the posterior that predicts from at most so many neighbours."""
-        if self.k <= most:
-            return self
-        other = replace(self, k=most)
-        vars(other)["search"] = self.search
-        return other
+        return self if self.k <= most else self._with(k=most)
 
     def with_noise_of(self, prior):
         """A copy of the posterior with a prior of other noise, whose near rows are the same."""
-        other = replace(self, prior=prior, noise=self.rows.variances(prior))
+        return self._with(prior=prior, noise=self.rows.variances(prior))
+
+    def _with(self, **changes):
+        """A copy of the posterior that shares the search."""
+        other = replace(self, **changes)
         vars(other)["search"] = self.search
         return other
 

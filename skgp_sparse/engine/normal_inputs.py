@@ -26,9 +26,8 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.basis import Basis, Evaluation, Options
 from skgp_sparse.engine.collapsed import Sums, core_of
 from skgp_sparse.engine.feature_posterior import InducingPosterior, Normals
-from skgp_sparse.ground.linalg import LOG_2PI, row_dots, weighted_gram
+from skgp_sparse.ground.linalg import LOG_2PI, TINY, row_dots, weighted_gram
 
-_TINY = np.finfo(float).tiny
 _FOOTPRINT = 2  # arrays of the largest kind that `kernels.expectations` holds
 
 
@@ -174,7 +173,7 @@ def log_likelihoods(kernel, bound, posterior, outer, block, inputs, missing):
     """
     latent = _latent_block(kernel, bound, posterior.features, posterior.Kinv, block, inputs)
     row = _errors(posterior, outer, latent, block, missing)
-    penalty, slope = bound.reduce(row.n * latent.phi, np.maximum(row.n, _TINY))
+    penalty, slope = bound.reduce(row.n * latent.phi, np.maximum(row.n, TINY))
     value = -0.5 * row.n * (LOG_2PI - np.log(latent.precision)) - penalty
     value -= 0.5 * latent.precision * row.q
     bars, _ = _pull(posterior, outer, latent, row, slope)

@@ -516,6 +516,8 @@ def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
 class PosteriorAround(Posterior):
     """A posterior whose predictions follow from those of another one, which says what it is.
 
+    It predicts what the other one does at `inputs` unless it says otherwise.
+
     Parameters
     ----------
     posterior : Posterior
@@ -529,6 +531,26 @@ class PosteriorAround(Posterior):
     n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
     holds_rows = property(attrgetter("posterior.holds_rows"))
     factor = property(attrgetter("posterior.factor"))
+
+    def inputs(self, X):
+        """Rows of a query as the other posterior sees them."""
+        return X
+
+    def mean(self, X, n_jobs=1):
+        """Mean, in the shape of that of the posterior."""
+        return self.posterior.mean(self.inputs(X), n_jobs)
+
+    def mean_and_variance(self, X, n_jobs=1):
+        """Mean and latent variance."""
+        return self.posterior.mean_and_variance(self.inputs(X), n_jobs)
+
+    def covariance(self, X):
+        """Latent covariance."""
+        return self.posterior.covariance(self.inputs(X))
+
+    def deviations(self, X, n_samples, random_state):
+        """Latent samples minus the mean."""
+        return self.posterior.deviations(self.inputs(X), n_samples, random_state)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
-from skgp_sparse.engine.functions import SharedMean, in_metric_of, in_weighted_mean
+from skgp_sparse.engine.functions import SharedMean, in_weighted_mean
 from skgp_sparse.engine.posterior import (
     FUNCTIONS,
     GRADIENTS,
@@ -26,12 +26,11 @@ from skgp_sparse.engine.posterior import (
     in_metric,
     noise_in_blocks,
 )
+from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import Array
 
-_ANSWERS_IN_METRIC = frozenset(
-    [LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS]
-)  # where the other posterior has them
+_ANSWERS_IN_METRIC = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS])  # where the other has them
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,21 +60,9 @@ class PosteriorInMetric(PosteriorAround):
         """Reason of the posterior, or that columns are mixed."""
         return self.posterior.why_not(question) or super().why_not(question)
 
-    def mean(self, X, n_jobs=1):
-        """Mean, in the shape of that of the posterior."""
-        return self.posterior.mean(in_metric(self.metric, X), n_jobs)
-
-    def mean_and_variance(self, X, n_jobs=1):
-        """Mean and latent variance."""
-        return self.posterior.mean_and_variance(in_metric(self.metric, X), n_jobs)
-
-    def covariance(self, X):
-        """Latent covariance."""
-        return self.posterior.covariance(in_metric(self.metric, X))
-
-    def deviations(self, X, n_samples, random_state):
-        """Latent samples minus the mean."""
-        return self.posterior.deviations(in_metric(self.metric, X), n_samples, random_state)
+    def inputs(self, X):
+        """Rows in the metric."""
+        return in_metric(self.metric, X)
 
     def leave_one_out(self, rows, chosen, terms, n_jobs=1):
         """`LeftOut` of rows that are in the metric already."""
@@ -83,7 +70,7 @@ class PosteriorInMetric(PosteriorAround):
 
     def gradients(self, X, latent, n_jobs=1):
         """`Slopes` with respect to x."""
-        found = self.posterior.gradients(in_metric(self.metric, X), latent, n_jobs)
+        found = self.posterior.gradients(self.inputs(X), latent, n_jobs)
         return found._replace(
             mean_slope=found.mean_slope @ self.metric,
             variance_slope=found.variance_slope @ self.metric,
@@ -92,7 +79,8 @@ class PosteriorInMetric(PosteriorAround):
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions` of x."""
         drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        return in_metric_of(drawn, self.metric)
+        drawn.metric = self.metric
+        return drawn
 
 
 _NOISE_SHARE = 0.02  # s
@@ -181,17 +169,17 @@ class PosteriorWithMissingValues(PosteriorAround):
 
     def mean(self, X, n_jobs=1):
         """Mean, in the shape of that of the process."""
-        X, missing = self._parts(X)
+        X = float64(X)
         mean = self.posterior.mean(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(missing):
+        for rows in self._blocks(X):
             mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
         return mean
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean and latent variance."""
-        X, missing = self._parts(X)
+        X = float64(X)
         mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(missing):
+        for rows in self._blocks(X):
             moments = self.posterior.mean_and_variance(self._all(X[rows]), n_jobs)
             means, variances = map(self._each, moments)
             mean[rows] = means.mean(axis=0)
@@ -225,14 +213,9 @@ class PosteriorWithMissingValues(PosteriorAround):
         normal = of_missing.normal(size=(n_samples, *draws.shape[2:], len(X)))
         return draws + np.moveaxis(normal, -1, 0) * noise.reshape(len(X), *[1] * (draws.ndim - 1))
 
-    def _parts(self, X):
-        """Rows, and which of them (n,) lack a value."""
-        X = float64(X)
-        return X, missing_entries(X, self.values).any(axis=1)
-
-    def _blocks(self, missing):
+    def _blocks(self, X):
         """Numbers of rows that lack a value, in blocks."""
-        rows = np.flatnonzero(missing)
+        rows = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
         return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
 
     def _filled(self, X, k):
@@ -264,7 +247,6 @@ class PosteriorWithMissingValues(PosteriorAround):
 
 
 _ANSWERS = frozenset([FUNCTIONS, NORMALS])  # where the process has them
-_TINY = np.finfo(float).tiny
 _LEAST_LEVEL = 1e-4  # of a quantile
 _INPUTS = 64  # inputs that stand for one that has a normal distribution
 
@@ -298,7 +280,7 @@ class MeanWeights(NamedTuple):
 
     def of(self, variance: Array) -> Array:
         """Weights (n, p) where the predictive variance is (n,)."""
-        ratio = np.maximum(variance, _TINY)[:, None] / np.maximum(self.error, _TINY)
+        ratio = np.maximum(variance, TINY)[:, None] / np.maximum(self.error, TINY)
         return expit(self.intercept + self.slope * np.log(ratio))
 
     def of_process(self, weight: Array) -> Array:
@@ -363,11 +345,7 @@ class PosteriorWithMean(PosteriorAround):
 
     def moments(self, X, n_jobs=1):
         """Weighted mean, latent variance and variance of the noise."""
-        X = float64(X)
-        mean, variance, noise = self.posterior.moments(X, n_jobs)
-        weight = self.weights.of(variance + noise)
-        factor = self.weights.factor(weight)
-        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
+        mean, factor, variance, noise = self._weighted(float64(X), n_jobs)
         return mean, factor * variance, factor * noise
 
     def covariance(self, X):
@@ -420,10 +398,8 @@ class PosteriorWithMean(PosteriorAround):
 
     def mean_and_factor(self, X):
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
-        mean, variance, noise = self.posterior.moments(X)
-        weight = self.weights.of(variance + noise)
-        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
-        return mean, np.sqrt(self.weights.factor(weight))
+        mean, factor, *_ = self._weighted(X)
+        return mean, np.sqrt(factor)
 
     def slopes_of_mean_and_factor(self, X):
         """Derivatives (n, p, d) and (n, d) of `mean_and_factor`."""
@@ -439,6 +415,13 @@ class PosteriorWithMean(PosteriorAround):
         """The posterior, which predicts more quickly where it predicts from neighbours."""
         return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
 
+    def _weighted(self, X, n_jobs=1):
+        """Weighted mean, factors of variances, and the variances of the process."""
+        mean, variance, noise = self.posterior.moments(X, n_jobs)
+        weight = self.weights.of(variance + noise)
+        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
+        return mean, self.weights.factor(weight), variance, noise
+
     def _factor(self, X):
         """Factors (n,) of variances."""
         return self.weights.factor(self.weight(X))
@@ -447,7 +430,7 @@ class PosteriorWithMean(PosteriorAround):
         """Weights (n, p) and their derivatives (n, p, d), from `Slopes` with the noise."""
         weight = self.weights.of(total.variance)
         of_log = self.weights.slope * weight * (1.0 - weight)
-        relative = total.variance_slope / np.maximum(total.variance, _TINY)[:, None]
+        relative = total.variance_slope / np.maximum(total.variance, TINY)[:, None]
         return weight, of_log[:, :, None] * relative[:, None]
 
 

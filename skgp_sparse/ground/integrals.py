@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr
 
+from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.parallel import empty, slices
 
 STRIP = 2.8
@@ -144,7 +145,6 @@ def _rule(std):
     return nodes, weights / weights.sum()
 
 
-_LOG_2PI = np.log(2.0 * np.pi)
 SMALLEST_VARIANCE = 1e-290  # of which the square root can be divided by
 _FALL = 40.0  # of the log integrand, to where the sum ends
 _LARGEST_FALL = 70.0  # beyond which an end moves inwards
@@ -381,7 +381,7 @@ def trapezoid(exponent, step):
     weights = np.exp(exponent - highest[:, None])
     total = weights.sum(axis=1)
     weights /= total[:, None]
-    return highest + np.log(step * total) - 0.5 * _LOG_2PI, weights
+    return highest + np.log(step * total) - 0.5 * LOG_2PI, weights
 
 
 def means(weights, values):

@@ -13,6 +13,7 @@ Matrices come one at a time, but for `whitened` and `back_substituted`, which ta
 """
 
 import ctypes as ct
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -410,7 +411,6 @@ def _inverse_of_tile(L):
 
 
 _LARGE_DIAGONAL = 1e200  # C, whose size has no say in L and V
-_AMOUNTS = tuple(Jitter(0.0).amounts())
 
 
 def whitened(A, B, unit, noise=0.0):
@@ -464,22 +464,14 @@ def _repaired(bordered, k, unit):
     for matrix in bordered:
         diagonal = np.einsum("kk->k", matrix)[:k]
         without = diagonal.copy()
-        for amount in _AMOUNTS:
+        for amount in Jitter(0.0).amounts():
             diagonal[:] = without + amount * unit
-            if _has_factor(matrix):
+            with suppress(np.linalg.LinAlgError):
+                np.linalg.cholesky(matrix)  # by NumPy, which factorises the stack
                 break
         else:
             raise_indefinite(matrix[:k, :k], amount, "variance")
     return bordered
-
-
-def _has_factor(matrix):
-    """Whether NumPy, which factorises the stack, factorises this matrix."""
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def back_substituted(L, V):
@@ -502,6 +494,8 @@ def back_substituted(L, V):
 
 
 LOG_2PI = np.log(2.0 * np.pi)
+TINY = np.finfo(float).tiny
+SMALLEST_PRECISION = 1e-30  # of a Gaussian function that says nothing
 
 
 def log_normal_density(y, mean, std):

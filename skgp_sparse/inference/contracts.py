@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -269,13 +270,20 @@ class Objective(ABC):
         None: there are none.
     rows : Dataset
         The training rows.
+    basis : Basis or None
+        Its features stand for the rows; None: there is none.
     likelihood : Likelihood or None
         Likelihood of the rows, None where the noise is Gaussian.
     """
 
-    inducing_points: Array | None
     rows: Dataset
+    basis: Any
     likelihood: Any
+
+    @property
+    def inducing_points(self) -> Array | None:
+        """Inducing points (m, d) of the basis, None if it has none."""
+        return self.basis.points
 
     def terms(self, kernel: Kernel) -> RowTerms:
         """Return how the rows entered the posterior.
@@ -303,7 +311,6 @@ class Objective(ABC):
             Nats per row are nats over this number.
         """
 
-    @abstractmethod
     def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """Say what can be optimised.
 
@@ -319,8 +326,13 @@ class Objective(ABC):
         list of ParameterBlock
             The first one is ``"kernel"``; ``"basis"`` is there if it may move.
         """
+        blocks, likelihood = [kernel_block(kernel)], self.likelihood
+        if likelihood is not None and len(likelihood.theta):
+            blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
+        if move_basis and self.basis is not None:
+            blocks.append(basis_block(kernel, self.basis, self.rows.scale()))
+        return blocks
 
-    @abstractmethod
     def at(self: _Objective, **blocks: Any) -> _Objective:
         """Change parameters.
 
@@ -334,8 +346,13 @@ class Objective(ABC):
         Objective
             Another objective of the same rows. This one stays as it is.
         """
+        changed: Any = self
+        if "basis" in blocks:
+            blocks["basis"] = self.basis.moved(blocks["basis"])
+        if "likelihood" in blocks:
+            blocks["likelihood"] = self.likelihood.with_theta(blocks["likelihood"])
+        return replace(changed, **blocks) if blocks else changed
 
-    @abstractmethod
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """Evaluate the objective.
 
@@ -357,6 +374,7 @@ class Objective(ABC):
         LinAlgError
             If a matrix is not positive definite, even with jitter. Optimisers step back then.
         """
+        return self.conclude(kernel, inner_state).value
 
     @abstractmethod
     def value_and_gradient(
@@ -422,17 +440,8 @@ class ExactFit(Objective):
 
 
 class SparseFit(Objective):
-    """An objective in a basis, such as inducing points, whose rows may be many.
+    """An objective in a basis, such as inducing points, whose rows may be many."""
 
-    Attributes
-    ----------
-    basis : Basis
-        Its features stand for the rows.
-    """
-
-    basis: Basis
-
-    @abstractmethod
     def on(self, rows: Dataset) -> "SparseFit":
         """Exchange the rows.
 
@@ -446,6 +455,8 @@ class SparseFit(Objective):
         SparseFit
             The same objective of these rows.
         """
+        changed: Any = self
+        return replace(changed, rows=rows)
 
     @abstractmethod
     def noise_and_residual(self, kernel: Kernel) -> tuple[float, float]:

@@ -13,7 +13,7 @@ gradient is that at held sites: ``∂J/∂m = α`` and ``∂J/∂v = (α² - β)
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from skgp_sparse.engine.neighbors import LeaveOneOut, SiteRows
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock, kernel_block
+from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock
 
 
 class MetricPrior(NamedTuple):
@@ -43,12 +43,40 @@ class MetricPrior(NamedTuple):
 class _LeftOutObjective(Objective):
     """Base of objectives of rows that are left out, in a metric that may be learned."""
 
+    inducing_points = None
+    _densities = None  # of normal distributions
+    _of_users: ClassVar = {}  # what is different in users' evaluations
+
     def blocks(self, kernel, move_basis=False):
         """The kernel, and the metric where it is learned."""
-        blocks = [kernel_block(kernel)]
+        of_kernel, *others = super().blocks(kernel)
         if self.prior is not None:
-            blocks.append(ParameterBlock("metric", self.metric, scale=self.prior.units))
-        return blocks
+            others.insert(0, ParameterBlock("metric", self.metric, scale=self.prior.units))
+        return [of_kernel, *others]
+
+    def value(self, kernel, inner_state=None):
+        """The log density."""
+        one = self._followed(kernel)
+        J = neighbors.value(kernel, one.left, self.metric, self.n_jobs, one._densities)
+        return self._share * J - self._price()[0]
+
+    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+        """`Evaluation` with a gradient for each block, sites held."""
+        one, share = self._followed(kernel), self._share
+        J, theta_bar, metric_bar = neighbors.value_and_gradient(
+            kernel, one.left, self.metric, self.n_jobs, one._densities
+        )
+        price, of_metric = self._price()
+        gradient = {"kernel": share * theta_bar, "metric": share * metric_bar - of_metric}
+        if len(getattr(self.likelihood, "theta", ())):
+            gradient["likelihood"] = share * one._slopes(kernel)
+        return Evaluation(share * J - price, gradient, 0.0)
+
+    def conclude(self, kernel, inner_state=None):
+        """`Conclusion` at a kernel, whose value has no penalty."""
+        held = replace(self._followed(kernel), prior=None)
+        objective = replace(held, **self._of_users)
+        return Conclusion(held.value(kernel), self.posterior, 0.0, objective)
 
     @property
     def _share(self):
@@ -58,6 +86,10 @@ class _LeftOutObjective(Objective):
     def _price(self):
         """Price of the metric by its prior, and its gradient."""
         return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
+
+    def _followed(self, kernel):
+        """Objective with the sites at a kernel, if they move."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,38 +107,16 @@ class NeighborsObjective(_LeftOutObjective):
     posterior: Posterior | None = None
     n_jobs: int = 1
 
-    inducing_points = likelihood = None
+    likelihood = None
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.total * self.left.y.shape[1]
 
-    def at(self, metric=None):
-        """A copy of the objective in another metric."""
-        return self if metric is None else replace(self, metric=metric)
-
-    def value(self, kernel, inner_state=None):
-        """The log density."""
-        J = neighbors.value(kernel, self.left, self.metric, self.n_jobs)
-        return self._share * J - self._price()[0]
-
     def value_of(self, mean, variance):
         """The log density of rows whose moments are known, without a penalty."""
         densities = log_normal_density(self.left.y, mean, np.sqrt(variance)[:, None])
         return self._share * np.sum(self.left.count[:, None] * densities)
-
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
-        """`Evaluation` with the gradient wrt theta and, where it is learned, wrt the metric."""
-        J, *gradients = neighbors.value_and_gradient(kernel, self.left, self.metric, self.n_jobs)
-        price, of_metric = self._price()
-        theta_bar, metric_bar = (self._share * gradient for gradient in gradients)
-        gradient = {"kernel": theta_bar, "metric": metric_bar - of_metric}
-        return Evaluation(self._share * J - price, gradient, 0.0)
-
-    def conclude(self, kernel, inner_state=None):
-        """`Conclusion` at a kernel, whose value has no penalty."""
-        held = replace(self, prior=None)
-        return Conclusion(held.value(kernel), self.posterior, 0.0, held)
 
 
 _ROWS_PER_SWEEP_BLOCK = 1 << 14  # rows of a sweep that are predicted together
@@ -155,49 +165,11 @@ class LocalSiteObjective(_LeftOutObjective):
     n_jobs: int = 1
     moves_sites: bool = False
 
-    inducing_points = None
+    _of_users: ClassVar = {"moves_sites": True}
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
         return self.total
-
-    def blocks(self, kernel, move_basis=False):
-        """The kernel, the metric if it is learned, and the likelihood if it has parameters."""
-        blocks, likelihood = super().blocks(kernel), self.likelihood
-        if len(likelihood.theta):
-            blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
-        return blocks
-
-    def at(self, metric=None, likelihood=None):
-        """A copy of the objective in another metric, with other parameters of the likelihood."""
-        changes = {} if metric is None else {"metric": metric}
-        if likelihood is not None:
-            changes["likelihood"] = self.likelihood.with_theta(likelihood)
-        return replace(self, **changes) if changes else self
-
-    def value(self, kernel, inner_state=None):
-        """The log density."""
-        objective = self._followed(kernel)
-        J = neighbors.value(kernel, objective.left, self.metric, self.n_jobs, objective._densities)
-        return self._share * J - self._price()[0]
-
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
-        """`Evaluation` with a gradient for each block, sites held."""
-        one, share = self._followed(kernel), self._share
-        J, theta_bar, metric_bar = neighbors.value_and_gradient(
-            kernel, one.left, self.metric, self.n_jobs, one._densities
-        )
-        price, of_metric = self._price()
-        gradient = {"kernel": share * theta_bar, "metric": share * metric_bar - of_metric}
-        if len(self.likelihood.theta):
-            gradient["likelihood"] = share * one._slopes(kernel)
-        return Evaluation(share * J - price, gradient, 0.0)
-
-    def conclude(self, kernel, inner_state=None):
-        """`Conclusion` at a kernel, whose value has no penalty."""
-        held = replace(self._followed(kernel), prior=None)
-        objective = replace(held, moves_sites=True)
-        return Conclusion(held.value(kernel), self.posterior, 0.0, objective)
 
     def terms(self, kernel):
         """`RowTerms` with cavities that neighbours give."""

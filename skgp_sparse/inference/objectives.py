@@ -3,7 +3,8 @@
 `LatentObjective` has inputs that are parameters of the rows; the others have them from a table.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -64,11 +65,7 @@ class LatentObjective(Objective):
     options: Options = Options()
 
     likelihood = None
-
-    @property
-    def inducing_points(self):
-        """Parameters of the basis (m, d)."""
-        return self.basis.parameters
+    inducing_points = property(attrgetter("basis.parameters"))
 
     @property
     def inputs(self):
@@ -89,18 +86,9 @@ class LatentObjective(Objective):
         of_rows = [ParameterBlock("shift", self.shift), ParameterBlock("log_ratio", self.log_ratio)]
         return [kernel_block(kernel), *(basis if move_basis else []), *of_rows]
 
-    def at(self, basis=None, **blocks):
-        """A copy of the objective at other inducing points, and at another ``q``."""
-        moved = {} if basis is None else {"basis": self.basis.moved(basis)}
-        return replace(self, **moved, **blocks)
-
     def divergences(self):
         """KL of every row, by columns (n, d)."""
         return 0.5 * (self.shift**2 + np.expm1(self.log_ratio) - self.log_ratio)
-
-    def value(self, kernel, inner_state=None):
-        """The bound."""
-        return self.conclude(kernel).value
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient of every block."""
@@ -131,27 +119,15 @@ class LatentObjective(Objective):
 _FEW_ROWS = 2000  # that tell noise and residual
 
 
-class _OfKernel(Objective):
-    """Base of objectives without parameters but those of the kernel: rows and bases stay."""
-
-    def blocks(self, kernel, move_basis=False):
-        """The kernel alone."""
-        return [kernel_block(kernel)]
-
-    def at(self):
-        """Objective as it is."""
-        return self
-
-
 @dataclass(frozen=True, eq=False)
-class ExactObjective(_OfKernel, ExactFit):
+class ExactObjective(ExactFit):
     """Exact log marginal likelihood: the inducing points are the distinct rows."""
 
     groups: DistinctInputs
     n_jobs: int = 1
     rows: Dataset | None = None  # that the groups are made of
 
-    likelihood = None
+    likelihood = basis = None
 
     @property
     def inducing_points(self):
@@ -195,27 +171,9 @@ class CollapsedObjective(SparseFit):
 
     likelihood = None
 
-    @property
-    def inducing_points(self):
-        """Inducing points (m, d) of the basis, None if it has none."""
-        return self.basis.points
-
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.rows.total_weight() * self.rows.n_targets
-
-    def blocks(self, kernel, move_basis=False):
-        """The kernel, and the inducing points if they may move."""
-        basis = [basis_block(kernel, self.basis, self.rows.scale())] if move_basis else []
-        return [kernel_block(kernel), *basis]
-
-    def at(self, basis=None):
-        """A copy of the objective at other inducing points."""
-        return self if basis is None else replace(self, basis=self.basis.moved(basis))
-
-    def on(self, rows):
-        """A copy of the objective with other rows."""
-        return replace(self, rows=rows)
 
     def terms(self, kernel):
         """`RowTerms` with the bound, whose share of the residual variance is noise."""
@@ -248,31 +206,23 @@ class CollapsedObjective(SparseFit):
 
 
 @dataclass(frozen=True, eq=False)
-class DecoupledObjective(_OfKernel):
+class DecoupledObjective(Objective):
     """A collapsed bound whose mean has a basis of its own."""
 
     objective: CollapsedObjective  # of the covariance
     basis: Basis  # of the mean
 
     likelihood = None
+    rows = property(attrgetter("objective.rows"))
+    inducing_points = property(attrgetter("objective.inducing_points"))
 
-    @property
-    def rows(self):
-        """The training rows."""
-        return self.objective.rows
-
-    @property
-    def inducing_points(self):
-        """Parameters of the basis of the covariance (m, d)."""
-        return self.objective.inducing_points
+    def blocks(self, kernel, move_basis=False):
+        """The kernel alone: bases stay."""
+        return [kernel_block(kernel)]
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.objective.size()
-
-    def value(self, kernel, inner_state=None):
-        """The bound."""
-        return self.conclude(kernel).value
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient wrt theta."""

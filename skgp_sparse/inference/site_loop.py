@@ -284,7 +284,6 @@ def _admissible_both(proposal, plain):
     return np.stack([*proposal[:2], log_precision])
 
 
-SMALLEST = 1e-30  # precision of a site that says nothing
 _MOST_ITERATIONS = 100
 _MOST_PLAIN = 40  # of these, before turns go on
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...

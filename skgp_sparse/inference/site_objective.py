@@ -25,18 +25,15 @@ from skgp_sparse.engine.basis import Basis, Evaluation, InducingBasis, Options, 
 from skgp_sparse.engine.collapsed import Sums
 from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
+from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.inference.contracts import (
     Conclusion,
     ExactFit,
     Method,
     ObjectiveFactory,
-    ParameterBlock,
     SparseFit,
-    basis_block,
-    kernel_block,
 )
 from skgp_sparse.inference.site_loop import (
-    SMALLEST,
     Inner,
     InnerState,
     SiteLoop,
@@ -103,11 +100,6 @@ class SiteObjective(ExactFit, SparseFit):
     likelihood = property(lambda self: self.method.likelihood)
 
     @property
-    def inducing_points(self):
-        """Inducing points (m, d) of the basis, None if it has none."""
-        return self.basis.points
-
-    @property
     def inner_iterations(self):
         """Inner iterations of the evaluations of the fit that this objective comes from."""
         return self.inner_state.counts if self.inner_state else ()
@@ -116,24 +108,12 @@ class SiteObjective(ExactFit, SparseFit):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def blocks(self, kernel, move_basis=False):
-        """The kernel, the likelihood if it has parameters, the inducing points if they may move."""
-        blocks, likelihood = [kernel_block(kernel)], self.method.likelihood
-        if len(likelihood.theta):
-            blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
-        if move_basis:
-            blocks.append(basis_block(kernel, self.basis, self.rows.scale()))
-        return blocks
-
-    def at(self, basis=None, likelihood=None):
+    def at(self, likelihood=None, **blocks):
         """A copy of the objective with other inducing points and parameters of the likelihood."""
-        objective = self
-        if basis is not None:
-            objective = replace(objective, basis=self.basis.moved(basis))
         if likelihood is not None:
-            likelihood = self.method.likelihood.with_theta(likelihood)
-            objective = replace(objective, method=replace(self.method, likelihood=likelihood))
-        return objective
+            likelihood = self.likelihood.with_theta(likelihood)
+            blocks["method"] = replace(self.method, likelihood=likelihood)
+        return super().at(**blocks)
 
     def on(self, rows):
         """A copy of the objective with other rows, whose sites are not known."""
@@ -417,7 +397,7 @@ class Variational(Method):
         value, *derivatives = self.likelihood.expected(rows.y, *self._latent(rows, mean, variance))
         slope, curvature = np.atleast_2d(*derivatives)
         if self.likelihood.is_log_concave:
-            curvature = np.maximum(curvature, SMALLEST)
+            curvature = np.maximum(curvature, SMALLEST_PRECISION)
         return value, slope, curvature
 
     def slopes(self, rows, mean, variance, site):
@@ -483,7 +463,7 @@ class ExpectationPropagation(Method):
         gain, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
         centre, cavity = _cavity(mean, variance, linear, precision)
         value, slope, curvature = self.likelihood.tilted(rows.y, centre + rows.offset, cavity, a)
-        curvature = np.maximum(curvature, a * SMALLEST)
+        curvature = np.maximum(curvature, a * SMALLEST_PRECISION)
         rest = a * np.maximum(1.0 - cavity * curvature, np.finfo(float).eps)
         # log of the tilted normaliser over that of the site, both under the cavity, and the
         # integral over the residual

@@ -64,7 +64,8 @@ def fit_exact(objective, kernel, settings, random_state):
     reached, _ = within.at(best.x)
     of_noise = reached.constant_log_likelihood()
     if not settings.believes_noise and best.value < of_noise:
-        best = fine(_best(rough, best, settings.deadline.until(_around(kernel.theta))))
+        near = np.random.RandomState(0).normal(size=(_RESCUES, len(kernel.theta)))
+        best = fine(_best(rough, best, settings.deadline.until(kernel.theta + near)))
     drawn = settings.deadline.until(_further(objective, kernel, settings, random_state))
     best = _best(lambda theta: fine(rough(theta), of_noise), best, drawn)
     return within, with_longest(within, best)
@@ -120,11 +121,6 @@ def _is_over(maximum, end, least):
     gap = end.value - maximum.value
     is_near = gap < _NEAR_NATS and np.abs(end.x - maximum.x).max(initial=0.0) < _NEAR
     return gap >= 0 and (is_near or maximum.value < least)
-
-
-def _around(theta):
-    """A few starts around a theta."""
-    return theta + np.random.RandomState(0).normal(size=(_RESCUES, len(theta)))
 
 
 def _further(objective, kernel, settings, random_state):
@@ -339,7 +335,8 @@ def _with_longest(function, maximum, place, line):
         if not _is_same(kernel, kernel.clone_with_theta(other), line.x):
             continue
         x = function.parameters.pack(**blocks | {"kernel": other})
-        value = _value(function, x)
+        at = function.at(x)
+        value = value_or_minus_inf(*at, False, function.inner_state, function.prior)
         if value >= maximum.value - _ALIAS_TOLERANCE * max(1.0, abs(maximum.value)):
             return maximum._replace(x=x, value=value)
     return maximum
@@ -349,12 +346,6 @@ def _is_same(kernel, other, x):
     """Whether two kernels have the same covariances of the first row with all others."""
     ours, theirs = (one(x[:1, None], x[:, None]) for one in (kernel, other))
     return np.allclose(ours, theirs, rtol=0.0, atol=_ALIAS_TOLERANCE * np.ptp(ours))
-
-
-def _value(function, x):
-    """The objective at a vector, the prior included; minus infinity where there is none."""
-    objective, kernel = function.at(x)
-    return value_or_minus_inf(objective, kernel, False, function.inner_state, function.prior)
 
 
 def longest_alias(period, spacing, most):

@@ -13,7 +13,7 @@ where theta are log hyperparameters in scikit-learn's order, and to ``Z_bar = dF
 - `_mapped`, `_missing`: kernels of transformed inputs, and of inputs with missing values
 - `_categorical`: kernels of levels and of bits
 - `_heteroscedastic_noise`: noise whose variance varies with the inputs
-- `_visitors`: a column that is replaced, tiles in single precision, and frequencies to draw
+- `_visitors`: tiles in single precision, and frequencies to draw
 - `_expectations`: a kernel whose first argument has a normal distribution
 """
 
@@ -44,7 +44,7 @@ from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction, with
 from ._mapped import Columns, LogScale, Sphere, named, theta_of_spread
 from ._missing import Missing, bare, with_missing
 from ._nodes import KernelRule, moved
-from ._visitors import replacing, single, spectrum
+from ._visitors import single, spectrum
 
 __all__ = [
     "Categorical",

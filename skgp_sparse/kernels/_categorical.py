@@ -18,10 +18,10 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import empty, slices
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import Bools, as_text
 
 from ._differentiable import DifferentiableKernel, Transform, evaluate, node
-from ._nodes import Array, Bools, Ints, Pull, Scalars, constant_diag
+from ._nodes import Array, Ints, Pull, Scalars, constant_diag
 
 
 class Tanimoto(DifferentiableKernel):

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.parallel import slices
+from skgp_sparse.ground.validation import Bools, as_text
 
 from ._nodes import (
     Array,
-    Bools,
     Ints,
     KernelRule,
     Leaf,
@@ -70,7 +70,7 @@ class Opaque(Node):
 
     def diagonal(self, X: Array) -> Any:
         # two separate arguments: white noise inside an unknown kernel then stays out
-        parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in _chunks(len(X))]
+        parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in slices(len(X), _ROWS)]
         signal = np.concatenate([np.zeros(0), *parts])
         noise = self.kernel.diag(X) - signal
         noise[np.abs(noise) <= _ASYMMETRY_TOLERANCE * np.abs(signal)] = 0.0
@@ -84,7 +84,7 @@ class Opaque(Node):
             n = len(X[rows])
             return np.einsum("ij,ijp->p", G[rows], self._gradient(X[rows], Z)[:n, n:])
 
-        return self._sum(of_rows, _chunks(len(X), max(len(Z), _ROWS)), inputs)
+        return self._sum(of_rows, slices(len(X), max(len(Z), _ROWS)), inputs)
 
     def _pull_stack(self, P: Array, G: Array, inputs: bool) -> Any:
         def of_set(index: int) -> Any:
@@ -99,7 +99,7 @@ class Opaque(Node):
             signal, both = gradient[at, at + len(at)], gradient[at, at]
             return g_signal[rows] @ signal + g_noise[rows] @ (both - signal)
 
-        return self._sum(of_rows, _chunks(len(X)), inputs)
+        return self._sum(of_rows, slices(len(X), _ROWS), inputs)
 
     def _gradient(self, A: Array, B: Array) -> Any:
         return self.kernel(np.vstack([A, B]), eval_gradient=True)[1]
@@ -113,10 +113,6 @@ class Opaque(Node):
             )
         total = np.zeros(len(self.kernel.theta))
         return sum(map(of_rows, chunks), total) if total.size else total, 0.0
-
-
-def _chunks(n: int, size: int = _ROWS) -> Any:
-    return [slice(start, start + size) for start in range(0, n, size)]
 
 
 # -- kernels that carry their rule -----------------------------------------------------------------
@@ -440,7 +436,7 @@ class DifferentiableKernel(Kernel):
 
     def __repr__(self) -> str:
         inside = [repr(one) for one in self._kernels_inside().values()]
-        own = [f"{name}={_shown(self._current(name))}" for name in self._own_names()]
+        own = [f"{name}={shown(self._current(name))}" for name in self._own_names()]
         return f"{type(self).__name__}({', '.join([*inside, *own])})"
 
     def __eq__(self, other: object) -> bool:
@@ -483,7 +479,8 @@ def _parameters(kind: type) -> list[str]:
     return [*signature(kind).parameters]
 
 
-def _shown(value: npt.ArrayLike) -> str:
+def shown(value: npt.ArrayLike) -> str:
+    """Return a number, or a list of numbers, to three digits."""
     numbers = ", ".join(f"{one:.3g}" for one in np.ravel(value))
     return f"[{numbers}]" if np.ndim(value) else numbers
 

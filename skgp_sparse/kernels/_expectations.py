@@ -20,8 +20,8 @@ from sklearn.gaussian_process import kernels as _sk
 from skgp_sparse.ground.parallel import empty
 
 from ._differentiable import diagonal, linearize
-from ._heteroscedastic_noise import HeteroscedasticNoise
 from ._nodes import assemble
+from ._visitors import Term, spectrum
 
 
 class ClosedTerm(NamedTuple):
@@ -31,19 +31,6 @@ class ClosedTerm(NamedTuple):
     leaf: object  # RBF, DotProduct, or None
     constants: tuple  # positions in theta of the constants that are free
     start: int  # position in theta of the first hyperparameter of the leaf
-
-    def times(self, other):
-        """The product; raises `_NoClosedForm` if both have another kernel."""
-        if self.leaf is not None and other.leaf is not None:
-            raise _NoClosedForm
-        with_leaf = self if other.leaf is None else other
-        return with_leaf._replace(
-            constant=self.constant * other.constant, constants=self.constants + other.constants
-        )
-
-
-class _NoClosedForm(Exception):
-    """A kernel is no sum of terms with a closed form."""
 
 
 # -- what is asked of C, and which kernels have a closed form --------------------------------------
@@ -104,28 +91,19 @@ def expectation_width(kernel, m, d):
     return m * (m + 1) // 2
 
 
-def closed_terms(kernel, start=0):
+def closed_terms(kernel):
     """The terms whose sum a kernel is without its noise; None if it is no such sum."""
-    try:
-        return _terms(kernel, start)
-    except _NoClosedForm:
+    terms = spectrum(kernel, (_sk.RBF, _sk.DotProduct))
+    found = [None] if terms is None else [_closed_term(*term) for term in terms]
+    return None if any(one is None for one in found) else found
+
+
+def _closed_term(constants, factors):
+    free = [c.place.start for c in constants if not c.kernel.hyperparameter_constant_value.fixed]
+    if len(factors) > 1 or any(one.around for one in factors) or len({*free}) < len(free):
         return None
-
-
-def _terms(kernel, start):
-    if type(kernel) in (_sk.Sum, _sk.Product):
-        left, right = _terms(kernel.k1, start), _terms(kernel.k2, start + kernel.k1.n_dims)
-        if type(kernel) is _sk.Sum:
-            return left + right
-        return [one.times(other) for one in left for other in right]
-    if type(kernel) in (_sk.WhiteKernel, HeteroscedasticNoise):
-        return []
-    if type(kernel) is _sk.ConstantKernel:
-        free = () if kernel.hyperparameter_constant_value.fixed else (start,)
-        return [ClosedTerm(float(kernel.constant_value), None, free, start)]
-    if type(kernel) in (_sk.RBF, _sk.DotProduct):
-        return [ClosedTerm(1.0, kernel, (), start)]
-    raise _NoClosedForm
+    leaf, place = factors[0][:2] if factors else (None, slice(0))
+    return ClosedTerm(Term(constants).variance(), leaf, tuple(free), place.start)
 
 
 _MOST_NODES = 125  # nodes of a product of Gauss-Hermite rules

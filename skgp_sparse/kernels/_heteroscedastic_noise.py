@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteKernel
 
+from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import as_text
 
 from ._differentiable import DifferentiableKernel, evaluate, linearize
@@ -159,9 +160,7 @@ class LogNoiseFunction:
 
     def __call__(self, X: Array) -> Array:
         X = np.asarray(X, dtype=np.float64)
-        blocks = [
-            slice(start, start + _ROWS_PER_BLOCK) for start in range(0, len(X), _ROWS_PER_BLOCK)
-        ]
+        blocks = slices(len(X), _ROWS_PER_BLOCK)
         parts = [evaluate(self.kernel, X[block], self.Z) @ self.u for block in blocks]
         return np.concatenate([np.zeros(0), *parts]) + self.mean
 

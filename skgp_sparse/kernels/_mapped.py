@@ -181,7 +181,7 @@ class Columns(MappedKernel):
         self.numbers = numbers
 
     def __repr__(self) -> str:
-        return f"Columns({self.kernel!r}, {as_text(self.columns)})"
+        return f"{type(self).__name__}({self.kernel!r}, {as_text(self.columns)})"
 
     def chosen(self, d: int) -> Ints:
         """Return the numbers of the chosen columns of d."""
@@ -458,9 +458,6 @@ class LogScale(Columns):
         self.lows = lows
         self.units = units
 
-    def __repr__(self) -> str:
-        return f"LogScale({self.kernel!r}, {as_text(self.columns)})"
-
     def transform(self, X: Array) -> Array:
         """Return points (..., d) with the chosen columns on their scale."""
         chosen, u, low, unit = self._scaled(X)
@@ -475,13 +472,7 @@ class LogScale(Columns):
         X_bar[..., chosen] /= 1.0 + np.abs(np.where(np.isnan(u), 0.0, u))
         return X_bar
 
-    def sources(self, columns: Ints) -> Ints | None:
-        """Return all columns."""
-        return columns
-
-    def width(self, d: int) -> int:
-        """Return d."""
-        return d
+    sources, width = MappedKernel.sources, MappedKernel.width  # all columns
 
     def scales(self, scale: Array, d: int) -> Array:
         """Return length scales (d,), those of the chosen columns at a distance s from l."""

@@ -20,12 +20,12 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import applied
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import Bools, as_text
 
 from ._categorical import CORRELATION, agreement
-from ._differentiable import DifferentiableKernel, node, parts_by_columns
+from ._differentiable import DifferentiableKernel, node, parts_by_columns, shown
 from ._mapped import MappedKernel, MappedNode
-from ._nodes import Array, Bools, Pull, Scalars, columns_read
+from ._nodes import Array, Pull, Scalars, columns_read
 
 PullFactor = Callable[[Array], Array]  # from H = G * K to slopes of all columns
 _OTHERS = 0.5  # correlation of missing values in columns where training had none
@@ -123,9 +123,8 @@ class Missing(MappedKernel):
     def __repr__(self) -> str:
         if not self.missing_columns():
             return f"Missing({self.kernel!r})"
-        rho, noise = _listed(self._current("correlation")), _listed(self._current("noise"))
-        noise = f", noise=[{noise}]" if noise else ""
-        return f"Missing({self.kernel!r}, correlation=[{rho}]{noise})"
+        noise = f", noise={shown(self._current('noise'))}" if self.is_noisy() else ""
+        return f"Missing({self.kernel!r}, correlation={shown(self._current('correlation'))}{noise})"
 
     def is_stationary(self) -> bool:
         """Return False: a missing value is no place."""
@@ -274,10 +273,6 @@ def _pull_used(used: Bools, pull: PullFactor, H: Array) -> Array:
     slopes = np.zeros(len(used))
     slopes[used] = pull(H)
     return slopes
-
-
-def _listed(values: Array) -> str:
-    return ", ".join(f"{one:.3g}" for one in values)
 
 
 def bare(kernel: Kernel, d: int) -> Bools:

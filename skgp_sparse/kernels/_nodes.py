@@ -16,11 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel, Product, Sum
 
-Array = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.intp]
-Scalars = float | Array  # a number that all entries have, or an array
+from skgp_sparse.ground.validation import Array, Ints, Scalars
+
 Pull = Callable[..., tuple[Any, Any]]  # from cotangents to gradients; see `KernelRule`
 
 

@@ -309,14 +309,30 @@ def _distance(H, squared_factor):
     return np.sqrt(H, out=H)
 
 
-class UnitRule(KernelRule):
-    """A kernel with ``k(x, x) = 1``; abstract."""
+class StationaryRule(KernelRule):
+    """A function of distances in units of a length scale, with ``k(x, x) = 1``; abstract.
+
+    A subclass defines ``_of_pairs(kernel, pairs)``: the value and its pullback, from ``H``.
+    """
+
+    roots, far = False, LARGEST
+
+    def linearize(self, kernel, X, Z):
+        pairs = Separation(X, Z, self._scale(kernel, X.shape[1]), self.roots, self.far)
+        return self._of_pairs(kernel, pairs)
+
+    def linearize_stack(self, kernel, P):
+        pairs = PointSets(P, self._scale(kernel, P.shape[2]), self.roots, self.far)
+        return self._of_pairs(kernel, pairs)
 
     def linearize_diag(self, kernel, X):
         return constant_diag(1.0)
 
+    def _scale(self, kernel, d):
+        return length_scale(kernel, d)
 
-class LengthScaleRule(UnitRule):
+
+class LengthScaleRule(StationaryRule):
     """A stationary kernel whose only hyperparameter is its length scale.
 
     Parameters
@@ -334,14 +350,6 @@ class LengthScaleRule(UnitRule):
     def __init__(self, profile, roots, footprint, nu=np.inf):
         self.profile, self.roots, self.footprint, self.nu = profile, roots, footprint, nu
         self.far = max(LOWEST, LOWEST**2 / (4.0 * nu))
-
-    def linearize(self, kernel, X, Z):
-        scale = length_scale(kernel, X.shape[1])
-        return self._of_pairs(kernel, Separation(X, Z, scale, self.roots, self.far))
-
-    def linearize_stack(self, kernel, P):
-        scale = length_scale(kernel, P.shape[2])
-        return self._of_pairs(kernel, PointSets(P, scale, self.roots, self.far))
 
     def _of_pairs(self, kernel, pairs):
         K, weigh = self.profile(pairs.half)
@@ -376,16 +384,10 @@ def length_scale(kernel, d):
     return np.zeros(d) + scale
 
 
-class RationalQuadraticRule(UnitRule):
+class RationalQuadraticRule(StationaryRule):
     """``(1 + c)^-a`` with ``c = r^2 / (2 a)``, which keeps its digits where a is large."""
 
     footprint = 2
-
-    def linearize(self, kernel, X, Z):
-        return self._of_pairs(kernel, Separation(X, Z, float(kernel.length_scale), roots=False))
-
-    def linearize_stack(self, kernel, P):
-        return self._of_pairs(kernel, PointSets(P, float(kernel.length_scale), roots=False))
 
     def _of_pairs(self, kernel, pairs):
         alpha, c = float(kernel.alpha), pairs.half
@@ -411,16 +413,13 @@ def _pull_rational_quadratic(kernel, pairs, alpha, c, K, G, inputs):
     return {"alpha": log_alpha, "length_scale": log_scale.sum()}, Z_bar
 
 
-class ExpSineSquaredRule(UnitRule):
+class ExpSineSquaredRule(StationaryRule):
     """``exp(-2 sin^2(t) / l^2)``: stationary in t, where p / pi is the length scale."""
 
-    footprint = 2
+    footprint, roots = 2, True
 
-    def linearize(self, kernel, X, Z):
-        return self._of_pairs(kernel, Separation(X, Z, _period(kernel), roots=True))
-
-    def linearize_stack(self, kernel, P):
-        return self._of_pairs(kernel, PointSets(P, _period(kernel), roots=True))
+    def _scale(self, kernel, d):
+        return float(kernel.periodicity) / np.pi  # of t
 
     def _of_pairs(self, kernel, pairs):
         rate = 2.0 / float(kernel.length_scale) ** 2
@@ -431,11 +430,6 @@ class ExpSineSquaredRule(UnitRule):
         K *= -rate
         np.exp(K, out=K)
         return K, partial(_pull_sine, pairs, rate, t, K)
-
-
-def _period(kernel):
-    """Return the length scale of t."""
-    return float(kernel.periodicity) / np.pi
 
 
 def _pull_sine(pairs, rate, t, K, G, inputs):

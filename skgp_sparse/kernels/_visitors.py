@@ -1,11 +1,8 @@
-"""Replaced columns, tiles in single precision, and frequencies, from the tree of a kernel.
+"""Tiles in single precision, and frequencies, from the tree of a kernel.
 
-A column of rows is replaced in the tree of their kernel, and tiles are made in single precision.
 Random features draw their frequencies from the spectra of stationary kernels.
 """
 
-from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -14,13 +11,13 @@ from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
 
-from ._categorical import Categorical, as_codes
+from ._categorical import Categorical
 from ._differentiable import node
 from ._heteroscedastic_noise import HeteroscedasticNoise
 from ._mapped import Columns, MappedNode
-from ._missing import Missing, MissingNode
-from ._nodes import Array, Ints, Leaf, Node, Scalars, White, assemble, columns_read
-from ._sklearn_composites import ProductNode, SumNode, _Pair
+from ._missing import MissingNode
+from ._nodes import Array, Ints, Leaf, White, assemble
+from ._sklearn_composites import ProductNode, SumNode
 from ._sklearn_leaves import ConstantRule, LengthScaleRule, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
@@ -124,151 +121,9 @@ def _stationary(nu, X, scale):
     return tile
 
 
-_FAR_IN_LENGTH_SCALES = (
-    1e3  # distance in length scales from which squares lose digits: the part is computed anew
-)
-_LARGEST_WEIGHT = 300.0  # the sum of -log ρ, from which a factor may be too small to be changed
-
-Replace = Callable[[int, Array], Scalars]  # (column, its other values (n,)) -> matrix
-
-
-def replacing(kernel: Kernel, X: Array, Z: Array) -> Replace:
-    """Return a function that computes ``k(X', Z)``, where X' is X with another column.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression, which is not changed.
-    X : ndarray of shape (n, d)
-        Rows, float64.
-    Z : ndarray of shape (m, d)
-        Points, float64.
-
-    Returns
-    -------
-    callable
-        ``(j, values) -> K``: the noise-free matrix (n, m), or a number if all entries are equal,
-        where column j has other values (n,). The caller must not overwrite it.
-    """
-    return _replacing(node(kernel), X, Z)[1]
-
-
-def _replacing(part: Node, X: Array, Z: Array) -> tuple[Scalars, Replace]:
-    """Return ``k(X, Z)`` of a node, and the function that replaces a column.
-
-    That function returns the very same matrix where the node does not see the column, and a new one
-    otherwise.
-    """
-    d = X.shape[1]
-    if isinstance(part, _Pair):
-        return _of_pair(part, X, Z)
-    if isinstance(part, MappedNode) and part.kernel.sources(np.arange(d)) is not None:
-        return _of_map(part, X, Z)
-    value = part.evaluate(X, Z)
-    if isinstance(part, Leaf):
-        if type(part.kernel) is Categorical and part.kernel.weights(d).sum() < _LARGEST_WEIGHT:
-            return value, _of_levels(part.kernel, X, Z, value)
-        if isinstance(part.rule, LengthScaleRule) and d > 1:
-            return value, _of_distances(part.kernel, part.rule, X, Z)
-    return value, partial(_anew, part, X, Z, value)
-
-
-def _anew(part: Node, X: Array, Z: Array, value: Scalars, j: int, values: Array) -> Scalars:
-    is_read = j in columns_read(part, np.arange(X.shape[1]))
-    return part.evaluate(_with(X, j, values), Z) if is_read else value
-
-
-def _with(X: Array, j: int, values: Array) -> Array:
-    """Return rows with another column."""
-    X = X.copy()
-    X[:, j] = values
-    return X
-
-
-def _of_pair(part: _Pair, X: Array, Z: Array) -> tuple[Scalars, Replace]:
-    combine: Any = np.add if isinstance(part, SumNode) else np.multiply
-    children = [_replacing(child, X, Z) for child in part.children]
-    own: list[Any] = [value for value, _ in children]
-    together = combine(*own)
-
-    def replace(j: int, values: Array) -> Scalars:
-        new: list[Any] = [replace(j, values) for _, replace in children]
-        changed = [one for one, before in zip(new, own) if one is not before]
-        if not changed:
-            return together
-        shape = np.broadcast_shapes(*map(np.shape, new))
-        return combine(*new, out=next((one for one in changed if np.shape(one) == shape), None))
-
-    return together, replace
-
-
-def _of_map(part: MappedNode, X: Array, Z: Array) -> tuple[Scalars, Replace]:
-    kernel, sources = part.kernel, part.kernel.sources(np.arange(X.shape[1]))
-    value, replace_transformed = _replacing(part.child, kernel.transform(X), kernel.transform(Z))
-
-    def replace(j: int, values: Array) -> Scalars:
-        (places,) = np.nonzero(sources == j)
-        if not len(places):
-            return value
-        return replace_transformed(places[0], kernel.transform(_with(X, j, values))[:, places[0]])
-
-    return (
-        _with_missing(kernel, X, Z, value, replace)
-        if isinstance(part, MissingNode)
-        else (value, replace)
-    )
-
-
-def _with_missing(
-    kernel: Missing, X: Array, Z: Array, value: Scalars, replace: Replace
-) -> tuple[Any, Replace]:
-    """Return the same times the factor of `Missing`."""
-    factor = kernel.factor(X, Z)[0]
-    product = value * factor
-
-    def replace_missing(j: int, values: Array) -> Scalars:
-        new, missing = replace(j, values), np.isnan(values)
-        if np.array_equal(np.isnan(X[:, j]), missing):
-            return product if new is value else np.multiply(new, factor)
-        return new * kernel.factor(_with(X, j, values), Z)[0]
-
-    return product, replace_missing
-
-
-def _of_levels(kernel: Categorical, X: Array, Z: Array, value: Scalars) -> Replace:
-    before, w = kernel.codes(X), kernel.weights(X.shape[1])
-    places = [np.unique(codes, return_inverse=True) for codes in kernel.codes(Z).T]
-
-    def replace(j: int, values: Array) -> Scalars:
-        levels, of_level = places[j]
-        gained = (as_codes(values)[:, None] == levels).astype(float)
-        gained -= before[:, j, None] == levels
-        changed = np.take(np.exp(w[j] * gained), of_level, axis=1)
-        changed *= value
-        return changed
-
-    return replace
-
-
-def _of_distances(kernel: Kernel, rule: LengthScaleRule, X: Array, Z: Array) -> Replace:
-    scale, centre = length_scale(kernel, X.shape[1]), np.median(Z, axis=0)
-    x, z = (X - centre) / scale, (Z - centre) / scale
-    half = x @ z.T - 0.5 * (np.sum(x**2, axis=1)[:, None] + np.sum(z**2, axis=1))
-    are_near = max(np.abs(x).max(), np.abs(z).max()) < _FAR_IN_LENGTH_SCALES
-
-    def replace(j: int, values: Array) -> Scalars:
-        before, after = x[:, j], (values - centre[j]) / scale[j]
-        if not (are_near and np.abs(after).max() < _FAR_IN_LENGTH_SCALES):
-            return rule.evaluate(kernel, _with(X, j, values), Z)
-        rows = np.column_stack([after - before, 0.5 * (before**2 - after**2)])
-        moved = rows @ np.stack([z[:, j], np.ones(len(z))])
-        moved += half
-        return rule.profile(np.clip(moved, -rule.far, 0.0, out=moved))[0]
-
-    return replace
-
-
 _STEP_OF_LOG_ALPHA = 1e-3  # of log alpha
+_WHOLE = 1, 2, 3, 4  # exponents; more make too many terms
+_SPECTRAL = _sk.RBF, _sk.Matern, _sk.RationalQuadratic
 
 
 class Factor(NamedTuple):
@@ -287,7 +142,11 @@ class Factor(NamedTuple):
 
     def radii(self, level: Array) -> Array:
         """Return ``radius(u)`` for uniform numbers u."""
-        return _RADII[type(self.kernel)](self.kernel, level)
+        return _radii(self.kernel, level, getattr(self.kernel, "alpha", 1.0))
+
+    def within(self, columns: Columns) -> "Factor":
+        """Return the factor inside `Columns`."""
+        return self._replace(around=(columns, *self.around))
 
     def frequencies(self, normal: Array, level: Array) -> Array:
         """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
@@ -335,20 +194,22 @@ class Term(NamedTuple):
             theta_bar[factor.place] += factor.pull(normal[:, j], level[:, j], bar)
 
 
-def spectrum(kernel: Kernel) -> list[Term] | None:
+def spectrum(kernel: Kernel, leaves: tuple[type, ...] = _SPECTRAL) -> list[Term] | None:
     """Return the terms of a kernel expression, from whose spectral measures one can draw.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernel expression.
+    leaves : tuple of type
+        Kernels that may be factors, by exact type: a subclass may have another formula.
 
     Returns
     -------
     list of Term or None
         The terms, whose sum is the kernel without its white noise. It is None if a part of the
-        expression is no RBF, Matern, RationalQuadratic, ConstantKernel or WhiteKernel, nor a sum,
-        product, power with a whole exponent, or `Columns` of these.
+        expression is neither one of them nor a ConstantKernel or WhiteKernel, nor a sum, product,
+        power with a whole exponent, or `Columns` of these.
 
     Examples
     --------
@@ -361,51 +222,36 @@ def spectrum(kernel: Kernel) -> list[Term] | None:
     True
     """
     try:
-        return _terms(kernel, 0)
-    except KeyError:
+        return _terms(kernel, leaves, 0)
+    except _NoTerms:
         return None
 
 
-def _terms(kernel: Kernel, start: int) -> list[Term]:
+class _NoTerms(Exception):
+    """A kernel is no sum of products of leaves."""
+
+
+def _terms(kernel: Kernel, leaves: tuple[type, ...], start: int) -> list[Term]:
     """The terms of a part whose hyperparameters begin at `start` in theta."""
-    return _EXPANSIONS[type(kernel)](kernel, start)
-
-
-def _of_sum(kernel: Kernel, start: int) -> list[Term]:
-    return _terms(kernel.k1, start) + _terms(kernel.k2, start + kernel.k1.n_dims)
-
-
-def _of_product(kernel: Kernel, start: int) -> list[Term]:
-    pair = _terms(kernel.k1, start), _terms(kernel.k2, start + kernel.k1.n_dims)
-    return [_joined(terms) for terms in product(*pair)]
-
-
-def _of_power(kernel: Kernel, start: int) -> list[Term]:
-    exponent = _WHOLE[float(kernel.exponent)]
-    return [_joined(terms) for terms in product(_terms(kernel.kernel, start), repeat=exponent)]
-
-
-def _of_columns(kernel: Kernel, start: int) -> list[Term]:
-    return [
-        term._replace(factors=tuple(_around(kernel, factor) for factor in term.factors))
-        for term in _terms(kernel.kernel, start)
-    ]
-
-
-def _around(kernel: Kernel, factor: Factor) -> Factor:
-    return factor._replace(around=(kernel, *factor.around))
-
-
-def _of_constant(kernel: Kernel, start: int) -> list[Term]:
-    return [Term(constants=(_factor(kernel, start),))]
-
-
-def _of_leaf(kernel: Kernel, start: int) -> list[Term]:
-    return [Term(factors=(_factor(kernel, start),))]
-
-
-def _factor(kernel: Kernel, start: int) -> Factor:
-    return Factor(kernel, slice(start, start + kernel.n_dims))
+    kind = type(kernel)
+    if kind in (_sk.Sum, _sk.Product):
+        left = _terms(kernel.k1, leaves, start)
+        right = _terms(kernel.k2, leaves, start + kernel.k1.n_dims)
+        return left + right if kind is _sk.Sum else [*map(_joined, product(left, right))]
+    if kind is _sk.Exponentiation and kernel.exponent in _WHOLE:
+        inside = _terms(kernel.kernel, leaves, start)
+        return [*map(_joined, product(inside, repeat=int(kernel.exponent)))]
+    if kind is Columns:
+        inside = _terms(kernel.kernel, leaves, start)
+        return [Term(c, tuple(one.within(kernel) for one in factors)) for c, factors in inside]
+    if kind in (_sk.WhiteKernel, HeteroscedasticNoise):
+        return []
+    factor = Factor(kernel, slice(start, start + kernel.n_dims))
+    if kind is _sk.ConstantKernel:
+        return [Term(constants=(factor,))]
+    if kind in leaves:
+        return [Term(factors=(factor,))]
+    raise _NoTerms
 
 
 def _joined(terms: tuple[Term, ...]) -> Term:
@@ -413,46 +259,17 @@ def _joined(terms: tuple[Term, ...]) -> Term:
     return Term(*(sum(parts, start=()) for parts in zip(*terms)))
 
 
-def _normal(kernel: Kernel, level: Array) -> Array:
+def _radii(kernel: Kernel, level: Array, alpha: float) -> Any:
+    """``radius(u)`` of uniform numbers, of a rational quadratic kernel with this alpha."""
+    if type(kernel) is _sk.RationalQuadratic:
+        return np.sqrt(gammaincinv(alpha, level) / alpha)
+    if type(kernel) is _sk.Matern and kernel.nu < np.inf:
+        return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))
     return np.ones_like(level)
-
-
-def _student(kernel: Kernel, level: Array) -> Array:
-    if kernel.nu == np.inf:
-        return _normal(kernel, level)
-    return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))
-
-
-def _root_of_gamma(kernel: Kernel, level: Array) -> Array:
-    return _root_of_quantile(kernel.alpha, level)
-
-
-def _root_of_quantile(alpha: float, level: Array) -> Any:
-    return np.sqrt(gammaincinv(alpha, level) / alpha)
 
 
 def _slope_in_alpha(kernel: Kernel, level: Array) -> Any:
     """Derivative of the radius by log alpha: differences of fourth order, good to ten digits."""
-    at = [
-        _root_of_quantile(kernel.alpha * np.exp(step * _STEP_OF_LOG_ALPHA), level)
-        for step in (1, -1, 2, -2)
-    ]
+    alphas = kernel.alpha * np.exp(_STEP_OF_LOG_ALPHA * np.array([1, -1, 2, -2]))
+    at = [_radii(kernel, level, alpha) for alpha in alphas]
     return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP_OF_LOG_ALPHA)
-
-
-_WHOLE = {float(exponent): exponent for exponent in (1, 2, 3, 4)}  # more make too many terms
-_RADII = {  # by exact type: a subclass may have another formula
-    _sk.RBF: _normal,
-    _sk.Matern: _student,
-    _sk.RationalQuadratic: _root_of_gamma,
-}
-_EXPANSIONS = {
-    **dict.fromkeys(_RADII, _of_leaf),
-    _sk.ConstantKernel: _of_constant,
-    _sk.WhiteKernel: lambda kernel, start: [],
-    HeteroscedasticNoise: lambda kernel, start: [],
-    _sk.Sum: _of_sum,
-    _sk.Product: _of_product,
-    _sk.Exponentiation: _of_power,
-    Columns: _of_columns,
-}

@@ -18,9 +18,8 @@ from sklearn.base import BaseEstimator
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import STRIP, expectation, log_moments
-from skgp_sparse.ground.validation import Array, Bools, Limits, Scalars, Triple, as_text
-
-SMALLEST_PRECISION = 1e-30  # precision of a function that is nearly constant
+from skgp_sparse.ground.linalg import SMALLEST_PRECISION
+from skgp_sparse.ground.validation import Array, Bools, Limits, Scalars, Triple, as_text, require
 
 
 class Domain(NamedTuple):
@@ -474,11 +473,11 @@ def check_parameters(likelihood: Likelihood, name: str) -> None:
     given, optional = likelihood.get_params(deep=False), likelihood.may_be_none
     for parameter in given:
         if f"{parameter}_bounds" in given:
-            is_signed = parameter in likelihood.may_be_negative
-            _check_value(parameter, given[parameter], parameter in optional, is_signed, name)
+            is_signed, path = parameter in likelihood.may_be_negative, f"likelihood__{parameter}"
+            _check_value(path, given[parameter], parameter in optional, is_signed, name)
             bounds, may_be_none = given[f"{parameter}_bounds"], f"{parameter}_bounds" in optional
             if not (bounds is None and may_be_none):
-                _check_bounds(parameter, bounds, is_signed, name)
+                _check_bounds(path, bounds, is_signed, name)
     low, high = likelihood.ends
     if not (isinstance(low, Real) and isinstance(high, Real) and low < high):
         raise ValueError(
@@ -515,7 +514,7 @@ def _check_value(parameter: str, value: Any, may_be_none: bool, is_signed: bool,
     is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
     is_good = is_number and np.isfinite(value) and (is_signed or value > 0)
     words = f"a finite number{'' if is_signed else ' above 0'}{' or None' if may_be_none else ''}"
-    _require(is_good or (value is None and may_be_none), parameter, name, words, value)
+    require(is_good or (value is None and may_be_none), parameter, value, name, words)
 
 
 def _check_bounds(parameter: str, bounds: object, is_signed: bool, name: str) -> None:
@@ -524,15 +523,7 @@ def _check_bounds(parameter: str, bounds: object, is_signed: bool, name: str) ->
     is_good = is_pair and (is_signed or pair[0] > 0) and pair[0] < pair[1]
     is_good = is_good or (isinstance(bounds, str) and bounds == "fixed")
     words = f"'fixed', or a lower and a higher number{'' if is_signed else ', both above 0'}"
-    _require(is_good, f"{parameter}_bounds", name, words, bounds)
-
-
-def _require(is_good: bool, parameter: str, name: str, words: str, value: object) -> None:
-    if not is_good:
-        raise ValueError(
-            f"The 'likelihood__{parameter}' parameter of {name} must be {words}. Got "
-            f"{as_text(value)} instead."
-        )
+    require(is_good, f"{parameter}_bounds", bounds, name, words)
 
 
 class Parametric(Likelihood):

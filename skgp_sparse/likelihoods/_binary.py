@@ -6,11 +6,11 @@ import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from skgp_sparse.ground.integrals import expectation, log_moments
+from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain, Likelihood, best_constant, expect
 
 ENCODES_LABELS = "Use SparseGPClassifier, which encodes any labels."
-_LOG_2PI = np.log(2.0 * np.pi)
 _ASYMPTOTIC_BELOW = -30.0  # from which the asymptotic series of the probit's slope has more digits
 
 
@@ -82,9 +82,8 @@ class Binary(Labels):
 
     def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Compute a numerical integral; see `Likelihood.tilted`."""
-        moments = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
-        value, slope, curvature = moments
-        return value, y * slope, curvature
+        value, *rest = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
+        return value, y * rest[0], rest[1]
 
     @abstractmethod
     def probability(self, mean: Array, variance: Array) -> Array:
@@ -150,7 +149,7 @@ class Probit(Binary):
         """Compute ``log Φ``, far out by a series; see `Binary.log_sigmoid`."""
         value = log_ndtr(t)
         with np.errstate(over="ignore"):  # far out, where the series takes over
-            slope = np.exp(-0.5 * (t * t + _LOG_2PI) - value)
+            slope = np.exp(-0.5 * (t * t + LOG_2PI) - value)
         excess = np.maximum(slope + t, 0.0)
         far = t < _ASYMPTOTIC_BELOW
         if far.any():

@@ -25,7 +25,27 @@ def _numbered(count: int) -> Domain:
     return Domain(f"the labels 0 ... {count - 1}", only=labels, remedy=ENCODES_LABELS)
 
 
-class Softmax(Labels):
+class _Classes(Labels):
+    """Likelihoods of class labels with one latent value for each of ``n_classes`` classes."""
+
+    n_classes: int
+
+    @property
+    def n_latent(self) -> int:  # type: ignore[override]
+        """Number of latent values of a row, which is the number of classes."""
+        return self.n_classes
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Raise NotImplementedError; see `log_density`."""
+        name = type(self).__name__
+        raise NotImplementedError(f"{name} has no sites. Use log_density or the probability.")
+
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Raise NotImplementedError: class labels have no mean."""
+        raise NotImplementedError("Class labels have no mean. Use the probability.")
+
+
+class Softmax(_Classes):
     r"""Softmax likelihood of class labels, with one latent value for each class.
 
     The labels are the numbers ``0 ... C - 1``. The latent values of a row are independent,
@@ -64,11 +84,6 @@ class Softmax(Labels):
         self.n_classes = n_classes
 
     @property
-    def n_latent(self) -> int:  # type: ignore[override]
-        """Number of latent values of a row, which is the number of classes."""
-        return self.n_classes
-
-    @property
     def domain(self) -> Domain:  # type: ignore[override]
         """The labels ``0 ... C - 1``."""
         return _numbered(self.n_classes)
@@ -102,10 +117,6 @@ class Softmax(Labels):
         np.negative(slope, out=slope)
         slope[at_label] += 1.0
         return value, slope, curvature
-
-    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
-        """Raise NotImplementedError; see `probability`."""
-        raise NotImplementedError("Softmax has no sites. Use the method probability.")
 
     def probability(self, mean: Array, variance: Array) -> Array:
         """Compute the probabilities of all classes.
@@ -143,10 +154,6 @@ class Softmax(Labels):
         probability = self.probability(mean, variance)[y.astype(int), np.arange(len(y))]
         return np.log(np.maximum(probability, np.finfo(float).tiny))
 
-    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """Raise NotImplementedError: class labels have no mean; see `probability`."""
-        raise NotImplementedError("Class labels have no mean. Use the method probability.")
-
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw class labels; see `Likelihood.sample`.
 
@@ -166,7 +173,7 @@ class Softmax(Labels):
         return np.argmax(f + noise, axis=0).astype(float)  # c with its probability
 
 
-class EachClass(Labels):
+class EachClass(_Classes):
     r"""Product of the likelihoods of several binary problems, each one class against all others.
 
     The latent values of a row are independent, and ``p(y | f) = Π_c s(t_c f_c)`` with the sigmoid
@@ -199,11 +206,6 @@ class EachClass(Labels):
         self.n_classes = n_classes
 
     @property
-    def n_latent(self) -> int:  # type: ignore[override]
-        """Number of latent values of a row, which is the number of problems."""
-        return self.n_classes
-
-    @property
     def domain(self) -> Domain:  # type: ignore[override]
         """The labels ``0 ... C``."""
         return _numbered(self.n_classes + 1)
@@ -229,14 +231,6 @@ class EachClass(Labels):
     def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the sum of those of the problems; see `Likelihood.log_density`."""
         return self._each(self.sigmoid.tilted, y, mean, variance)[0].sum(axis=0)
-
-    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
-        """Raise NotImplementedError; see `log_density`."""
-        raise NotImplementedError("EachClass has no sites. Use those of its problems.")
-
-    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """Raise NotImplementedError: class labels have no mean."""
-        raise NotImplementedError("Class labels have no mean. Use the probabilities.")
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Raise NotImplementedError: the problems may contradict each other."""

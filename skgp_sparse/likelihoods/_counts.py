@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import betainc, digamma, expit, gammaln, log_expit, logit, ndtri, zeta
 
 from skgp_sparse.ground.integrals import expectation, log_moments, log_moments_of_one_top
+from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Index, Limits, Scalars, Triple
 from skgp_sparse.likelihoods import _special as special
 from skgp_sparse.likelihoods._base import (
@@ -98,7 +99,6 @@ class Gamma(special.Exponential):
         return {"shape": power * (self.shape * special.digamma_rest(self.shape) + exponent)}
 
 
-_LOG_2PI = np.log(2.0 * np.pi)
 _LARGEST_RATE = 1e15  # that NumPy draws Poisson numbers of exactly enough
 _STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow like the size and the count
 
@@ -163,7 +163,7 @@ class Poisson(_Count, special.Exponential):
 
     def _form(self, y: Array, mean: Array) -> tuple[Any, ...]:
         scale = np.where(y > 0.0, y, 1.0)
-        peak = -0.5 * (_LOG_2PI + np.log(scale)) - special.stirling_rest(scale)
+        peak = -0.5 * (LOG_2PI + np.log(scale)) - special.stirling_rest(scale)
         v = self._shifted(mean) - np.log(scale)
         return y, scale, v, np.where(y > 0.0, peak, -1.0)
 
@@ -259,7 +259,7 @@ class NegativeBinomial(_Count):
         size, safe = self.size, np.where(y > 0.0, y, 1.0)
         rest = special.stirling_rest
         log_binomial = (size - 0.5) * np.log1p(safe / size) + safe * np.log1p(size / safe)
-        half = 0.5 * (_LOG_2PI + np.log(safe))
+        half = 0.5 * (LOG_2PI + np.log(safe))
         log_binomial += rest(safe + size) - rest(size) - rest(safe) - half
         return np.where(y > 0.0, log_binomial, 0.0)
 

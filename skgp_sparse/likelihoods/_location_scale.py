@@ -10,10 +10,9 @@ from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import alike, expectation, log_moments, means, trapezoid
-from skgp_sparse.ground.linalg import LOG_2PI
+from skgp_sparse.ground.linalg import LOG_2PI, SMALLEST_PRECISION
 from skgp_sparse.ground.validation import Array, Bools, Index, Limits, Scalars, Triple
 from skgp_sparse.likelihoods._base import (
-    SMALLEST_PRECISION,
     Likelihood,
     LocationScale,
     best_constant,

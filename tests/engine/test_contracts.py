@@ -117,7 +117,7 @@ def test_regression_needs_no_array_of_the_rows(bound, small_blocks):
     problems = [Problem(KERNEL, Z, rows, BOUNDS[bound]) for rows in (drawn, as_array(drawn))]
     drawn.longest = 0
     agree_evaluations(*map(collapsed.value_and_gradient, problems), 1e-13)
-    posteriors = [collapsed.posterior(problem)[0] for problem in problems]
+    posteriors = [collapsed.conclude(problem)[1] for problem in problems]
     agree_posteriors(*posteriors, as_array(drawn).X[:50], 1e-13)
     assert drawn.longest == 500 and len(problems[0].layout().blocks) > 5
 
@@ -259,7 +259,7 @@ def test_another_basis_is_bayesian_linear_regression_on_its_features(bound):
     solved = np.linalg.solve(covariance, case.y)
     value = -0.5 * (case.y @ solved + log_det + len(V) * np.log(2 * np.pi))
     agree(collapsed.value(problem), value, 1e-10)
-    found, cross = collapsed.posterior(problem)[0], features.raw(at) @ V.T
+    found, cross = collapsed.conclude(problem)[1], features.raw(at) @ V.T
     expected = features.raw(at) @ features.raw(at).T - cross @ np.linalg.solve(covariance, cross.T)
     agree(found.mean(at)[:, 0], cross @ solved, 1e-10)
     agree(found.covariance(at), expected, 1e-10)

@@ -97,7 +97,7 @@ def test_the_same_basis_twice_is_the_collapsed_bound():
     value, posterior, _ = collapsed.decoupled_conclude(of_mean, of_mean)
     assert value == pytest.approx(collapsed.value(of_mean), rel=1e-12)
     X = rows.X[:30]
-    plain = collapsed.posterior(of_mean)[0]
+    plain = collapsed.conclude(of_mean)[1]
     np.testing.assert_allclose(posterior.mean(X), plain.mean(X))
     np.testing.assert_allclose(posterior.covariance(X), plain.covariance(X))
 

@@ -198,7 +198,7 @@ def test_every_objective_is_the_evidence_of_the_linear_model(bound):
     problem = Problem(kernel, basis, case.rows(), BOUNDS[bound])
     value = multivariate_normal(np.zeros(len(V)), covariance).logpdf(many.y)
     agree(collapsed.value(problem), value, 1e-10)
-    posterior, cross = collapsed.posterior(problem)[0], features(at) @ V.T
+    posterior, cross = collapsed.conclude(problem)[1], features(at) @ V.T
     left = features(at) @ features(at).T - cross @ np.linalg.solve(covariance, cross.T)
     agree(posterior.mean(at)[:, 0], cross @ np.linalg.solve(covariance, many.y), 1e-10)
     agree(posterior.covariance(at), left, 1e-10)

@@ -49,7 +49,7 @@ WEIGHTED = [
 def in_blocks(case, bound, **options):
     """Value, gradient and posterior with other options."""
     problem = case.problem(bound, **options)
-    return collapsed.value_and_gradient(problem), collapsed.posterior(problem)[0]
+    return collapsed.value_and_gradient(problem), collapsed.conclude(problem)[1]
 
 
 def random_case(seed):
@@ -134,7 +134,7 @@ def test_every_objective_is_exact_where_rows_are_inducing_points(bound, noise):
     truth = exact.value_and_gradient(case.kernel, case.groups())
     agree(mine.value, truth.value, 1e-10)
     agree(mine.theta_bar, truth.theta_bar, 1e-9)
-    agree_posteriors(found, exact.posterior(case.kernel, case.groups())[0], case.X + 0.1, 1e-9)
+    agree_posteriors(found, exact.conclude(case.kernel, case.groups())[1], case.X + 0.1, 1e-9)
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
@@ -320,7 +320,7 @@ def test_exact_posterior_is_the_dense_formula_with_duplicates_and_weights(noise)
     K, s2 = dense_noise(again)
     cross, prior = again.kernel(at, again.X), again.kernel(at, at.copy())
     gain = np.linalg.solve(K + np.diag(s2), cross.T).T
-    found, _ = exact.posterior(case.kernel, case.groups())
+    _, found, _ = exact.conclude(case.kernel, case.groups())
     agree(found.mean(at), gain @ again.y, 1e-10)
     agree(found.covariance(at), prior - gain @ cross.T, 1e-10)
     agree(found.mean_and_variance(at)[1], (prior - gain @ cross.T).diagonal(), 1e-10)
@@ -337,7 +337,7 @@ def test_posterior_is_dense_algebra_far_from_inducing_points_and_at_them(bound, 
     cross = K @ np.linalg.solve(Kuu, case.kernel(case.Z, case.X))
     gain = np.linalg.solve(Qff + np.diag(lam), cross.T).T
     prior = case.kernel(at, at.copy())
-    found, _ = collapsed.posterior(case.problem(BOUNDS[bound]))
+    _, found, _ = collapsed.conclude(case.problem(BOUNDS[bound]))
     agree(found.mean(at), gain @ case.y, 1e-9)
     agree(found.covariance(at), prior - gain @ cross.T, 1e-9)
     agree(found.mean_and_variance(at)[1], (prior - gain @ cross.T).diagonal(), 1e-9)
@@ -347,7 +347,7 @@ def test_posterior_is_dense_algebra_far_from_inducing_points_and_at_them(bound, 
 @pytest.mark.parametrize("bound", ["vfe", "fitc", "pep_0.5"])
 def test_posterior_variance_lies_between_zero_and_the_prior(bound, seed):
     case = random_case(seed)
-    found, _ = collapsed.posterior(case.problem(BOUNDS[bound]))
+    _, found, _ = collapsed.conclude(case.problem(BOUNDS[bound]))
     at = np.vstack([case.X, case.Z, case.Z + 1e-9, case.X + 1e3])
     _, variance = found.mean_and_variance(at)
     signal = kernels.diagonal(case.kernel, at)[0]
@@ -428,7 +428,7 @@ def test_samples_have_the_covariance_of_the_process(joint_rows, monkeypatch):
     case = make_case("matern_1.5", m=12)
     case = case._replace(X=np.unique(case.X, axis=0)[:30], y=case.y[:30])
     monkeypatch.setattr(posterior, "JOINT_ROWS", joint_rows)
-    found, _ = collapsed.posterior(case.problem(TitsiasNew()))
+    _, found, _ = collapsed.conclude(case.problem(TitsiasNew()))
     drawn, cov = drawn_covariance(found, case.X), found.covariance(case.X)
     agree(drawn.diagonal(), cov.diagonal(), 0.05)
     at_Z = drawn_covariance(found, case.Z)  # no residual there: joint in both cases
@@ -439,7 +439,7 @@ def test_samples_have_the_covariance_of_the_process(joint_rows, monkeypatch):
 
 def test_samples_of_the_exact_process_have_its_covariance_beyond_the_joint_limit(monkeypatch):
     case = make_case("matern_1.5", n=20)
-    found, _ = exact.posterior(case.kernel, case.groups())
+    _, found, _ = exact.conclude(case.kernel, case.groups())
     monkeypatch.setattr(posterior, "JOINT_ROWS", 0)
     at = case.X + 0.05
     agree(drawn_covariance(found, at).diagonal(), found.covariance(at).diagonal(), 0.05)
@@ -480,7 +480,7 @@ def test_a_far_row_does_not_spoil_the_others(signal, far):
     both = case._replace(X=np.vstack([case.X, alone.X]), y=np.append(case.y, alone.y))
     for value in (bound_value, exact_value):
         agree(value(both), value(case) + value(alone), 1e-9)
-    found, _ = collapsed.posterior(case.problem(TitsiasNew()))
+    _, found, _ = collapsed.conclude(case.problem(TitsiasNew()))
     agree(found.covariance(both.X)[:-1, :-1], found.covariance(case.X), 1e-9)
 
 

@@ -38,18 +38,18 @@ AT = np.unique(CASE.X, axis=0)[:12] + 0.05
 
 
 def _inducing():
-    return collapsed.posterior(CASE.problem(TitsiasNew()))[0]
+    return collapsed.conclude(CASE.problem(TitsiasNew()))[1]
 
 
 def _features():
     kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
     basis = FourierBasis.drawn(kernel, 4, CASE.X[0], np.random.RandomState(0))
     problem = CASE.problem(TitsiasNew())._replace(kernel=kernel, basis=basis)
-    return collapsed.posterior(problem)[0]
+    return collapsed.conclude(problem)[1]
 
 
 def _exact():
-    return exact.posterior(CASE.kernel, CASE.groups())[0]
+    return exact.conclude(CASE.kernel, CASE.groups())[1]
 
 
 def _decoupled():

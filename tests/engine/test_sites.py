@@ -172,7 +172,7 @@ def test_gaussian_sites_are_the_collapsed_bound(spherical, weighted):
         sites.value_and_gradient(case.kernel, True), collapsed.value_and_gradient(problem), 1e-9
     )
     agree_posteriors(
-        sites.conclude(case.kernel).posterior, collapsed.posterior(problem)[0], case.X + 0.3, 1e-8
+        sites.conclude(case.kernel).posterior, collapsed.conclude(problem)[1], case.X + 0.3, 1e-8
     )
 
 

@@ -85,7 +85,7 @@ def test_its_divergence_from_the_exact_process_is_the_gap_of_the_bound(bound, he
     gap = exact.value(KERNEL, groups)
     gap -= objective_of(rows, bound, Z).value(KERNEL)
     at = np.vstack([rows.X, Z])
-    truth = exact.posterior(KERNEL, groups)[0]
+    truth = exact.conclude(KERNEL, groups)[1]
     precision = np.linalg.inv(truth.covariance(at))
     covariance, shift = tight.covariance(at), (tight.mean(at) - truth.mean(at))[:, 0]
     log_dets = np.linalg.slogdet(precision)[1] + np.linalg.slogdet(covariance)[1]
@@ -119,7 +119,7 @@ def test_variances_are_positive_and_smaller_than_the_usual_ones(m, spread):
 def test_at_all_rows_it_is_the_exact_process():
     rows = table()
     _, tight = posteriors(rows, m=80)
-    truth = exact.posterior(KERNEL, arrays.DistinctInputs.of(rows))[0]
+    truth = exact.conclude(KERNEL, arrays.DistinctInputs.of(rows))[1]
     for found, wanted in zip(tight.mean_and_variance(AT), truth.mean_and_variance(AT)):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
@@ -127,7 +127,7 @@ def test_at_all_rows_it_is_the_exact_process():
 def test_at_an_inducing_point_nothing_is_left_to_be_smaller_and_both_are_below_the_exact_one():
     rows, Z = table(), np.random.RandomState(2).normal(size=(10, 2))
     plain, tight = posteriors(rows, Z=Z)
-    truth = exact.posterior(KERNEL, arrays.DistinctInputs.of(rows))[0]
+    truth = exact.conclude(KERNEL, arrays.DistinctInputs.of(rows))[1]
     usual, variance, wanted = (one.mean_and_variance(Z)[1] for one in (plain, tight, truth))
     np.testing.assert_allclose(variance, usual, atol=1e-6)
     assert np.all(usual < wanted)

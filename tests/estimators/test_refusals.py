@@ -189,6 +189,18 @@ OF_KERNELS = [
     ),
     ("has no derivative", lambda: kernels.linearize(Plain(), X, X)[1](np.ones((30, 30)), True)),
 ]
+
+
+class Everywhere:
+    """A process whose mean is infinite."""
+
+    def with_fewer_neighbors(self, most):
+        return self
+
+    def mean(self, X, n_jobs):
+        return np.full((len(X), 1), np.inf)
+
+
 OF_SCORES = [
     ("Softmax has no sites. Use", lambda: Softmax(3).tilted(*np.zeros((3, 3, 2)))),
     ("Class labels have no mean. Use", lambda: Softmax(3).response(*np.ones((2, 3, 2)))),
@@ -199,7 +211,7 @@ OF_SCORES = [
     ("y_true, y_mean and y_std must have", lambda: metrics.crps([0.0, 1.0], [0.0], [1.0])),
     ("y_true, lower and upper must", lambda: metrics.interval_coverage([0.0, 1.0], [0.0], [1.0])),
     ("needs 1 axes. Got 2. Pass", lambda: CoverageDisplay(np.array([0.5])).plot(ax=[None, None])),
-    ("is not finite", lambda: functions._indices(*np.full((3, 1, 1), np.inf))),
+    ("is not finite", lambda: functions.sobol_indices([Everywhere()], np.ones((9, 2)), 1)),
 ]
 OF_FITS = [
     ("skgp_sparse.likelihoods.Binary. Got", lambda: labelled(likelihood="probits")),

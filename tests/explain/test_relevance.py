@@ -4,11 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from inside import column_factors, sobol_indices
+from inside import sobol_indices
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.feature_selection import RFECV, SelectFromModel
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.kernels import Categorical, Columns
@@ -16,7 +16,6 @@ from skgp_sparse.sources import Stream
 
 
 class Function:
-    points = None
     """A process whose mean is a function."""
 
     def __init__(self, mean):
@@ -70,57 +69,12 @@ def table(n=200, d=3):
     return X, X[:, 0] * X[:, 1] + X[:, 1]
 
 
-CLOSED = [
-    ConstantKernel(2.0) * RBF([1.0, 1.0, 5.0]) + WhiteKernel(0.1),
-    Columns(RBF(), [0, 1]) * Columns(Matern(nu=1.5), 2) + WhiteKernel(0.1),
-    RBF(2.0) * Columns(DotProduct(), 1) + WhiteKernel(0.1),
-]
-
-
-@pytest.mark.parametrize("kernel", CLOSED, ids=str)
-@pytest.mark.parametrize("targets", [1, 2])
-def test_closed_forms_are_what_samples_estimate(kernel, targets):
-    X, y = table()
-    Y = np.column_stack([y, X[:, 2]])[:, :targets]
-    model = SparseGPRegressor(kernel, optimizer=None, n_inducing=40, random_state=0).fit(X, Y)
-    process, quantiles = model._fitted.fits[0].posterior, model._fitted.know_columns()
-    plain = sobol_indices(
-        [Function(lambda X, p=p: process.mean(X)[:, p]) for p in range(targets)], quantiles, 1
-    )
-    assert not model.sobol_error_.any()
-    assert_allclose(model.sobol_first_, plain.first, atol=0.02)
-    assert_allclose(model.feature_importances_, plain.total, atol=0.02)
-
-
-def test_products_are_taken_apart():
-    X = table(20)[0]
-    for kernel in CLOSED:
-        factors = column_factors(kernel, 3)
-        product = np.prod(
-            [part(X[:, [j]]) for j, parts in enumerate(factors) for part in parts], axis=0
-        )
-        assert_allclose(product, kernel.k1(X))
-    assert column_factors(Matern(nu=2.5), 3) is None
-    assert column_factors(RBF() + RBF(), 2) is None
-    assert column_factors(RBF() * Matern(), 2) is None
-    assert column_factors(Columns(Matern(), [0, 1]), 2) is None
-    assert column_factors(RBF() + RBF(), 1) is not None
-
-
 def test_one_column_and_no_variance():
     X, y = table()
     model = SparseGPRegressor(RBF(), alpha=0.1).fit(X[:, :1], X[:, 0])
-    assert_allclose(model.feature_importances_, [1.0])
+    assert_allclose(model.feature_importances_, [1.0], atol=0.01)
     model = SparseGPRegressor(RBF() + WhiteKernel(), optimizer=None).fit(X, np.zeros(200))
     assert_array_equal(model.feature_importances_, np.zeros(3))
-
-
-def test_sums_that_cancel_are_not_trusted():
-    X, y = table()
-    model = SparseGPRegressor(ConstantKernel(1e4) * RBF(10.0), alpha=1e-10, optimizer=None)
-    found = model.fit(X[:, :2], X[:, 0] + 2 * X[:, 1])
-    assert found.sobol_error_.any()
-    assert_allclose(found.feature_importances_, [0.2, 0.8], atol=0.05)
 
 
 @pytest.mark.second
@@ -176,4 +130,4 @@ def test_of_categories_and_missing_values():
     assert model.feature_importances_[0] > 0.8
     kernel = Columns(Categorical(), 0) * Columns(RBF(), 1)
     model = SparseGPRegressor(kernel, categorical_features=[0]).fit(np.nan_to_num(X), y)
-    assert model.feature_importances_[0] > 0.8 and not model.sobol_error_.any()
+    assert model.feature_importances_[0] > 0.8
