@@ -124,7 +124,7 @@ def objective(X, y, kernel, bound, n_jobs=None):
     empty = CollapsedObjective(table_rows(X, y), bound_named(bound), nowhere, options(n_jobs))
 
     def function(theta, Z):
-        at, candidate = empty.at(Z), kernel.clone_with_theta(theta)
+        at, candidate = empty.at(basis=Z), kernel.clone_with_theta(theta)
         with single_threaded_blas():
             found = at.value_and_gradient(candidate, inputs=True)
         return found.value, found.theta_bar, found.Z_bar

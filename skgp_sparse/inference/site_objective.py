@@ -108,7 +108,7 @@ class SiteObjective(ExactFit, SparseFit):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def at(self, likelihood=None, **blocks):
+    def at(self, *, likelihood=None, **blocks):
         """A copy of the objective with other inducing points and parameters of the likelihood."""
         if likelihood is not None:
             likelihood = self.likelihood.with_theta(likelihood)

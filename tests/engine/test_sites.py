@@ -257,7 +257,7 @@ def check_gradient(case, method):
     rng = np.random.default_rng(0)
     for _ in range(2):
         direction = rng.normal(size=case.Z.shape)
-        value = slope(lambda h, u=direction: found.at(case.Z + h * u).value(case.kernel))
+        value = slope(lambda h, u=direction: found.at(basis=case.Z + h * u).value(case.kernel))
         expected = np.vdot(direction, evaluation.Z_bar)
         assert abs(value - expected) <= 2e-6 * max(1.0, np.abs(evaluation.Z_bar).max())
 
