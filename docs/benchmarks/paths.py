@@ -55,6 +55,11 @@ def calls():
         "SparseGPRegressor().fit, 300 rows",
         lambda: SparseGPRegressor(**options).fit(X[:300], y[:300]),
     )
+    alone = {"mean": None, "noise": "constant", **options}
+    yield (
+        "SparseGPRegressor(mean=None, noise='constant').fit, 300 rows",
+        lambda: SparseGPRegressor(**alone).fit(X[:300], y[:300]),
+    )
     yield "SparseGPRegressor().fit, 2,600 rows", lambda: SparseGPRegressor(**options).fit(X, y)
     yield (
         "SparseGPClassifier().fit, 500 rows",
