@@ -170,19 +170,13 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
-    metric : {"auto", "ard", "full"} or int, default="auto"
-        How columns are mixed: the covariance is `kernel_` of ``X @ metric_.T``. Every binary
-        problem has its own `metric_`, and a softmax can have none.
+    metric : {"auto", "ard", "full"}, default="auto"
+        How predictions from neighbours mix columns: their covariance is `kernel_` of
+        ``X @ metric_.T``.
 
         - "ard": not at all; the length scales of the kernel say how much each column matters.
-        - "full": by a matrix (d, d), which predictions from neighbours learn for any posterior, and
-          which is kept if rows that are held out are predicted better. The kernel must be
-          stationary, and rows must be in memory.
-        - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
-          covariance depends on r directions of X. Length scales of the kernel that have one value
-          for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
-          then. No metric is learned from four distinct rows or fewer, nor by "neighbors" where all
-          rows are neighbours.
+        - "full": by a matrix (d, d), which is kept if rows that are held out are predicted better.
+          The kernel must be stationary; ``posterior="auto"`` is "neighbors" up to 2,000 rows then.
         - "auto": "ard", as a full matrix seldom predicts labels better.
     prior : {"auto", "scaled"}, None or object, default="auto"
         The prior of hyperparameters, which every objective counts once beside all rows. What
@@ -393,7 +387,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         solver: SolverName | Solver = "auto",
         n_restarts_optimizer: int = 0,
         max_iter: int = 1000,
-        metric: MetricName | int = "auto",
+        metric: MetricName = "auto",
         prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
         time_limit: float | None = None,
         tol: float | AutoName = "auto",

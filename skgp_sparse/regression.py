@@ -240,20 +240,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
-    metric : {"auto", "ard", "full"} or int, default="auto"
-        How columns are mixed: the covariance is `kernel_` of ``X @ metric_.T``.
+    metric : {"auto", "ard", "full"}, default="auto"
+        How predictions from neighbours mix columns: their covariance is `kernel_` of
+        ``X @ metric_.T``.
 
         - "ard": not at all; the length scales of the kernel say how much each column matters.
-        - "full": by a matrix (d, d), which predictions from neighbours learn for any posterior, and
-          which is kept if rows that are held out are predicted better. The kernel must be
-          stationary, and rows must be in memory.
-        - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
-          covariance depends on r directions of X. Length scales of the kernel that have one value
-          for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
-          then. No metric is learned from four distinct rows or fewer, nor by "neighbors" where all
-          rows are neighbours.
-        - "auto": "full" for predictions from neighbours with Gaussian noise if `kernel` is None
-          and there are at most 200 columns, "ard" otherwise.
+        - "full": by a matrix (d, d), which is kept if rows that are held out are predicted better.
+          The kernel must be stationary; ``posterior="auto"`` is "neighbors" up to 2,000 rows then.
+        - "auto": "full" with Gaussian noise if `kernel` is None and there are at most 44 columns,
+          "ard" otherwise.
     prior : {"auto", "scaled"}, None or object, default="auto"
         The prior of hyperparameters, which every objective counts once beside all rows. What
         `log_marginal_likelihood` and `log_marginal_likelihood_value_` tell is without it. Noise and
@@ -462,7 +457,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         solver: SolverName | Solver = "auto",
         n_restarts_optimizer: int = 0,
         max_iter: int = 1000,
-        metric: MetricName | int = "auto",
+        metric: MetricName = "auto",
         prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
         time_limit: float | None = None,
         tol: float | AutoName = "auto",

@@ -200,9 +200,6 @@ class StandardisedColumns(kernels.Columns):
         super().__init__(kernel, columns, numbers)
         self.centre, self.spread = centre, spread
 
-    def __repr__(self) -> str:
-        return super().__repr__().replace("Columns", "StandardisedColumns", 1)
-
     def transform(self, X: Array) -> Array:
         """Return the chosen columns of points (..., d), standardised."""
         return np.nan_to_num((super().transform(X) - self.centre) / self.spread)

@@ -167,11 +167,8 @@ def check_restarts(estimator, kernel):
 def check_metric(parameters, name):
     """Raise unless columns may be mixed as is asked for."""
     metric, kernel = parameters.metric, parameters.kernel
-    if not isinstance(metric, Integral) or isinstance(metric, BOOLS):
-        is_name = isinstance(metric, str) and metric in _METRICS
-        require(is_name, "metric", metric, name, f"one of {_METRICS} or an int, which is a rank")
-    else:
-        check_number(metric, "metric", name, Integral, low=1)
+    is_name = isinstance(metric, str) and metric in _METRICS
+    require(is_name, "metric", metric, name, f"one of {_METRICS}")
     if kernel is not None:
         check_mixes(metric, kernel, name)
 

@@ -50,7 +50,7 @@ from skgp_sparse.methods.contract import (
 )
 from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
-from skgp_sparse.methods.neighbors import InLearnedMetric, Neighbors
+from skgp_sparse.methods.neighbors import Neighbors
 from skgp_sparse.methods.selection import PosteriorSelection
 from skgp_sparse.solvers import LBFGS, Fit, resolve_solver
 
@@ -174,9 +174,6 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
-    mixes = request.metric not in UNMIXED and not request.posterior.learns_metric
-    if mixes and facts.n_distinct >= ROWS_OF_A_METRIC and not posterior_method.learns_metric:
-        posterior_method = InLearnedMetric(posterior_method)
     return Plan(
         posterior_method=posterior_method,
         summary=summary,
@@ -187,20 +184,21 @@ def plan(request: Request, facts: Facts) -> Plan:
 
 
 def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
-    """Posterior method of a fit, a learned metric apart, and why it is this one."""
+    """Posterior method of a fit, and why it is this one."""
     chosen = request.posterior.with_points(_points(request, facts))
     n, few = facts.n_distinct, _few_rows(request, facts)
     if not facts.inputs_are_known:
         return UncertainInputs(), "inducing: fit was given X_std"
-    if chosen.is_exact_for_few and n <= few:
+    mixes = type(chosen) is Auto and request.metric == "full" and n >= ROWS_OF_A_METRIC
+    if chosen.is_exact_for_few and n <= few and not mixes:
         return Exact(), f"exact: {n:.0f} distinct rows are at most {few}"
     if type(chosen) not in (Auto, InducingPoints):
         return chosen, f"{chosen.name}: it was chosen"
     why = "it was chosen" if type(chosen) is InducingPoints else _why_points(request, facts)
     if why is not None:
         return _inducing_points(request, facts, why)
-    if isinstance(request.metric, Integral):
-        return Neighbors(), f"neighbors: metric={request.metric} was chosen"
+    if n <= EXACT_ROWS:
+        return Neighbors(), "neighbors: metric='full' was chosen"
     if not request.has_sites and facts.n_rows <= EXACT_RIVAL:
         return PosteriorSelection(Exact()), f"neighbors against exact: at most {EXACT_RIVAL} rows"
     return PosteriorSelection(InducingPoints()), "neighbors against inducing: there are many rows"
@@ -605,6 +603,8 @@ def job_of(
     is_free, memory = given.kernel is None, get_config()["working_memory"] * 2**20
     planned = plan(request, facts_of(rows, kernel, request))
     _check_rows(observations, rows)
+    if given.metric == "full" and not planned.posterior_method.learns_metric:
+        check_full_metric(observations, rows)
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = observations.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -640,24 +640,18 @@ def tolerance(tol: float | str) -> float:
 
 
 def _check_rows(observations: ModelOfRequest, rows: Dataset) -> None:
-    """Raise where a metric or errors of inputs cannot be used."""
-    _check_metric(observations, rows.n_features)
+    """Raise where errors of inputs cannot be used."""
     if rows.X_std is not None:
         _check_uncertain_inputs(observations)
 
 
-def _check_metric(observations: ModelOfRequest, d: int) -> None:
-    """Raise where a metric has more rows than there are columns, or a row has several values."""
-    metric, name = observations.parameters.metric, observations.name
-    if metric not in UNMIXED and observations.has_sites and observations.likelihood.n_latent > 1:
+def check_full_metric(observations: ModelOfRequest, rows: Dataset) -> None:
+    """Raise where a full metric is asked for, and there are rows enough to learn one."""
+    if rows.distinct(most=ROWS_OF_A_METRIC - 1) is None:
         raise ValueError(
-            f"{name}: metric={as_text(metric)} needs one latent value per row, and a softmax has "
-            "one per class. Set metric to 'ard', or multi_class to 'one_vs_rest'."
-        )
-    if isinstance(metric, Integral) and metric > d:
-        raise ValueError(
-            f"{name}: metric={metric} is the rank of a matrix with a column for each of the {d} "
-            f"features of X. Set metric to at most {d}, or to 'ard'."
+            f"{observations.name}: metric='full' is that of predictions from neighbours, which are "
+            "given rows in memory with one latent value each. Set posterior to 'neighbors' (with "
+            "multi_class='one_vs_rest'), or metric to 'ard'."
         )
 
 
