@@ -195,8 +195,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           case.
 
         It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
-        kernels and of `Sphere`, nor where "neighbors" learn a metric of some rank. The values
-        that `verbose` prints are with it.
+        kernels and of `Sphere`. The values that `verbose` prints are with it.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
         after the iteration that is under way, no restart and no larger sample begins, and the
@@ -287,11 +286,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     inducing_points_ : ndarray of shape (m, n_features), or list of these
         The inducing points, in the units of X. With several binary problems, it is a list of one
         array per problem. With a softmax, all classes share them.
-        They are those of ``X @ metric_.T`` where `metric_` is not None. Not defined if a posterior
+        Not defined if a posterior
         is "neighbors" or "fourier", and `n_inducing_` neither.
-    metric_ : ndarray of shape (r, n_features), None, or list of these
-        What the kernel sees is ``X @ metric_.T``, with r = n_features unless `metric` is a rank.
-        None: X itself. With several binary problems, it is a list of one per problem.
+    metric_ : ndarray of shape (n_features, n_features), None, or list of these
+        What the kernel sees is ``X @ metric_.T``, and None means X itself. With several binary problems, it is a list of one per problem.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`. With several binary problems,
         it is the mean over the problems. With a softmax, it is the bound of the joint model.

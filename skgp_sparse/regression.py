@@ -268,8 +268,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           and missing values have the priors above in any case.
 
         It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
-        kernels and of `Sphere`, nor where "neighbors" learn a metric of some rank. The values
-        that `verbose` prints are with it.
+        kernels and of `Sphere`. The values that `verbose` prints are with it.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
         after the iteration that is under way, no restart and no larger sample begins, and the
@@ -336,12 +335,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
-    inducing_points_ : ndarray of shape (m, n_features) or (m, r)
-        The inducing points, in the units of X; those of ``X @ metric_.T`` if `metric_` is not None.
+    inducing_points_ : ndarray of shape (m, n_features)
+        The inducing points, in the units of X.
         Not defined if `posterior_` is "neighbors" or "fourier", and `n_inducing_` neither.
-    metric_ : ndarray of shape (r, n_features) or None
-        What the kernel sees is ``X @ metric_.T``, with r = n_features unless `metric` is a rank.
-        None: X itself.
+    metric_ : ndarray of shape (n_features, n_features) or None
+        What the kernel sees is ``X @ metric_.T``, and None means X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held
         out are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or

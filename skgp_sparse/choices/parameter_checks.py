@@ -192,9 +192,9 @@ def check_noise(parameters, name):
 
 def check_mixes(metric, kernel, name):
     """Raise if columns should be mixed that a kernel does not see alike."""
-    if metric not in ("auto", "ard") and not kernels.may_mix(kernel):
+    if metric == "full" and not kernels.may_mix(kernel):
         raise ValueError(
-            f"{name}: metric={as_text(metric)} mixes columns of stationary kernels that have a "
+            f"{name}: metric='full' mixes columns of stationary kernels that have a "
             f"derivative rule and see all columns alike. Got {kernel}. Change this, or set "
             "metric='ard'."
         )
@@ -259,8 +259,8 @@ def can_learn_later(estimator):
     try:
         posterior_method = resolve_posterior(estimator.posterior, name)
         reason = posterior_method.refuses_later_rows()
-        if estimator.metric not in ("auto", "ard"):
-            reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
+        if estimator.metric == "full":
+            reason = "metric='full' is learned from all rows at once"
     except ValueError:  # which partial_fit will say
         return True
     if reason is not None:

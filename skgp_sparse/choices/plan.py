@@ -77,7 +77,6 @@ ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth
 NUMBERS_OF_A_MEAN = (
     20_000_000  # of X, for each target or class, beyond which boosting takes minutes
 )
-UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
 STEPS = {  # beside the search, in the order in which they are taken, and their classes
     "residuals": "mean:Residuals",
     "common start": "several_classes:CommonStart",
@@ -197,7 +196,7 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
     why = "it was chosen" if type(chosen) is InducingPoints else _why_points(request, facts)
     if why is not None:
         return _inducing_points(request, facts, why)
-    if n <= EXACT_ROWS:
+    if mixes and n <= EXACT_ROWS:
         return Neighbors(), "neighbors: metric='full' was chosen"
     if not request.has_sites and facts.n_rows <= EXACT_RIVAL:
         return PosteriorSelection(Exact()), f"neighbors against exact: at most {EXACT_RIVAL} rows"
@@ -230,7 +229,7 @@ def _why_points(request: Request, facts: Facts) -> str | None:
         return "the kernel has no derivative rule"
     if not request.starts_on_subset:
         return "the optimizer begins with all rows"
-    are_too_few = request.has_sites and facts.n_distinct <= EXACT_ROWS
+    are_too_few = request.has_sites and facts.n_distinct <= EXACT_ROWS and request.metric != "full"
     if are_too_few and facts.n_levels <= LEVELS_PER_POINT * _points(request, facts):
         return f"at most {EXACT_ROWS} rows with a likelihood"
     return None
@@ -320,7 +319,7 @@ def _tries_logarithms(request: Request, facts: Facts, posterior_method: Posterio
     """
     is_open = request.kernel is None and request.starts_on_subset and not request.points_are_given
     is_open = is_open and facts.in_memory and facts.inputs_are_known
-    is_open = is_open and request.metric in UNMIXED and posterior_method.takes_missing
+    is_open = is_open and request.metric != "full" and posterior_method.takes_missing
     mixes = posterior_method.learns_metric and request.metric == "auto" and not request.has_sites
     return is_open and (facts.n_rows <= EXACT_ROWS or not mixes)
 
@@ -401,8 +400,8 @@ class UncertainInputs(PosteriorMethod):
         if np.any(request.resolved_bound.noise_share):
             bound = as_text(request.bound)
             return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={bound}"
-        if request.metric not in ("auto", "ard"):
-            return f"metric='ard'. Got metric={as_text(request.metric)}"
+        if request.metric == "full":
+            return "metric='ard'. Got metric='full'"
         if request.optimizer != "fmin_l_bfgs_b":
             return f"optimizer='fmin_l_bfgs_b'. Got optimizer={as_text(request.optimizer)}"
         if request.kernel is not None and not kernels.differentiable(request.kernel):
@@ -601,10 +600,17 @@ def job_of(
     """The `Job` of a table, by its plan."""
     request, given = request_of(observations, posterior), observations.parameters
     is_free, memory = given.kernel is None, get_config()["working_memory"] * 2**20
-    planned = plan(request, facts_of(rows, kernel, request))
-    _check_rows(observations, rows)
-    if given.metric == "full" and not planned.posterior_method.learns_metric:
-        check_full_metric(observations, rows)
+    facts = facts_of(rows, kernel, request)
+    planned = plan(request, facts)
+    if rows.X_std is not None:
+        _check_uncertain_inputs(observations)
+    learns = posterior.learns_metric or planned.posterior_method.learns_metric
+    if given.metric == "full" and facts.n_distinct >= ROWS_OF_A_METRIC and not learns:
+        raise ValueError(
+            f"{observations.name}: metric='full' is that of predictions from neighbours, which are "
+            "given rows in memory with one latent value each. Set posterior to 'neighbors' (with "
+            "multi_class='one_vs_rest'), or metric to 'ard'."
+        )
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = observations.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -637,22 +643,6 @@ def job_of(
 def tolerance(tol: float | str) -> float:
     """The number that `tol` stands for, in nats per row."""
     return _TOL if is_auto(tol) else tol
-
-
-def _check_rows(observations: ModelOfRequest, rows: Dataset) -> None:
-    """Raise where errors of inputs cannot be used."""
-    if rows.X_std is not None:
-        _check_uncertain_inputs(observations)
-
-
-def check_full_metric(observations: ModelOfRequest, rows: Dataset) -> None:
-    """Raise where a full metric is asked for, and there are rows enough to learn one."""
-    if rows.distinct(most=ROWS_OF_A_METRIC - 1) is None:
-        raise ValueError(
-            f"{observations.name}: metric='full' is that of predictions from neighbours, which are "
-            "given rows in memory with one latent value each. Set posterior to 'neighbors' (with "
-            "multi_class='one_vs_rest'), or metric to 'ard'."
-        )
 
 
 def _check_uncertain_inputs(observations: ModelOfRequest) -> None:

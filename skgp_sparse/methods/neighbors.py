@@ -1,7 +1,6 @@
 """Neighbours: every prediction is given the rows that are nearest to the query.
 
-`SiteSearch` learns from rows with a likelihood, and `InLearnedMetric` gives another posterior the
-metric that neighbours learn.
+`SiteSearch` learns from rows with a likelihood.
 """
 
 from dataclasses import replace
