@@ -289,7 +289,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Not defined if a posterior
         is "neighbors" or "fourier", and `n_inducing_` neither.
     metric_ : ndarray of shape (n_features, n_features), None, or list of these
-        What the kernel sees is ``X @ metric_.T``, and None means X itself. With several binary problems, it is a list of one per problem.
+        What the kernel sees is ``X @ metric_.T``, and None means X itself. With several
+        binary problems, it is a list of one per problem.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`. With several binary problems,
         it is the mean over the problems. With a softmax, it is the bound of the joint model.
