@@ -532,7 +532,7 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
 
     def _takes_missing(self):
         """Whether values may be missing: the kernel is the default one, or has a `Missing`."""
-        mixes = self.metric not in ("auto", "ard") or self.posterior == "fourier"
+        mixes = self.metric == "full" or self.posterior == "fourier"
         if mixes or not getattr(self.posterior, "takes_missing", True):
             return False
         return self.kernel is None or _has_missing(self.kernel)

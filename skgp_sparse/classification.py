@@ -170,19 +170,13 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
-    metric : {"auto", "ard", "full"} or int, default="auto"
-        How columns are mixed: the covariance is `kernel_` of ``X @ metric_.T``. Every binary
-        problem has its own `metric_`, and a softmax can have none.
+    metric : {"auto", "ard", "full"}, default="auto"
+        How predictions from neighbours mix columns: their covariance is `kernel_` of
+        ``X @ metric_.T``.
 
         - "ard": not at all; the length scales of the kernel say how much each column matters.
-        - "full": by a matrix (d, d), which predictions from neighbours learn for any posterior, and
-          which is kept if rows that are held out are predicted better. The kernel must be
-          stationary, and rows must be in memory.
-        - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
-          covariance depends on r directions of X. Length scales of the kernel that have one value
-          for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
-          then. No metric is learned from four distinct rows or fewer, nor by "neighbors" where all
-          rows are neighbours.
+        - "full": by a matrix (d, d), which is kept if rows that are held out are predicted better.
+          The kernel must be stationary; ``posterior="auto"`` is "neighbors" up to 2,000 rows then.
         - "auto": "ard", as a full matrix seldom predicts labels better.
     prior : {"auto", "scaled"}, None or object, default="auto"
         The prior of hyperparameters, which every objective counts once beside all rows. What
@@ -201,8 +195,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
           case.
 
         It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
-        kernels and of `Sphere`, nor where "neighbors" learn a metric of some rank. The values
-        that `verbose` prints are with it.
+        kernels and of `Sphere`. The values that `verbose` prints are with it.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
         after the iteration that is under way, no restart and no larger sample begins, and the
@@ -293,11 +286,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     inducing_points_ : ndarray of shape (m, n_features), or list of these
         The inducing points, in the units of X. With several binary problems, it is a list of one
         array per problem. With a softmax, all classes share them.
-        They are those of ``X @ metric_.T`` where `metric_` is not None. Not defined if a posterior
+        Not defined if a posterior
         is "neighbors" or "fourier", and `n_inducing_` neither.
-    metric_ : ndarray of shape (r, n_features), None, or list of these
-        What the kernel sees is ``X @ metric_.T``, with r = n_features unless `metric` is a rank.
-        None: X itself. With several binary problems, it is a list of one per problem.
+    metric_ : ndarray of shape (n_features, n_features), None, or list of these
+        What the kernel sees is ``X @ metric_.T``, and None means X itself. With several
+        binary problems, it is a list of one per problem.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`. With several binary problems,
         it is the mean over the problems. With a softmax, it is the bound of the joint model.
@@ -393,7 +386,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         solver: SolverName | Solver = "auto",
         n_restarts_optimizer: int = 0,
         max_iter: int = 1000,
-        metric: MetricName | int = "auto",
+        metric: MetricName = "auto",
         prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
         time_limit: float | None = None,
         tol: float | AutoName = "auto",

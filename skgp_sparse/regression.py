@@ -240,20 +240,15 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
         fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
         iteration.
-    metric : {"auto", "ard", "full"} or int, default="auto"
-        How columns are mixed: the covariance is `kernel_` of ``X @ metric_.T``.
+    metric : {"auto", "ard", "full"}, default="auto"
+        How predictions from neighbours mix columns: their covariance is `kernel_` of
+        ``X @ metric_.T``.
 
         - "ard": not at all; the length scales of the kernel say how much each column matters.
-        - "full": by a matrix (d, d), which predictions from neighbours learn for any posterior, and
-          which is kept if rows that are held out are predicted better. The kernel must be
-          stationary, and rows must be in memory.
-        - an int: by a matrix (r, d) of this rank, r <= d, which is kept in any case, so that the
-          covariance depends on r directions of X. Length scales of the kernel that have one value
-          for each column begin as r equal values. ``posterior="auto"`` is "exact" or "neighbors"
-          then. No metric is learned from four distinct rows or fewer, nor by "neighbors" where all
-          rows are neighbours.
-        - "auto": "full" for predictions from neighbours with Gaussian noise if `kernel` is None
-          and there are at most 200 columns, "ard" otherwise.
+        - "full": by a matrix (d, d), which is kept if rows that are held out are predicted better.
+          The kernel must be stationary; ``posterior="auto"`` is "neighbors" up to 2,000 rows then.
+        - "auto": "full" with Gaussian noise if `kernel` is None and there are at most 44 columns,
+          "ard" otherwise.
     prior : {"auto", "scaled"}, None or object, default="auto"
         The prior of hyperparameters, which every objective counts once beside all rows. What
         `log_marginal_likelihood` and `log_marginal_likelihood_value_` tell is without it. Noise and
@@ -273,8 +268,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
           and missing values have the priors above in any case.
 
         It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
-        kernels and of `Sphere`, nor where "neighbors" learn a metric of some rank. The values
-        that `verbose` prints are with it.
+        kernels and of `Sphere`. The values that `verbose` prints are with it.
     time_limit : float, default=None
         Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
         after the iteration that is under way, no restart and no larger sample begins, and the
@@ -341,12 +335,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
         `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
-    inducing_points_ : ndarray of shape (m, n_features) or (m, r)
-        The inducing points, in the units of X; those of ``X @ metric_.T`` if `metric_` is not None.
+    inducing_points_ : ndarray of shape (m, n_features)
+        The inducing points, in the units of X.
         Not defined if `posterior_` is "neighbors" or "fourier", and `n_inducing_` neither.
-    metric_ : ndarray of shape (r, n_features) or None
-        What the kernel sees is ``X @ metric_.T``, with r = n_features unless `metric` is a rank.
-        None: X itself.
+    metric_ : ndarray of shape (n_features, n_features) or None
+        What the kernel sees is ``X @ metric_.T``, and None means X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held
         out are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
@@ -462,7 +455,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         solver: SolverName | Solver = "auto",
         n_restarts_optimizer: int = 0,
         max_iter: int = 1000,
-        metric: MetricName | int = "auto",
+        metric: MetricName = "auto",
         prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
         time_limit: float | None = None,
         tol: float | AutoName = "auto",

@@ -72,7 +72,6 @@ from skgp_sparse.engine.posterior import (
 )
 from skgp_sparse.engine.posteriors_around import (
     MeanWeights,
-    PosteriorInMetric,
     PosteriorWithMean,
     PosteriorWithMissingValues,
     normal_mixture,
@@ -155,8 +154,7 @@ from skgp_sparse.methods.contract import (
     within_reach,
 )
 from skgp_sparse.methods.exact import Exact
-from skgp_sparse.methods.neighbor_search import NearestNeighborSearch, full, low_rank, of_columns
-from skgp_sparse.methods.neighbors import InLearnedMetric
+from skgp_sparse.methods.neighbor_search import NearestNeighborSearch, full
 from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
 from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, scales
 from skgp_sparse.steps import mean as mean_functions

@@ -167,11 +167,8 @@ def check_restarts(estimator, kernel):
 def check_metric(parameters, name):
     """Raise unless columns may be mixed as is asked for."""
     metric, kernel = parameters.metric, parameters.kernel
-    if not isinstance(metric, Integral) or isinstance(metric, BOOLS):
-        is_name = isinstance(metric, str) and metric in _METRICS
-        require(is_name, "metric", metric, name, f"one of {_METRICS} or an int, which is a rank")
-    else:
-        check_number(metric, "metric", name, Integral, low=1)
+    is_name = isinstance(metric, str) and metric in _METRICS
+    require(is_name, "metric", metric, name, f"one of {_METRICS}")
     if kernel is not None:
         check_mixes(metric, kernel, name)
 
@@ -195,9 +192,9 @@ def check_noise(parameters, name):
 
 def check_mixes(metric, kernel, name):
     """Raise if columns should be mixed that a kernel does not see alike."""
-    if metric not in ("auto", "ard") and not kernels.may_mix(kernel):
+    if metric == "full" and not kernels.may_mix(kernel):
         raise ValueError(
-            f"{name}: metric={as_text(metric)} mixes columns of stationary kernels that have a "
+            f"{name}: metric='full' mixes columns of stationary kernels that have a "
             f"derivative rule and see all columns alike. Got {kernel}. Change this, or set "
             "metric='ard'."
         )
@@ -262,8 +259,8 @@ def can_learn_later(estimator):
     try:
         posterior_method = resolve_posterior(estimator.posterior, name)
         reason = posterior_method.refuses_later_rows()
-        if estimator.metric not in ("auto", "ard"):
-            reason = f"metric={as_text(estimator.metric)} is learned from all rows at once"
+        if estimator.metric == "full":
+            reason = "metric='full' is learned from all rows at once"
     except ValueError:  # which partial_fit will say
         return True
     if reason is not None:

@@ -50,7 +50,7 @@ from skgp_sparse.methods.contract import (
 )
 from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
-from skgp_sparse.methods.neighbors import InLearnedMetric, Neighbors
+from skgp_sparse.methods.neighbors import Neighbors
 from skgp_sparse.methods.selection import PosteriorSelection
 from skgp_sparse.solvers import LBFGS, Fit, resolve_solver
 
@@ -77,7 +77,6 @@ ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth
 NUMBERS_OF_A_MEAN = (
     20_000_000  # of X, for each target or class, beyond which boosting takes minutes
 )
-UNMIXED = "auto", "ard"  # metrics that mix no columns, unless neighbours see to it
 STEPS = {  # beside the search, in the order in which they are taken, and their classes
     "residuals": "mean:Residuals",
     "common start": "several_classes:CommonStart",
@@ -174,9 +173,6 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
-    mixes = request.metric not in UNMIXED and not request.posterior.learns_metric
-    if mixes and facts.n_distinct >= ROWS_OF_A_METRIC and not posterior_method.learns_metric:
-        posterior_method = InLearnedMetric(posterior_method)
     return Plan(
         posterior_method=posterior_method,
         summary=summary,
@@ -187,20 +183,21 @@ def plan(request: Request, facts: Facts) -> Plan:
 
 
 def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
-    """Posterior method of a fit, a learned metric apart, and why it is this one."""
+    """Posterior method of a fit, and why it is this one."""
     chosen = request.posterior.with_points(_points(request, facts))
     n, few = facts.n_distinct, _few_rows(request, facts)
     if not facts.inputs_are_known:
         return UncertainInputs(), "inducing: fit was given X_std"
-    if chosen.is_exact_for_few and n <= few:
+    mixes = type(chosen) is Auto and request.metric == "full" and n >= ROWS_OF_A_METRIC
+    if chosen.is_exact_for_few and n <= few and not mixes:
         return Exact(), f"exact: {n:.0f} distinct rows are at most {few}"
     if type(chosen) not in (Auto, InducingPoints):
         return chosen, f"{chosen.name}: it was chosen"
     why = "it was chosen" if type(chosen) is InducingPoints else _why_points(request, facts)
     if why is not None:
         return _inducing_points(request, facts, why)
-    if isinstance(request.metric, Integral):
-        return Neighbors(), f"neighbors: metric={request.metric} was chosen"
+    if mixes and n <= EXACT_ROWS:
+        return Neighbors(), "neighbors: metric='full' was chosen"
     if not request.has_sites and facts.n_rows <= EXACT_RIVAL:
         return PosteriorSelection(Exact()), f"neighbors against exact: at most {EXACT_RIVAL} rows"
     return PosteriorSelection(InducingPoints()), "neighbors against inducing: there are many rows"
@@ -232,7 +229,7 @@ def _why_points(request: Request, facts: Facts) -> str | None:
         return "the kernel has no derivative rule"
     if not request.starts_on_subset:
         return "the optimizer begins with all rows"
-    are_too_few = request.has_sites and facts.n_distinct <= EXACT_ROWS
+    are_too_few = request.has_sites and facts.n_distinct <= EXACT_ROWS and request.metric != "full"
     if are_too_few and facts.n_levels <= LEVELS_PER_POINT * _points(request, facts):
         return f"at most {EXACT_ROWS} rows with a likelihood"
     return None
@@ -322,7 +319,7 @@ def _tries_logarithms(request: Request, facts: Facts, posterior_method: Posterio
     """
     is_open = request.kernel is None and request.starts_on_subset and not request.points_are_given
     is_open = is_open and facts.in_memory and facts.inputs_are_known
-    is_open = is_open and request.metric in UNMIXED and posterior_method.takes_missing
+    is_open = is_open and request.metric != "full" and posterior_method.takes_missing
     mixes = posterior_method.learns_metric and request.metric == "auto" and not request.has_sites
     return is_open and (facts.n_rows <= EXACT_ROWS or not mixes)
 
@@ -403,8 +400,8 @@ class UncertainInputs(PosteriorMethod):
         if np.any(request.resolved_bound.noise_share):
             bound = as_text(request.bound)
             return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={bound}"
-        if request.metric not in ("auto", "ard"):
-            return f"metric='ard'. Got metric={as_text(request.metric)}"
+        if request.metric == "full":
+            return "metric='ard'. Got metric='full'"
         if request.optimizer != "fmin_l_bfgs_b":
             return f"optimizer='fmin_l_bfgs_b'. Got optimizer={as_text(request.optimizer)}"
         if request.kernel is not None and not kernels.differentiable(request.kernel):
@@ -603,8 +600,17 @@ def job_of(
     """The `Job` of a table, by its plan."""
     request, given = request_of(observations, posterior), observations.parameters
     is_free, memory = given.kernel is None, get_config()["working_memory"] * 2**20
-    planned = plan(request, facts_of(rows, kernel, request))
-    _check_rows(observations, rows)
+    facts = facts_of(rows, kernel, request)
+    planned = plan(request, facts)
+    if rows.X_std is not None:
+        _check_uncertain_inputs(observations)
+    learns = posterior.learns_metric or planned.posterior_method.learns_metric
+    if given.metric == "full" and facts.n_distinct >= ROWS_OF_A_METRIC and not learns:
+        raise ValueError(
+            f"{observations.name}: metric='full' is that of predictions from neighbours, which are "
+            "given rows in memory with one latent value each. Set posterior to 'neighbors' (with "
+            "multi_class='one_vs_rest'), or metric to 'ard'."
+        )
     size, n = planned.n_inducing, len(rows)
     initialise, are_given = observations.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
@@ -637,28 +643,6 @@ def job_of(
 def tolerance(tol: float | str) -> float:
     """The number that `tol` stands for, in nats per row."""
     return _TOL if is_auto(tol) else tol
-
-
-def _check_rows(observations: ModelOfRequest, rows: Dataset) -> None:
-    """Raise where a metric or errors of inputs cannot be used."""
-    _check_metric(observations, rows.n_features)
-    if rows.X_std is not None:
-        _check_uncertain_inputs(observations)
-
-
-def _check_metric(observations: ModelOfRequest, d: int) -> None:
-    """Raise where a metric has more rows than there are columns, or a row has several values."""
-    metric, name = observations.parameters.metric, observations.name
-    if metric not in UNMIXED and observations.has_sites and observations.likelihood.n_latent > 1:
-        raise ValueError(
-            f"{name}: metric={as_text(metric)} needs one latent value per row, and a softmax has "
-            "one per class. Set metric to 'ard', or multi_class to 'one_vs_rest'."
-        )
-    if isinstance(metric, Integral) and metric > d:
-        raise ValueError(
-            f"{name}: metric={metric} is the rank of a matrix with a column for each of the {d} "
-            f"features of X. Set metric to at most {d}, or to 'ard'."
-        )
 
 
 def _check_uncertain_inputs(observations: ModelOfRequest) -> None:

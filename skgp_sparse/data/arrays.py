@@ -240,10 +240,6 @@ class ArrayDataset(Dataset):
         """The user's own inputs."""
         return self.as_passed()[0]
 
-    def in_metric(self, metric: Array) -> "ArrayDataset":
-        """The table of ``W x`` (n, r)."""
-        return replace(self, X=np.asarray(self.X, float) @ metric.T, original=self.as_passed())
-
     def as_passed(self) -> tuple[AnyArray, AnyArray]:
         """The user's own inputs and targets, in their order."""
         return self.original or (self.X, self.y)

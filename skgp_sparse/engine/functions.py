@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import Matern
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.engine.basis import FourierBasis, Options
-from skgp_sparse.engine.posterior import in_metric
+from skgp_sparse.engine.posterior import float64
 from skgp_sparse.ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
@@ -177,8 +177,6 @@ class SampledFunctions:
     ----------
     mean : ndarray of shape (c,)
         What is added to the functions, in units of y.
-    metric : ndarray of shape (r, d) or None
-        Where inputs are seen as ``W x``.
     check : callable
         Makes numbers of inputs as users have them, or raises.
     shared : SharedMean or None
@@ -200,7 +198,7 @@ class SampledFunctions:
     def __init__(self, harmonics, weights, kernel, Z, coefficients, shape):
         self.harmonics, self.weights = harmonics, weights
         self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
-        self.mean, self.metric, self.shape = np.zeros(weights.shape[1]), None, shape
+        self.mean, self.shape = np.zeros(weights.shape[1]), shape
         self.check, self.shared = np.asarray, None
 
     def __repr__(self):
@@ -217,8 +215,7 @@ class SampledFunctions:
         -------
         ndarray of shape (n_samples, k) or (n_samples, n_targets, k)
         """
-        given = self.check(X)
-        X = in_metric(self.metric, given)
+        X = float64(self.check(X))
         values = np.empty((len(X), len(self.mean)))
 
         def fill(block):
@@ -232,7 +229,7 @@ class SampledFunctions:
             for _ in ordered_map(fill, blocks, n_jobs):
                 pass
         if self.shared is not None:
-            mean, factor = self.shared(given)
+            mean, factor = self.shared(X)
             values = factor * values + mean
         values += self.mean
         return values.reshape(len(X), *self.shape)
@@ -260,17 +257,15 @@ class SampledFunctions:
                 "Sampled functions beside this mean have no gradient, as that of the mean is not "
                 "known. Set mean to None, or to trees."
             )
-        given = self.check(X)
-        X = in_metric(self.metric, given)
+        X = float64(self.check(X))
         slopes = np.empty((len(X), len(self.mean), X.shape[1]))
         for one, coefficients in enumerate(self.coefficients.T):
             pull = kernels.linearize(self.kernel, self.Z, X)[1]
             G = np.repeat(coefficients[:, None], len(X), axis=1)
             of_prior = self.harmonics.slopes(X, self.weights[:, one])
             slopes[:, one] = of_prior + pull(G, True)[1]
-        slopes = slopes if self.metric is None else slopes @ self.metric
         if self.shared is not None:
-            slopes = self._beside_mean(given, slopes)
+            slopes = self._beside_mean(X, slopes)
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])
 
     def __len__(self):

@@ -398,29 +398,6 @@ def kernel_matrices(kernel, left, metric=None, n_jobs=1):
     return [*ordered_map(of_block, _blocks(left), n_jobs)]
 
 
-def gradient_outer_product(kernel, left, n_jobs=1):
-    """Average over rows of ``g gᵀ`` (d, d), with the gradient g of a mean wrt its row.
-
-    It is summed over targets: the average gradient outer product (Radhakrishnan et al. 2024).
-    """
-    noise = _Noise(kernel, left.X)
-
-    def of_block(rows):
-        block = left.take(rows)
-        P = block.points(None)[0]
-        _, pull = linearise(kernel, P, block.y_near, noise.near(block))
-        targets = (np.tile(target, (len(P), 1)) for target in np.eye(block.y_near.shape[2]))
-        return sum(_squares(pull, g_mean, block.count) for g_mean in targets)
-
-    return sum(ordered_map(of_block, _blocks(left), n_jobs)) / left.count.sum()
-
-
-def _squares(pull, g_mean, count):
-    """Sum of ``g gᵀ`` of one target."""
-    slopes = pull(g_mean, np.zeros(len(g_mean)), True)[1][:, -1]
-    return slopes.T @ (count[:, None] * slopes)
-
-
 def _blocks(left):
     return slices(len(left.near), block_size(left.near.shape[1]))
 

@@ -1,8 +1,8 @@
-"""Posteriors around another one: beside a mean, in a metric, or at rows that lack values.
+"""Posteriors around another one: beside a mean, or at rows that lack values.
 
-Each asks the other posterior and changes what it says: `PosteriorInMetric` passes ``W x`` in the
-place of x, `PosteriorWithMissingValues` averages over values of the columns that are missing, and
-`PosteriorWithMean` adds another prediction with a weight that follows the variance.
+Each asks the other posterior and changes what it says: `PosteriorWithMissingValues` averages over
+values of the columns that are missing, and `PosteriorWithMean` adds another prediction with a
+weight that follows the variance.
 """
 
 from collections.abc import Callable
@@ -19,69 +19,14 @@ from skgp_sparse.engine.functions import SharedMean, in_weighted_mean
 from skgp_sparse.engine.posterior import (
     FUNCTIONS,
     GRADIENTS,
-    LEAVE_ONE_OUT,
     NORMALS,
     PosteriorAround,
     float64,
-    in_metric,
     noise_in_blocks,
 )
 from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import Array
-
-_ANSWERS_IN_METRIC = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS])  # where the other has them
-
-
-@dataclass(frozen=True, eq=False)
-class PosteriorInMetric(PosteriorAround):
-    """A posterior of ``W x``.
-
-    The other posterior sees ``W x`` in the place of x.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    metric : ndarray of shape (r, d)
-        Matrix W.
-    """
-
-    metric: np.ndarray
-
-    remedy = "Set metric to 'ard'."
-    answers = property(lambda self: self.posterior.answers & _ANSWERS_IN_METRIC)
-    is_exact = property(attrgetter("posterior.is_exact"))
-
-    def sees(self, rows):
-        """A table in the metric."""
-        return rows.in_metric(self.metric)
-
-    def why_not(self, question):
-        """Reason of the posterior, or that columns are mixed."""
-        return self.posterior.why_not(question) or super().why_not(question)
-
-    def inputs(self, X):
-        """Rows in the metric."""
-        return in_metric(self.metric, X)
-
-    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
-        """`LeftOut` of rows that are in the metric already."""
-        return self.posterior.leave_one_out(rows, chosen, terms, n_jobs)
-
-    def gradients(self, X, latent, n_jobs=1):
-        """`Slopes` with respect to x."""
-        found = self.posterior.gradients(self.inputs(X), latent, n_jobs)
-        return found._replace(
-            mean_slope=found.mean_slope @ self.metric,
-            variance_slope=found.variance_slope @ self.metric,
-        )
-
-    def sample_functions(self, n_functions, n_frequencies, random_state):
-        """`SampledFunctions` of x."""
-        drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        drawn.metric = self.metric
-        return drawn
-
 
 _NOISE_SHARE = 0.02  # s
 _VALUES = 32  # K
@@ -393,8 +338,7 @@ class PosteriorWithMean(PosteriorAround):
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions`, which share the weighted mean."""
         drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        process = self.posterior if self.metric is None else self.posterior.posterior
-        return in_weighted_mean(drawn, process.points[1], SharedMean(self))
+        return in_weighted_mean(drawn, self.posterior.points[1], SharedMean(self))
 
     def mean_and_factor(self, X):
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""

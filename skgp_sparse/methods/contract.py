@@ -76,7 +76,7 @@ class Job(NamedTuple):
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     plan: str = ""  # which method this is, and why, in words
     steps: tuple[str, ...] = ()  # of the plan, beside the search
-    metric: str | int = "auto"  # how columns may be mixed
+    metric: str = "auto"  # how columns may be mixed
     priors: tuple = ()  # of hyperparameters, whose form for a kernel is in the settings
     is_started: bool = False  # whether hyperparameters are those of a small fit
     spreads: Any = None  # (d,) of the columns, in which length scales and their priors are measured
@@ -450,7 +450,7 @@ class Request(NamedTuple):
         Solver that was passed.
     optimizer : str, callable or None
         Optimizer that was passed.
-    metric : int or str
+    metric : str
         Metric that was passed.
     mean : None, "auto", "boosting", "linear" or estimator
         Mean that was passed, where "auto" may add one.
@@ -479,7 +479,7 @@ class Request(NamedTuple):
     inducing_init: Any = "auto"
     solver: Any = "auto"
     optimizer: Any = "fmin_l_bfgs_b"
-    metric: int | str = "auto"
+    metric: str = "auto"
     mean: Any = None
     noise: str = "constant"
     calibration: str | None = None
@@ -677,13 +677,12 @@ def errors_named(method: PosteriorMethod) -> Iterator[None]:
     method : PosteriorMethod
         What is fitted. Errors of methods of this package are their own.
     """
-    given = getattr(method, "posterior_method", method)  # the one inside, of `InLearnedMetric`
     try:
         yield
     except Exception as error:
         text, *others = error.args or ("",)
-        if not type(given).__module__.startswith("skgp_sparse.") and isinstance(text, str):
-            error.args = (f"posterior={as_text(given)}: {text or 'its fit failed.'}", *others)
+        if not type(method).__module__.startswith("skgp_sparse.") and isinstance(text, str):
+            error.args = (f"posterior={as_text(method)}: {text or 'its fit failed.'}", *others)
         raise
 
 

@@ -24,8 +24,7 @@ from sklearn.base import clone
 
 from skgp_sparse import kernels
 from skgp_sparse.engine import neighbors as neighbors_posterior
-from skgp_sparse.engine.neighbors import NeighborsPosterior, gradient_outer_product, known_rows
-from skgp_sparse.hyperpriors import NO_PRIOR
+from skgp_sparse.engine.neighbors import NeighborsPosterior, known_rows
 from skgp_sparse.inference.contracts import (
     VectorFunction,
     arithmetic,
@@ -94,7 +93,7 @@ class NearestNeighborSearch:
     """Looks for the best `NearestNeighborModel` of a job.
 
     Models are compared by rows held out, with few rows and iterations in a run. A full metric has
-    to lead by a standard error; one of a rank that the user asks for is kept in any case.
+    to lead by a standard error.
 
     Parameters
     ----------
@@ -123,9 +122,7 @@ class NearestNeighborSearch:
 
     def refined(self, best):
         """The best `Trial` of other metrics and smoothness, after a last run."""
-        if rank(self.job):
-            best = self._mixed(best)
-        elif wants_full(self.job) and not self.is_over():
+        if wants_full(self.job) and not self.is_over():
             mixed = if_possible(self._mixed, best) or best
             best = mixed if mixed.score.is_better_than(best.score) else best
         if self.job.is_free:
@@ -164,7 +161,7 @@ class NearestNeighborSearch:
         if self.is_over():
             return local
         objective = self.objective(local, *self.validation.others(budget.rows), learn_metric=True)
-        function = VectorFunction(objective, local.kernel, prior=prior_of(self.job))
+        function = VectorFunction(objective, local.kernel, prior=self.job.settings.prior)
         most = min(budget.iterations, self.job.settings.max_iter)
         options = {"max_iter": most, "callback": self._progress, "alike": True}
         options["curvature"] = deepcopy(local.curvature)
@@ -221,7 +218,7 @@ class NearestNeighborSearch:
         Around each of them some scales and less noise are looked at, values alone: a fit of few
         rows takes structure that it cannot see for noise.
         """
-        rows, found, prior = self.validation.others(_STARTS), [], prior_of(self.job)
+        rows, found, prior = self.validation.others(_STARTS), [], self.job.settings.prior
         starts = [self._of_the_search(kernel) for kernel in starts]
         for kernel in (
             _bounded(starts) if self.job.is_free and "mean" not in self.job.steps else starts
@@ -252,7 +249,7 @@ class NearestNeighborSearch:
         """
         local, initial = best.local, self._of_the_search(self.job.kernel)
         kernel = shortened(local.kernel, initial, self.job.rows.n_features)
-        if not (rank(self.job) or kernel is local.kernel or self.is_over()):
+        if not (kernel is local.kernel or self.is_over()):
             few, places = self.validation.some(_SEVERAL)
             start = self._with_metric(local._replace(kernel=kernel))
             trial = self.scored(self.climbed(start, _OF_START), validation=few)
@@ -282,13 +279,8 @@ class NearestNeighborSearch:
 
     def _with_metric(self, local):
         """The model whose metric may be learned."""
-        if not rank(self.job):
-            kernel, prior = full(local.kernel, self.job.rows.n_features)
-        else:
-            left = self._left(*self.validation.others(_FIRST.rows), local, self.k_fit)
-            with arithmetic():
-                kernel, prior = low_rank(local.kernel, left, rank(self.job), self.n_jobs)
-        return local._replace(kernel=kernel, metric=prior.start, prior=prior, curvature=None)
+        prior = full(local.kernel, self.job.rows.n_features)
+        return local._replace(metric=prior.start, prior=prior, curvature=None)
 
     def _progress(self, iteration, value):
         """Tell the user's callbacks; returns whether to stop."""
@@ -306,7 +298,7 @@ def with_other_noise(job, fit, kernel):
     """
     neighbors, before, n_jobs = fit.objective, fit.posterior, job.settings.options.n_jobs
     left = neighbors.left
-    function = VectorFunction(neighbors, kernel, prior=prior_of(job))
+    function = VectorFunction(neighbors, kernel, prior=job.settings.prior)
     most = min(_OF_NOISE, job.settings.max_iter)
     tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
     maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
@@ -375,16 +367,6 @@ _NATS = 0.01  # per row, of a squared distance of an entry of the metric from it
 NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 
 
-def rank(job):
-    """Rank of the metric which a job asks for; None: any."""
-    return None if isinstance(job.metric, str) else job.metric
-
-
-def prior_of(job):
-    """Prior of theta; none where a metric of some rank is learned, which sets the units."""
-    return job.settings.prior if rank(job) is None else NO_PRIOR
-
-
 def wants_full(job):
     """Whether a job asks for a full metric."""
     d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
@@ -394,9 +376,9 @@ def wants_full(job):
 
 
 def full(kernel, d, nats=_NATS):
-    """The kernel, and the `MetricPrior` of a metric (d, d) that may well rescale columns."""
+    """The `MetricPrior` of a metric (d, d) that may well rescale columns."""
     scale, unmixed = kernels.length_scales(kernel, np.ones(d)), np.eye(d)
-    return kernel, MetricPrior(unmixed, scale[:, None] / scale, nats * (1.0 - unmixed))
+    return MetricPrior(unmixed, scale[:, None] / scale, nats * (1.0 - unmixed))
 
 
 def shortened(kernel, initial, d):
@@ -409,43 +391,6 @@ def shortened(kernel, initial, d):
     return kernel if np.array_equal(shorter, kernel.theta) else kernel.clone_with_theta(shorter)
 
 
-def low_rank(kernel, left, r, n_jobs=1):
-    """The kernel of r columns, and the `MetricPrior`, from the means of rows that are left out.
-
-    A full metric begins at the identity. One of rank r begins at r directions: with the length
-    scales s, ``G = S E[g gᵀ] S`` says along which directions the means of rows change (the average
-    gradient outer product of Radhakrishnan et al. 2024). Its first r eigenvectors U make
-    ``W = l Uᵀ S⁻¹`` and a kernel of r columns, whose length scales begin at l, the geometric mean
-    of s.
-    """
-    d = left.X.shape[1]
-    scale = kernels.length_scales(kernel, np.ones(d))
-    units = np.tile(_geometric_mean(scale) / scale, (r, 1))
-    G = gradient_outer_product(kernel, left, n_jobs) * np.outer(scale, scale)
-    directions = np.linalg.eigh(G)[1][:, ::-1][:, :r]
-    nats = np.full(units.shape, _NATS)
-    return of_columns(kernel, d, r), MetricPrior(units * directions.T, units, nats)
-
-
-def of_columns(kernel, d, r):
-    """The kernel of r columns in place of d, whose scales begin at the mean of what they were."""
-    changes = {}
-    for one in kernel.hyperparameters:
-        if one.n_elements == d > 1:
-            value = _geometric_mean(kernel.get_params()[one.name])
-            changes[one.name] = value if r == 1 else np.full(r, value)
-            limits = "fixed" if one.fixed else (one.bounds[:, 0].min(), one.bounds[:, 1].max())
-            changes[f"{one.name}_bounds"] = limits
-    return clone(kernel).set_params(**changes)
-
-
 def name_of(metric):
     """Name of a metric, for users, and a comma; an empty string where there is none."""
-    if metric is None:
-        return ""
-    r, d = metric.shape
-    return "full metric, " if r == d else f"rank-{r} metric, "
-
-
-def _geometric_mean(values):
-    return float(np.exp(np.mean(np.log(values))))
+    return "" if metric is None else "full metric, "

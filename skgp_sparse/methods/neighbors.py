@@ -1,7 +1,6 @@
 """Neighbours: every prediction is given the rows that are nearest to the query.
 
-`SiteSearch` learns from rows with a likelihood, and `InLearnedMetric` gives another posterior the
-metric that neighbours learn.
+`SiteSearch` learns from rows with a likelihood.
 """
 
 from dataclasses import replace
@@ -19,8 +18,7 @@ from skgp_sparse.engine.neighbors import (
     targets_and_noise,
 )
 from skgp_sparse.engine.posterior import scale_of, scaled_inputs
-from skgp_sparse.engine.posteriors_around import PosteriorInMetric
-from skgp_sparse.ground.validation import as_text, check_number, is_auto
+from skgp_sparse.ground.validation import check_number, is_auto
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
@@ -41,10 +39,7 @@ from skgp_sparse.methods.neighbor_search import (
     Trial,
     density_of,
     full,
-    low_rank,
     name_of,
-    prior_of,
-    rank,
     wants_full,
 )
 from skgp_sparse.solvers import Fit
@@ -87,8 +82,8 @@ class SiteSearch:
     2. In turn, sweeps over at most 20,000 rows, fewer if they have many columns, find their sites,
        and some iterations maximise the density of rows that are left out, with sites and neighbours
        held.
-    3. Where columns may be mixed, it does the same in a metric. One of a rank that the user asks
-       for is kept in any case, a full one if it predicts rows that are held out better.
+    3. Where columns may be mixed, it does the same in a full metric, which is kept if it predicts
+       rows that are held out better.
     4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin
        where the sites of the others predict them.
 
@@ -108,7 +103,7 @@ class SiteSearch:
         self.k, self.k_fit = k, k_fit
         self.validation = validation
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
-        self.stopped, self.prior = False, prior_of(job)
+        self.stopped, self.prior = False, job.settings.prior
         self.effort = Effort(2, 8, 1000) if job.rows.n_features > _WIDE else Effort()
 
     def learn(self, rows):
@@ -121,15 +116,14 @@ class SiteSearch:
             local = self._start(SiteRows.of(rows)[0])
             if not self.job.settings.solver.moves:
                 return local
-            local = self._climbed(local)
-            return self._mixed(local) if rank(self.job) else local
+            return self._climbed(local)
 
     def trial(self):
         """The best `Trial` of what it learns from the rows that are not held out."""
         return self.refined(self.first())
 
     def first(self, starts=()):
-        """The `Trial` without a metric that is learned, unless one of some rank is wanted."""
+        """The `Trial` without a metric that is learned."""
         most = most_trained(self.job.rows.n_features)
         return self._scored(self.learn(self.validation.training_rows(most)))
 
@@ -175,11 +169,7 @@ class SiteSearch:
         """The `LocalSites` in a metric that is learned."""
         objective, kernel = local
         with arithmetic():
-            if rank(self.job):
-                left = replace(objective, chosen=self._chosen(objective)).left
-                kernel, prior = low_rank(kernel, left, rank(self.job), self.n_jobs)
-            else:
-                kernel, prior = full(kernel, self.job.rows.n_features, NATS_WITH_SITES)
+            prior = full(kernel, self.job.rows.n_features, NATS_WITH_SITES)
             objective = replace(objective, metric=prior.start, prior=prior)
             return self._climbed(LocalSites(self._around(objective, kernel, _NEXT), kernel))
 
@@ -353,64 +343,3 @@ class Neighbors(PosteriorMethod):
                 "multi_class='softmax', in place of which there is multi_class='one_vs_rest'"
             )
         return None
-
-
-class InLearnedMetric(PosteriorMethod):
-    """Another method, whose inputs are seen in a metric.
-
-    The metric is that of predictions from neighbours: a full one if rows held out gain by it, one
-    of a rank in any case.
-
-    Parameters
-    ----------
-    posterior_method : PosteriorMethod
-    """
-
-    name = property(lambda self: self.posterior_method.name)
-    uses_bound = property(lambda self: self.posterior_method.uses_bound)
-    remedy = "It needs a metric that mixes no columns: set metric to 'ard'."
-
-    def __init__(self, posterior_method):
-        self.posterior_method = posterior_method
-
-    def fit(self, job, random_state):
-        """The `Fit` of the other method to the rows in the metric."""
-        if not (job.rows.in_memory and job.settings.solver.starts_on_subset):
-            raise ValueError(
-                f"metric={as_text(job.metric)} is learned from rows in memory by "
-                "optimizer='fmin_l_bfgs_b'. Set metric to 'ard', or pass arrays and leave the "
-                "optimizer as it is."
-            )
-        given = job._replace(is_free=False), random_state
-        local = _learned(*given) if rank(job) else if_possible(_learned, *given)
-        if local is None or local.metric is None:
-            return self.posterior_method.fit(job, random_state)
-        fit = self.posterior_method.fit(_in_metric(job, local.metric, local.kernel), random_state)
-        posterior = PosteriorInMetric(fit.posterior, local.metric)
-        return fit._replace(posterior=posterior)
-
-    def refuses(self, request):
-        """Reason why the other method refuses a request, None if it does not."""
-        return self.posterior_method.refuses(request)
-
-
-def _learned(job, random_state):
-    """The model of neighbours that predicts rows held out best, its kernel and metric."""
-    validation = ValidationSet(job.rows, random_state, job.model.has_sites)
-    begun = start_on_subset(job, random_state)
-    if job.model.has_sites:
-        return SiteSearch(begun, FEW, FIT, random_state, validation).trial().local
-    return NearestNeighborSearch(job, validation).learn([job.kernel, begun.kernel]).local
-
-
-def _in_metric(job, metric, kernel):
-    """The job whose rows, and inducing points if they are given, are in a metric."""
-    points, rows = job.points, job.rows.in_metric(metric)
-    if points.are_given:
-        points = points._replace(initialise=partial(_initial, points.initialise, metric))
-    other = job._replace(rows=rows, points=points, kernel=kernel, before=None, thorough=None)
-    return other._replace(spreads=rows.scale()).with_priors(job.priors)
-
-
-def _initial(initialise, metric, *given):
-    return initialise(*given) @ metric.T

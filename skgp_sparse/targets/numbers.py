@@ -118,7 +118,7 @@ class GaussianObservations(ObservationModel):
         stream = new_stream(part, random_state, 1, first=first).seeded(part)
         moments = moments_of(part.y / first, part.weight)
         stream = stream._replace(units=rows.units, moments=moments, n_iter=n_iter)
-        if fits[0].posterior.metric is not None:  # in which inducing points are not
+        if fits[0].posterior.metric is not None:  # which inducing points do not have
             return stream
         job = self._job(rows, kernel)
         warm_start = warm_start_of(fits[0], job)

@@ -272,12 +272,6 @@ def test_a_model_in_pickles_predicts_the_same():
     assert len(pickle.dumps(model._fitted.fits[0].posterior)) < 20_000
 
 
-def test_columns_may_be_mixed():
-    model = quick(metric=1).fit(X, np.sin(X @ [1.0, 2.0]))
-    assert model.posterior_ == "fourier" and model.metric_.shape == (1, 2)
-    assert model.score(X, np.sin(X @ [1.0, 2.0])) > 0.9
-
-
 def test_likelihoods_and_classes_have_features():
     given = {"posterior": FourierFeatures(20), "random_state": 0, "max_iter": 2}
     counts = np.random.RandomState(0).poisson(np.exp(Y))

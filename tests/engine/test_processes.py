@@ -16,7 +16,6 @@ from inside import (
     NeighborsPosterior,
     Posterior,
     PosteriorAround,
-    PosteriorInMetric,
     PosteriorWithMean,
     PosteriorWithMissingValues,
     Prior,
@@ -94,10 +93,6 @@ def _neighbors(factor=1.0, metric=None):
 PROCESSES = {
     "prior": (lambda: Prior(CASE.kernel, 2), 0),
     "inducing points": (_inducing, 0),
-    "inducing points in a metric": (
-        lambda: PosteriorInMetric(_inducing(), np.eye(CASE.X.shape[1]) + 0.2),
-        0,
-    ),
     "random features": (_features, 0),
     "exact": (_exact, len(CASE.groups().X)),
     "decoupled": (_decoupled, 0),

@@ -100,12 +100,11 @@ def test_a_function_is_the_same_in_all_calls():
 
 @pytest.mark.second(share=0.39)
 @pytest.mark.parametrize("targets", [1, 2])
-@pytest.mark.parametrize("metric", ["ard", 1])
-def test_gradients(targets, metric):
+def test_gradients(targets):
     y = np.column_stack([Y, np.cos(X[:, 1])])[:, :targets]
     kernel = RBF([1.0, 1.0]) + WhiteKernel(0.1)
     options = {"optimizer": "fmin_l_bfgs_b", "max_iter": 20, "posterior": "inducing"}
-    model = fitted(kernel, n_inducing=30, metric=metric, **options).fit(X, y)
+    model = fitted(kernel, n_inducing=30, **options).fit(X, y)
     functions = model.sample_functions(3)
     shape = (15, 3) if targets == 1 else (15, 2, 3)
     assert functions(QUERIES).shape == shape

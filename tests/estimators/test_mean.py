@@ -835,15 +835,6 @@ def test_a_mean_beside_times_and_places_on_a_sphere(mean):
     assert by_number.predict(frame[["east", "north"]].to_numpy()).shape == (n,)
 
 
-def test_functions_of_a_mean_in_a_metric():
-    model = SparseGPRegressor(mean=TREES, metric=1, random_state=0, tol=1e-2).fit(X[:80], Y[:80])
-    mean, std = model.predict(QUERIES, return_std=True, latent=True)
-    values = model.sample_functions(1000)(QUERIES)
-    assert np.all(np.abs(values.mean(axis=1) - mean) < 5 * std / np.sqrt(1000))
-    few = model.sample_functions(2)
-    agree(few.gradient(QUERIES), central(few, QUERIES), 1e-3)
-
-
 @pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("mean", ["auto", "boosting", LogisticRegression()], ids=str)
 def test_a_class_may_have_one_row(mean):

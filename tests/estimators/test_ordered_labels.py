@@ -117,7 +117,6 @@ def test_multi_class_is_not_used(expected):
         {"posterior": "neighbors", "n_inducing": "auto"},
         {"solver": "stochastic"},
         {"solver": Minibatches(64)},
-        {"metric": 1, "posterior": "exact", "n_inducing": "auto"},
         {"optimizer": None},
         {"kernel": RBF([1.0, 1.0]), "mean": "linear"},
         {"calibration": None},

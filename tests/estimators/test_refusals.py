@@ -143,7 +143,7 @@ PARAMETERS = [  # of a regressor
     ("['artemev', 'auto', 'fitc', 'gfitc-ep', ", {"bound": "elbo", "likelihood": "poisson"}),
     ("shape (m, n_features) or a callable. Got 'kmeans'", {"inducing_init": "kmeans"}),
     ("missing values, but the kernel takes none", {"inducing_init": np.full((5, 2), np.nan)}),
-    ("'metric' parameter of SparseGPRegressor must be an int in", {"metric": 0}),
+    ("'metric' parameter of SparseGPRegressor must be one of", {"metric": 2}),
     ("'n_inducing' parameter of SparseGPRegressor must be", {"n_inducing": 0}),
     ("'n_targets' parameter of SparseGPRegressor must be an int", {"n_targets": 0}),
     ("'noise' parameter of SparseGPRegressor must be one of", {"noise": "white"}),

@@ -121,13 +121,6 @@ def test_it_is_in_units_of_y():
     assert_allclose(other.log_density, first.log_density - np.log(100.0), atol=1e-3)
 
 
-def test_a_metric():
-    model = SparseGPRegressor(metric="full", posterior="exact", random_state=0).fit(X, Y)
-    seen = X if model.metric_ is None else X @ model.metric_.T
-    held = SparseGPRegressor(model.kernel_, posterior="exact", optimizer=None).fit(seen, Y)
-    assert_allclose(model.loo_predict().mean, held.loo_predict().mean, rtol=1e-6)
-
-
 COUNTS = RNG.poisson(np.exp(1.0 + np.sin(X[:, 0]))).astype(float)
 OFFSET = RNG.uniform(-0.2, 0.2, N)
 

@@ -14,7 +14,6 @@ from inside import (
     whitened,
 )
 from inside import heteroscedastic_noise as varying_noise
-from inside import neighbors_of_methods as neighbors
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
@@ -175,13 +174,9 @@ def test_who_fails_is_not_selected(monkeypatch, rival, failing, neighbors_win):
         assert (model.posterior_ == "neighbors") == neighbors_win
 
 
-def test_metrics_and_varying_noise_lose_where_they_fail(monkeypatch):
+def test_varying_noise_loses_where_it_fails(monkeypatch):
     X, y = table(2, 120, "sine")
     monkeypatch.setattr(varying_noise, "_varied", fail)
     assert check("exact", X, y).posterior_ == "exact"
     with pytest.raises(np.linalg.LinAlgError, match="no factor"):
         check("exact", X, y, noise="learned")
-    monkeypatch.setattr(neighbors, "_learned", fail)
-    assert check("exact", X, y, metric="full").posterior_ == "exact"
-    with pytest.raises(np.linalg.LinAlgError, match="no factor"):
-        check("exact", X, y, metric=1)

@@ -11,7 +11,6 @@ from inside import (
     ArrayDataset,
     Auto,
     Facts,
-    InLearnedMetric,
     LargerMean,
     PosteriorSelection,
     Request,
@@ -60,11 +59,11 @@ def method_of(facts, posterior=None, **chosen):
         (SOME._replace(in_memory=False), {}, InducingPoints),
         (MANY._replace(in_memory=False), {}, InducingPoints),
         (MANY, {"bound": "titsias"}, InducingPoints),
-        (MANY, {"metric": 2}, Neighbors),
+        (FEW, {"metric": "full"}, Neighbors),
+        (FEW, {"metric": "full", "has_sites": True}, Neighbors),
         (MANY, {"metric": "full"}, PosteriorSelection),
-        (FEW, {"metric": 2}, InLearnedMetric),
-        (FEW._replace(n_distinct=4), {"metric": 2}, Exact),
-        (MANY, {"metric": "full", "bound": "titsias"}, InLearnedMetric),
+        (FEW._replace(n_distinct=4), {"metric": "full"}, Exact),
+        (MANY, {"metric": "full", "bound": "titsias"}, InducingPoints),
         (MANY._replace(inputs_are_known=False), {}, UncertainInputs),
     ],
 )
@@ -149,7 +148,7 @@ def test_logarithms_of_skewed_columns():
 
     assert tries(FEW) and tries(MANY, has_sites=True) and tries(MANY, metric="ard")
     assert tries(MANY, InducingPoints())
-    assert not tries(MANY) and not tries(FEW, metric=2)
+    assert not tries(MANY) and not tries(FEW, metric="full")
     assert not tries(FEW, kernel=RBF()) and not tries(FEW, optimizer=None)
     assert not tries(FEW, FourierFeatures()) and not tries(FEW._replace(in_memory=False))
 

@@ -105,7 +105,7 @@ def test_it_does_not_where_the_evidence_is_lower_or_nobody_asked():
     for options in (
         {"kernel": RBF()},
         {"posterior": "fourier", "max_iter": 1},
-        {"metric": 1, "max_iter": 1},
+        {"metric": "full", "max_iter": 1},
         {"optimizer": None},
     ):
         assert "LogScale" not in str(SparseGPRegressor(**options).fit(frame, y).kernel_)

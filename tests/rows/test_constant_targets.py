@@ -25,7 +25,7 @@ WAYS = {
     "fourier": {"posterior": FourierFeatures(20)},
     "neighbors": {"posterior": "neighbors"},
     "rows": {"posterior": "rows"},
-    "metric": {"metric": 1},
+    "metric": {"metric": "full", "posterior": "neighbors"},
     "known_noise": {"alpha": 1e-2},
     "kernel": {"kernel": 1.0 * RBF([1.0, 1.0]) + WhiteKernel()},
     "held": {"optimizer": None},

@@ -331,7 +331,6 @@ def test_values_that_are_missing_in_one_class_only(multi_class):
     [
         ({"kernel": RBF()}, "column 'colour' of X is a category, but kernel"),
         ({"metric": "full"}, "mixes columns"),
-        ({"metric": 1}, "mixes columns"),
         ({"posterior": "fourier"}, "draws frequencies"),
     ],
 )

@@ -263,7 +263,6 @@ WRONG = {
     "Got kernel=": {"kernel": ConstantKernel() * (RBF() + WhiteKernel())},
     "not available for posterior='fourier'": {"posterior": FourierFeatures(20)},
     "needs one basis": {"posterior": InducingPoints(n_mean=60), "n_inducing": 20},
-    "It needs a metric that mixes no columns": {"metric": 1, "posterior": "exact", "kernel": RBF()},
     "a solver that sees all rows": {"solver": Minibatches(), "n_inducing": 5},
 }
 
