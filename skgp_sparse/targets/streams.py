@@ -28,6 +28,7 @@ from skgp_sparse.data.moments import Moments, TargetScaler, moments_of
 from skgp_sparse.engine.basis import InducingBasis, Problem
 from skgp_sparse.engine.collapsed import RunningSums
 from skgp_sparse.exceptions import about, collected, warn
+from skgp_sparse.inference.contracts import value_or_minus_inf
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.stochastic import Reservoir
 from skgp_sparse.methods.contract import of_few_rows
@@ -248,7 +249,14 @@ def _moved(job, warm_start, random_state):
     begun = _at(job, None if is_free else warm_start.Z, kernel)
     size = max(_FEWEST_ROWS, _ROWS_PER_POINT * points.size)
     few = rows.sampled(job.model.sample(rows, size, random_state))
-    begun = begun._replace(rows=few, before=(warm_start.kernel, warm_start.Z)).with_settings(
+    before = warm_start.kernel, warm_start.Z
+    if is_free:  # the last inducing points, or others for the rows of now
+        fresh = begun.points.initialise(few, warm_start.kernel, random_state)
+        places = [Z for Z in (warm_start.Z, fresh) if Z is not None]
+        starts = [job.model.sparse(few, Z, settings.options) for Z in places]
+        values = [value_or_minus_inf(one, before[0], False, prior=settings.prior) for one in starts]
+        before = before[0], places[int(np.argmax(values))]
+    begun = begun._replace(rows=few, before=before).with_settings(
         solver=solver,
         max_iter=min(settings.max_iter, _ITERATIONS),
         n_restarts=0,
