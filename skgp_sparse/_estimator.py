@@ -63,7 +63,8 @@ from skgp_sparse.ground.validation import (
 from skgp_sparse.inference.contracts import split_thetas
 from skgp_sparse.kernels import Missing, parts
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.targets.model import advance, fit_problems, inducing_points_of, selection_of
+from skgp_sparse.targets.model import fit_problems, inducing_points_of, selection_of
+from skgp_sparse.targets.streams import advance, new_stream, stream_of
 
 
 class Progress:
@@ -230,14 +231,14 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
             chunk = read_chunk(self, observations.rules, given, stream is None, types)
             part = observations.accept(chunk, stream)
             if stream is None:
-                stream = observations.new_stream(part, check_random_state(self.random_state))
+                stream = new_stream(observations, part, check_random_state(self.random_state))
             with single_threaded_blas():
-                stream, fits = advance(observations, stream, fitted and fitted.view, part)
+                stream, fits = advance(observations, stream, part)
             vars(self).pop("categories_", None)
             self._store(observations, fits, stream.units, stream=stream)
             vars(self).pop("fit_seconds_", None)
             self.n_iter_ = max(stream.n_iter, 1)
-            total = float(stream.total_weight)
+            total = float(stream.reservoir.total)
             self.n_samples_seen_ = int(total) if total.is_integer() else total
         return self
 
@@ -563,7 +564,7 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
                 "Estimators that were trained by partial_fit alone can be pickled."
             )
         random_state = check_random_state(self.random_state)
-        return observations.stream_of(self._fitted.fits, self.n_iter_, random_state)
+        return stream_of(observations, self._fitted.fits, self.n_iter_, random_state)
 
     def _check_kept(self):
         """Raise if a parameter has changed on which what was kept of earlier rows depends."""

@@ -468,18 +468,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """Learn from rows that arrive later, in chunks.
 
         The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
-        points move by a few iterations on a sample of at most 100,000 of the rows that came,
-        whenever the rows have doubled, or new labels are predicted clearly worse than those before
-        them. In the second case, the rows before may count less from then on. As long as no more
-        than `n_inducing` distinct rows have come, all of them are inducing points.
+        points move by a few iterations on a sample of at most 20,000 of the rows that came,
+        whenever the rows have doubled. As long as no more than `n_inducing` distinct rows have
+        come, all of them are inducing points. Nothing is forgotten: where classes change, fit again
+        on recent rows, or pass a `sample_weight` that grows from call to call.
 
-        Up to 20,000 rows are inferred together in every call. For more, the approximation of the
-        likelihood of earlier rows stays as it is, and that of the newest 5,000 follows. If
-        `optimizer` is None, hyperparameters and inducing points stay, and chunks of up to 20,000
-        rows in any order equal one fit if `kernel` and `inducing_init` (an array) are given.
+        Up to 20,000 rows are inferred together in every call. For more, a sample of so many stands
+        for all of them. If `optimizer` is None, hyperparameters and inducing points stay, and
+        chunks of up to 20,000 rows in any order equal one fit if `kernel` and `inducing_init` (an
+        array) are given.
 
-        After `fit`, calls go on from its result. All calls use L-BFGS on the sample, whatever
-        `solver` is. Callbacks are not told of the progress.
+        After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
+        is. Callbacks are not told of the progress.
 
         Parameters
         ----------

@@ -558,26 +558,21 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
         The first call is a fit of its rows. Later calls add theirs. Hyperparameters and inducing
         points move by a few iterations on a sample of at most 100,000 of the rows that came,
-        whenever the rows have doubled, or new rows are predicted clearly worse than those before
-        them. In the second case, the rows before may count less from then on. Between two moves,
-        the rows of every call are learned exactly. After a move, earlier rows count by the sample,
-        which holds all of them as long as it can. As long as no more than `n_inducing` distinct
-        rows have come, all of them are inducing points.
+        whenever the rows have doubled. Between two moves, the rows of every call are learned
+        exactly. After a move, earlier rows count by the sample, which holds all of them as long as
+        it can. As long as no more than `n_inducing` distinct rows have come, all of them are
+        inducing points. Nothing is forgotten: where the function changes, fit again on recent rows,
+        or pass a `sample_weight` that grows from call to call.
 
         If `optimizer` is None, hyperparameters and inducing points stay, all rows count, and chunks
         in any order equal one fit if `kernel` and `inducing_init` (an array) are given, and not
         both `alpha` and `normalize_y`: the scale of y is then that of the first call. With another
-        `likelihood`, this holds for up to 20,000 rows. For more, the approximation of the
-        likelihood of earlier rows stays as it is, and that of the newest 5,000 follows.
+        `likelihood`, this holds for up to 20,000 rows. For more, a sample of so many stands for all
+        of them.
 
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
-        is, and with another `likelihood` the first call does, too. Callbacks are not told of the
-        progress. The posterior is given inducing points: the method does not exist with
+        is. Callbacks are not told of the progress. The posterior is given inducing points: the method does not exist with
         ``posterior="exact"``, ``posterior="rows"``, `n_mean` or `tight_variance`.
-
-        With ``posterior="neighbors"``, all rows are kept in memory and in pickles. New rows are
-        neighbours at once. When hyperparameters move, at the same events as above, they are fitted
-        from the start to all rows that still count. The likelihood must be Gaussian.
 
         An array `alpha` has the known noise of the rows of this call, in all calls or in none:
         ``model.set_params(alpha=noise).partial_fit(X, y)``.

@@ -159,6 +159,6 @@ from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalO
 from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, scales
 from skgp_sparse.steps import mean as mean_functions
 from skgp_sparse.steps.fit_warnings import warn_at_bounds
-from skgp_sparse.targets import model, numbers
+from skgp_sparse.targets import model, streams
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.testing._posteriors import check_predictions

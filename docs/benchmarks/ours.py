@@ -482,21 +482,15 @@ def gradient(model):
 @contextlib.contextmanager
 def policy_of_streams(name):
     """`partial_fit` with another rule of when theta and Z move."""
-    # ADAPT: to where the limits of the policy are.
-    from skgp_sparse.targets import model as observation_model
+    # ADAPT: to where the limit of the policy is.
+    from skgp_sparse.targets import streams
 
-    limits = {
-        "none": {"_GROWTH": np.inf, "_ERRORS": np.inf},
-        "doubling": {"_ERRORS": np.inf},
-        "doubling and alarms": {},
-        "each chunk": {"_GROWTH": 1.0, "_ERRORS": np.inf},
-    }[name]
-    before = {key: getattr(observation_model, key) for key in limits}
+    before = streams._GROWTH
     try:
-        vars(observation_model).update(limits)
+        streams._GROWTH = {"none": np.inf, "doubling": before, "each chunk": 1.0}[name]
         yield
     finally:
-        vars(observation_model).update(before)
+        streams._GROWTH = before
 
 
 # -- fits on all rows or on parts of them ----------------------------------------------

@@ -23,7 +23,7 @@ import ours
 
 STORE = common.RESULTS / "streams.json"
 POINTS = 100
-POLICIES = ("none", "doubling", "doubling and alarms", "each chunk", "refit at the end")
+POLICIES = ("none", "doubling", "each chunk", "refit at the end")
 
 
 def random_rows(args, name, chunk):

@@ -45,7 +45,6 @@ from skgp_sparse.methods.contract import (
     Points,
     PosteriorMethod,
     Request,
-    WarmStart,
     start_on_subset,
 )
 from skgp_sparse.methods.exact import Exact, IterativeExact
@@ -469,10 +468,6 @@ class Auto(PosteriorMethod):
     def refuses_later_rows(self) -> str | None:
         """None: rows that arrive later are learned with inducing points."""
         return None
-
-    def resume(self, *given: Any, **known: Any) -> tuple[Fit, WarmStart]:
-        """Fit and warm start that `InducingPoints.resume` returns."""
-        return InducingPoints().resume(*given, **known)
 
 
 BY_NAME = {

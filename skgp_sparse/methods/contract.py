@@ -1,6 +1,6 @@
 """The contract of a posterior method, the job that it fits, and how every fit begins.
 
-Beside it stand `take`, for rows that arrive later, `started_on_subsets`, which finds
+Beside it stand `started_on_subsets`, which finds
 hyperparameters by exact fits to more and more rows, and the rows that are held out, by which models
 are compared (`ValidationSet`) and variances have a common factor (`variance_factor`).
 """
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from enum import Enum
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -18,29 +17,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metadata_routing import UNUSED
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.exceptions import collected, warn
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import as_text, is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import (
     ObjectiveFactory,
     Settings,
-    Solver,
     ThoroughSearch,
     VectorFunction,
-    raise_noise,
     value_or_minus_inf,
 )
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.starts import fit_exact
-from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, Stochastic, starts_on_subset
+from skgp_sparse.solvers import LBFGS, Fit, Stochastic, starts_on_subset
 
 _ITERATIONS = 200  # of the small exact fit
 _LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
@@ -150,144 +145,9 @@ def within_reach(learned, kernel, rows):
     return learned.clone_with_theta(theta)
 
 
-_ITERATIONS_OF_A_MOVE = 50  # of a move
-_ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
-_FEWEST_ROWS = 5000  # ... if there are not fewer
-
-
-# -- rows that arrive later: when theta and Z move, and how ----------------------------------------
-# A move is a fit of few iterations on a sample of the rows that came, from where the last one
-# ended. Rows that come without a move cost one visit. When it pays to move is a question to the
-# stream (`skgp_sparse.targets.model`).
-#
-# As long as there are no more distinct rows than inducing points are wanted, all of them are
-# inducing points. A move is then a fit from the start, which costs little.
-
-
-class Action(Enum):
-    """Action that follows the arrival of rows."""
-
-    START = "fit from the start"
-    GROW = "all rows are inducing points, or inducing points are chosen; theta stays"
-    MOVE = "theta and Z move"
-    HOLD = "theta and Z stay"
-
-
-class WarmStart(NamedTuple):
-    """Values of theta and Z that are known so far."""
-
-    kernel: object
-    Z: np.ndarray | None  # None: of another size than is wanted
-    likelihood: object = None  # with its parameters; None: Gaussian noise
-    few: bool = False  # every row is an inducing point
-
-
-def warm_start_of(fit, job):
-    """The `WarmStart` of a fit to the rows of a job, as far as it is what is asked for now."""
-    Z = fit.objective.inducing_points
-    usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)
-    return WarmStart(fit.kernel, Z if usable else None, _likelihood_of(fit), are_few(job))
-
-
-def next_action(job, warm_start, due):
-    """The `Action` that the rows of a job ask for. `due`: theta and Z should move."""
-    moves = job.settings.solver.moves
-    if warm_start is None:
-        return Action.START
-    if warm_start.few:
-        return Action.START if moves and (due or not are_few(job)) else Action.GROW
-    if moves and (due or warm_start.Z is None):
-        return Action.MOVE
-    return Action.GROW if warm_start.Z is None else Action.HOLD
-
-
-def take(action, job, warm_start, random_state, fit):
-    """Take an `Action` by ``fit(job, random_state)``; returns the `Fit` and the `WarmStart`."""
-    points, settings = job.points, job.settings
-    Z = None if action in (Action.START, Action.GROW) else warm_start.Z
-
-    def choose(rows, kernel, random_state):
-        """All distinct rows where they are few, or inducing points chosen from more of them."""
-        distinct = None if points.are_given else rows.distinct(most=points.size)
-        return points.initialise(rows, kernel, random_state) if distinct is None else distinct
-
-    solver = settings.solver if action is Action.START else KeepParameters()
-    if action is Action.MOVE:
-        free = settings.move_basis and not points.are_given and settings.solver.starts_on_subset
-        solver = Move(settings.solver, job.kernel, choose if free else None)
-    initialise = choose if Z is None else lambda rows, kernel, random_state: Z
-    begun = job._replace(
-        kernel=job.kernel if action is Action.START else warm_start.kernel,
-        points=points._replace(initialise=initialise, is_auto=False),  # others may need more
-    )
-    fit = fit(begun.with_settings(solver=solver), random_state)
-    if action is Action.HOLD:
-        return fit, warm_start._replace(likelihood=_likelihood_of(fit))
-    Z = fit.objective.inducing_points
-    return fit, WarmStart(fit.kernel, Z, _likelihood_of(fit), are_few(job))
-
-
-class Move(Solver):
-    """Moves theta and Z a little, from where they are or, if that is better, from a new start.
-
-    Parameters
-    ----------
-    solver : Solver
-    initial : sklearn kernel
-        With which a new start begins.
-    fresh : callable or None
-        ``(rows, kernel, random_state) -> Z``, where inducing points may be chosen anew.
-    """
-
-    def __init__(self, solver, initial, fresh):
-        self.solver, self.initial, self.fresh = solver, initial, fresh
-
-    def solve(self, objective, kernel, settings, random_state, model=None):
-        """A `Fit` of all rows where few iterations on some of them ended."""
-        rows, starts = objective.rows, [(objective, kernel)]
-        if self.fresh is not None:
-            starts += self._fresh_starts(objective, kernel, model, settings, random_state)
-        objective, kernel = max(
-            starts, key=lambda start: value_or_minus_inf(*start, False, prior=settings.prior)
-        )
-        size = max(_FEWEST_ROWS, _ROWS_PER_POINT * len(objective.inducing_points))
-        part = objective.on(rows.sampled(model.sample(rows, size, random_state)))
-        most = min(settings.max_iter, _ITERATIONS_OF_A_MOVE)
-        settings = settings._replace(max_iter=most, n_restarts=0, find_periods=False)
-        with collected() as warnings:
-            fit = of_few_rows(self.solver).solve(part, kernel, settings, random_state, model)
-        for message, category in warnings:
-            if not issubclass(category, ConvergenceWarning):  # a move need not end at an optimum
-                warn(message, category)
-        blocks = fit.objective.blocks(fit.kernel, move_basis=True)
-        values = {block.name: block.value for block in blocks if block.name != "kernel"}
-        of_all = KeepParameters().solve(objective.at(**values), fit.kernel, settings, random_state)
-        return of_all._replace(n_iter=fit.n_iter)
-
-    def _fresh_starts(self, objective, kernel, model, settings, random_state):
-        """The objective at other inducing points, and after a small exact fit, as a fit begins."""
-        rows = objective.rows
-        chosen = objective.at(basis=self.fresh(rows, kernel, random_state))
-        yield chosen, raise_noise(kernel, chosen)
-        settings = settings._replace(n_restarts=0)
-        model, kernel = fit_subset(rows, self.initial, model, settings, random_state)
-        Z = self.fresh(rows, kernel, random_state)
-        begun = model.sparse(rows, Z, settings.options)
-        yield begun, raise_noise(kernel, begun)
-
-
 def of_few_rows(solver):
     """The solver for a sample of bounded size, where parts of it would save next to nothing."""
     return LBFGS() if isinstance(solver, Stochastic) else solver
-
-
-def are_few(job):
-    """Whether there are no more distinct rows than inducing points are wanted."""
-    return not job.points.are_given and job.are_few(job.points.size)
-
-
-def _likelihood_of(fit):
-    return getattr(fit.objective, "likelihood", None)
 
 
 _SUBSETS = (1, 100), (2, 40)  # rows, in units of those of a start, and iterations at most
@@ -637,35 +497,6 @@ class PosteriorMethod(BaseEstimator, ABC):
             Part of an error; None if it can.
         """
         return f"posterior={self.name!r} takes all rows at once"
-
-    def resume(
-        self,
-        job: Job,
-        warm_start: WarmStart | None,
-        action: Action,
-        random_state: np.random.RandomState,
-    ) -> tuple[Fit, WarmStart]:
-        """Learn from rows that arrive later.
-
-        Parameters
-        ----------
-        job : Job
-            Of the rows as they are now.
-        warm_start : WarmStart or None
-            What the last call has learned.
-        action : Action
-            What the rows ask for; see `skgp_sparse.methods.contract`.
-        random_state : RandomState
-            Of all that is drawn.
-
-        Returns
-        -------
-        fit : Fit
-            Kernel, objective and `Posterior`.
-        warm_start : WarmStart
-            What the next call may go on from.
-        """
-        raise NotImplementedError
 
 
 @contextmanager

@@ -12,13 +12,10 @@ from skgp_sparse.engine.basis import FourierBasis
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.validation import Array, as_text, check_number, is_auto, require
 from skgp_sparse.inference.contracts import SparseFit, raise_noise, value_or_minus_inf
-from skgp_sparse.methods import contract
 from skgp_sparse.methods.contract import (
-    Action,
     Job,
     PosteriorMethod,
     Request,
-    WarmStart,
     best_start,
     of_few_rows,
     start_on_subset,
@@ -109,16 +106,6 @@ class InducingPoints(PosteriorMethod):
     def refuses_later_rows(self) -> str | None:
         """None: rows that arrive later are learned with one basis of inducing points."""
         return None
-
-    def resume(
-        self,
-        job: Job,
-        warm_start: WarmStart | None,
-        action: Action,
-        random_state: np.random.RandomState,
-    ) -> tuple[Fit, WarmStart]:
-        """The `Fit` that an action leads to, and the `WarmStart`."""
-        return contract.take(action, job, warm_start, random_state, self.fit)
 
 
 def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:

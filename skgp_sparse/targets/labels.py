@@ -29,15 +29,14 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
 from skgp_sparse.likelihoods._classes import Softmax
-from skgp_sparse.methods.contract import warm_start_of
-from skgp_sparse.targets.model import new_stream
-from skgp_sparse.targets.numbers import SiteObservations, observations_of
+from skgp_sparse.solvers import KeepParameters
+from skgp_sparse.targets.model import ObservationModel
+from skgp_sparse.targets.numbers import observations_of
 
-_LEAST_PROBABILITY = 1e-4  # of a label, in comparisons: one row should not decide them
 _NOTHING = 1e-12  # weight of a row that only shows where rows are
 
 
-class ClassLabels(SiteObservations):
+class ClassLabels(ObservationModel):
     """Labels of classes.
 
     Parameters
@@ -100,14 +99,9 @@ class ClassLabels(SiteObservations):
         pairs = zip(self.tasks, self._usable(earlier))
         return [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
 
-    def jobs_of_part(self, part, one_form=False):
+    def jobs_of_part(self, part, stream):
         """Jobs of all problems for rows in memory; some problems may have no rows."""
-        return [self._job_of_part(part, task, one_form) for task in self.tasks]
-
-    def counts(self, part):
-        """How many rows of a part each of the problems has."""
-        rows = [task.labels(part.y)[0] for task in self.tasks]
-        return [len(part) if some is None else len(some) for some in rows]
+        return [self._job_of_part(part, task) for task in self.tasks]
 
     def view(self, fits, units):
         """All problems together."""
@@ -128,22 +122,6 @@ class ClassLabels(SiteObservations):
         if self.is_ordinal:
             learned["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
         return {"classes_": self.classes, "n_classes_": len(self.classes), **learned}
-
-    def log_densities(self, view, part):
-        """Logarithms of the probabilities of the labels (n,)."""
-        probabilities = view.probabilities(part.X)[np.arange(len(part)), part.y]
-        return np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
-
-    def new_stream(self, part, random_state):
-        """A stream to which no row has come, but whose classes are known."""
-        return new_stream(part, random_state, len(self.tasks), first=self.classes)
-
-    def stream_of(self, fits, n_iter, random_state):
-        """The `StreamState` of the rows of a fit."""
-        part = self._rows_of(fits)
-        warm_start = tuple(warm_start_of(f, self.job(f.rows, f.kernel, None)) for f in fits)
-        stream = self.new_stream(part, random_state)
-        return stream._replace(warm_starts=warm_start, n_iter=n_iter).seeded(part)
 
     def accept(self, part, stream):
         """The part with indices of classes in the place of labels, all of which are known."""
@@ -173,16 +151,16 @@ class ClassLabels(SiteObservations):
         job = self.job(rows, kernel, SiteObjectives(method, inner), name, before)
         return job.with_settings(tol=tol / self.several)
 
-    def _job_of_part(self, part, task, one_form):
+    def _job_of_part(self, part, task):
         """A pair of classes without rows has those of the others, with weights that say nothing."""
         rows, label = task.labels(part.y)
         if rows is not None and len(rows) == 0:
             index, weight = np.full_like(part.y, task.negative), _NOTHING * part.row_weights()
             part = replace(part, y=index, weight=weight)
-        table = part.of_problem(task)
-        is_complete = len(label) > 0 and np.ptp(label) > 0
-        job = self._job(table.in_one_form() if one_form else table, task)
-        return job._replace(is_complete=is_complete)
+        job = self._job(part.of_problem(task).in_one_form(), task)
+        if len(label) > 0 and np.ptp(label) > 0:
+            return job
+        return job._replace(is_complete=False).with_settings(solver=KeepParameters())
 
     def _usable(self, earlier):
         """Earlier fits of the same problems, None where there are none."""
@@ -193,7 +171,7 @@ class ClassLabels(SiteObservations):
         same = np.array_equal(classes, self.classes) and multi_class == self.multi_class
         return fits if same else nothing
 
-    def _rows_of(self, fits):
+    def rows_of(self, fits):
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = [self._rows_of_class(k, fits) for k in range(len(self.classes))]
         X, weight = (np.concatenate(columns) for columns in zip(*parts))

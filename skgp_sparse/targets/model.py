@@ -1,17 +1,4 @@
-"""Rows that arrive later: what an estimator keeps of a stream, and what a call of partial_fit does.
-
-A `StreamState` is plain data of bounded size, which pickles keep. It never changes: a call makes
-another one, so that a call that fails leaves the estimator as it was. It pays to move theta and Z
-
-- when the rows have doubled since the last move, as the model then knows little of half of them;
-- when new rows are predicted clearly worse than those before them, which is the case where the
-  function, or the inputs, are no longer what they were.
-
-In the second case, the rows before may mislead. How much they still count is chosen by what they
-say about the new rows: the first half of these joins them, and they predict the other half.
-
-The contract of an observation model: what rows are, how jobs are made of them, and their fits.
-"""
+"""The contract of observation models: what rows are, how they become jobs, and fits of these."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -22,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
@@ -34,221 +20,18 @@ from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Given, Rules, check_columns, check_missing
 from skgp_sparse.data.columns import ColumnTable, order_of
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.data.moments import Moments, TargetScaler, moments_of
-from skgp_sparse.engine.collapsed import RunningSums
+from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.exceptions import about, collected, warn
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, Bools, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory
-from skgp_sparse.inference.stochastic import Reservoir
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Action, Job, PosteriorMethod, Selection, errors_named
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Selection, errors_named
 from skgp_sparse.methods.selection import agree
 from skgp_sparse.solvers import Fit
 
-_MOST_ROWS = 100_000  # that the reservoir holds ...
-_SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
-_GROWTH = 2.0  # of the number of rows, after which theta and Z move
-_ROWS_OF_A_COMPARISON = 100  # whose densities are compared together
-_ERRORS, _NATS = 5.0, 0.1  # a density falls clearly: by so many standard errors and so many nats
-_DISCOUNTS = (0.1, 0.01, 0.0)  # how much a row before a change may count instead of 1 ...
-_PRICE = 0.25  # ... and nats that each of these steps has to gain
-
-
-class DriftDetector(NamedTuple):
-    """Log densities of rows before they were learned from."""
-
-    usual: Moments = Moments()  # since the last move
-    recent: Moments = Moments()  # not compared so far
-
-    def updated(self, densities, weight):
-        """The detector after more densities (n,), and by how much they fell; 0 if not clearly."""
-        recent = self.recent.merged(moments_of(densities, weight))
-        if recent.weight < _ROWS_OF_A_COMPARISON:
-            return self._replace(recent=recent), 0.0
-        return DriftDetector(self.usual.merged(recent)), _fall(self.usual, recent)
-
-
-class StreamState(NamedTuple):
-    """State of a stream of rows that is kept between two calls."""
-
-    reservoir: Reservoir
-    seed: int
-    warm_starts: tuple  # `WarmStart` of every problem, or None
-    units: TargetScaler | None = None  # in which theta was learned
-    moments: Moments | None = None  # of the targets, where noise is Gaussian
-    sums: RunningSums | None = None  # the same
-    active: ArrayDataset | None = None  # rows whose sites are inferred in the next call, too ...
-    frozen: tuple | None = None  # ... and what the others say, `Sums` of every problem
-    watch: DriftDetector = DriftDetector()
-    at_last_move: float = 0.0  # weight of the rows
-    calls: int = 0
-    total_weight: float = 0.0  # weight of all rows, whatever they count now
-    n_iter: int = 0
-    first: object = None  # what observations want to remember of the first call
-
-    def random_state(self):
-        """Random state of the next call."""
-        return np.random.RandomState([self.seed, self.calls])
-
-    def part(self):
-        """The rows in the reservoir, weighted so that they stand for all that came."""
-        return _part_of(self.reservoir.columns, self.reservoir.weights())
-
-    def accepted(self, part, name):
-        """The part; raises unless it has as many targets as those before."""
-        check_columns(part.y, self.reservoir.columns[1].shape[1], name)
-        return part
-
-    def with_rows(self, part, random_state):
-        """The stream with the rows of a part in its reservoir."""
-        reservoir, columns, weight = self.reservoir, _columns_of(part), part.row_weights()
-        bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
-        memory = _SHARE_OF_MEMORY * get_config()["working_memory"] * 2**20
-        capacity = max(1, int(min(_MOST_ROWS, memory / bytes_of_a_row)))
-        for start in range(0, len(weight), capacity):
-            some = slice(start, start + capacity)
-            few = tuple(column[some] for column in columns)
-            reservoir = reservoir.plus(few, weight[some], capacity, random_state)
-        return self._replace(reservoir=reservoir, total_weight=self.total_weight + weight.sum())
-
-    def discounted(self, factor):
-        """The stream whose rows count less."""
-        frozen, active = self.frozen, self.active
-        return self._replace(
-            frozen=None if frozen is None else tuple(sites.times(factor) for sites in frozen),
-            active=None if active is None else _weighted(active, factor),
-            reservoir=self.reservoir.times(factor),
-            moments=None if self.moments is None else self.moments.times(factor),
-            sums=None if self.sums is None else self.sums.times(factor),
-        )
-
-    def seeded(self, part):
-        """The stream of the rows of a fit, before anything is learned from more of them."""
-        stream = self.with_rows(part, self.random_state())
-        return stream._replace(at_last_move=stream.reservoir.total, calls=1)
-
-
-def new_stream(part, random_state, n_problems, first=None):
-    """A stream to which no row has come, for parts like this one."""
-    return StreamState(
-        reservoir=Reservoir.empty(_columns_of(part)),
-        seed=random_state.randint(2**31 - 1),
-        warm_starts=(None,) * n_problems,
-        first=first,
-    )
-
-
-def advance(observations, stream, view, part):
-    """Learn from a part: the next `StreamState`, and the fits.
-
-    Parameters
-    ----------
-    observations : ObservationModel
-    stream : StreamState
-    view : view or None
-        What was learned before.
-    part : ArrayDataset
-    """
-    random_state, fall = stream.random_state(), 0.0
-    if observations.moves() and stream.calls:
-        watch, fall = stream.watch.updated(
-            observations.log_densities(view, part), part.row_weights()
-        )
-        stream = stream._replace(watch=watch)
-    if fall:
-        stream = stream.discounted(_discount(observations, stream, part, random_state))
-    begins = observations.begins_to_vary(stream, part)
-    stream = stream.with_rows(part, random_state)
-    total = stream.reservoir.total
-    has_grown = stream.calls == 0 or total >= _GROWTH * stream.at_last_move
-    due = bool(fall or begins or (has_grown and observations.moves()))
-    stream, fits = observations.learn(stream, part, due)
-    if due:
-        stream = stream._replace(watch=DriftDetector(), at_last_move=total)
-    n_iter = stream.n_iter + due * int(max(fit.n_iter for fit in fits))
-    return stream._replace(calls=stream.calls + 1, n_iter=n_iter), fits
-
-
-def _discount(observations, stream, part, random_state):
-    """How much the rows before still count; the later half of the new ones decides."""
-    half = len(part) // 2
-    if half < 2 or any(one is None or one.few for one in stream.warm_starts):
-        return 1.0
-    learned, held_out = part.subset(slice(half)), part.subset(slice(half, None))
-
-    def densities(factor):
-        trial = stream.discounted(factor).with_rows(learned, random_state)
-        after, fits = observations.learn(trial, learned, False)
-        return observations.log_densities(observations.view(fits, after.units), held_out)
-
-    with single_threaded_blas():
-        return best_discount(densities)
-
-
-def best_discount(densities):
-    """How much rows before a change still count, from what they say about rows after it.
-
-    Rows that predict badly need not mislead: seasons return. What is forgotten is gone, so that it
-    has to be worth a price.
-
-    Parameters
-    ----------
-    densities : callable
-        Factor of the weights of the rows before -> log densities (n,) of some rows after.
-    """
-    without_change = densities(1.0)
-    best, most = 1.0, 0.0
-    for steps, factor in enumerate(_DISCOUNTS, start=1):
-        gain = densities(factor) - without_change
-        is_clear = gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain))
-        if is_clear and gain.mean() - steps * _PRICE > most:
-            best, most = factor, gain.mean() - steps * _PRICE
-    return best
-
-
-def _fall(usual, recent):
-    """By how much recent densities are lower than usual ones; 0 if not clearly."""
-    if usual.weight == 0:
-        return 0.0
-    error = usual.spread * np.sqrt(1.0 / usual.weight + 1.0 / recent.weight)
-    fall = float(usual.mean - recent.mean)
-    return fall if fall > max(_ERRORS * error, _NATS) else 0.0
-
-
-def _weighted(rows, factor):
-    """Rows whose weights are multiplied by a factor."""
-    return replace(rows, weight=factor * rows.row_weights())
-
-
-def joined(before, part):
-    """Rows of before, if there are any, and rows of now."""
-    if before is None:
-        return _weighted(part, 1.0)
-    columns = map(np.concatenate, zip(_columns_of(before), _columns_of(part)))
-    return _part_of(columns, np.append(before.row_weights(), part.row_weights()))
-
-
-def _columns_of(part):
-    """Arrays of numbers of every row, but for the weights."""
-    if part.y.ndim == 1:  # labels
-        return part.X, part.y
-    rest = (0.0 if column is None else column for column in (part.offset, part.noise))
-    return part.X, part.y, *(np.broadcast_to(column, len(part)) for column in rest)
-
-
-def _part_of(columns, weight):
-    """The `ArrayDataset` of such arrays."""
-    X, y, *rest = columns
-    if not rest:
-        return ArrayDataset(X, y, weight=weight)
-    offset, noise = (column if column.any() else None for column in rest)
-    return ArrayDataset(X, y, 0.0 if noise is None else noise, weight, offset=offset)
-
-
 View = TargetView | ResponseView | LabelView
-_LIKELY_SCALE = "likely scale"  # the step that streams take, too
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
 
 
@@ -384,24 +167,7 @@ class ObservationModel(ABC):
             Values by name, each of which ends in an underscore.
         """
 
-    @abstractmethod
-    def log_densities(self, view: View, part: ArrayDataset) -> Array:
-        """Compute log predictive densities of rows.
-
-        Parameters
-        ----------
-        view : TargetView, ResponseView or LabelView
-            As of `view`.
-        part : ArrayDataset
-            Rows (n, d) and their targets, in the units of y.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Densities in nats; of labels, logarithms of probabilities.
-        """
-
-    def accept(self, part: ArrayDataset, stream: StreamState | None) -> ArrayDataset:
+    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """Check that a part goes with a stream.
 
         Parameters
@@ -421,72 +187,31 @@ class ObservationModel(ABC):
         ValueError
             If it has other targets, weights or labels than the stream can take.
         """
-        return part if stream is None else stream.accepted(part, self.name)
+        if stream is not None:
+            check_columns(part.y, stream.reservoir.columns[1].shape[1], self.name)
+        return part
 
-    @abstractmethod
-    def new_stream(self, part: ArrayDataset, random_state: np.random.RandomState) -> StreamState:
-        """Return the state of a stream before its first row.
+    def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
+        """Make jobs of rows of a stream.
 
         Parameters
         ----------
         part : ArrayDataset
-            The first part, as of `accept`.
-        random_state : RandomState
-            Generator that draws the seed of the stream.
-
-        Returns
-        -------
-        StreamState
-            Plain data of bounded size.
-        """
-
-    @abstractmethod
-    def stream_of(
-        self, fits: list[Fit], n_iter: int, random_state: np.random.RandomState
-    ) -> StreamState:
-        """Return the state of a stream whose rows so far are those of a fit.
-
-        Parameters
-        ----------
-        fits : list of Fit
-            One for each problem, with their rows in memory.
-        n_iter : int
-            Number of iterations of the fit.
-        random_state : RandomState
-            Generator that draws the seed of the stream.
-
-        Returns
-        -------
-        StreamState
-            Plain data of bounded size.
-        """
-
-    @abstractmethod
-    def learn(
-        self, stream: StreamState, part: ArrayDataset, due: bool
-    ) -> tuple[StreamState, list[Fit]]:
-        """Learn from a part.
-
-        Parameters
-        ----------
+            Rows that stand for all that came, as of `accept`.
         stream : StreamState
-            The state whose reservoir has seen the part. It does not change.
-        part : ArrayDataset
-            The new rows, as of `accept`.
-        due : bool
-            Whether theta and Z should move.
+            What is known of all rows that came, these included.
 
         Returns
         -------
-        stream : StreamState
-            A new state, which has learned from the part.
-        fits : list of Fit
-            One for each problem.
+        list of Job
+            One for each problem, in the units of all targets that came.
         """
+        return self.jobs(part, None)
 
-    def begins_to_vary(self, stream: StreamState, part: ArrayDataset) -> bool:
-        """Whether a part has other values of a target that was constant in a stream so far."""
-        return False
+    def rows_of(self, fits: list[Fit]) -> ArrayDataset:
+        """Return the rows of fits as a part that `accept` has accepted."""
+        rows: Any = fits[0].rows
+        return rows.in_units_of_y().counting()
 
     def on_the_clock(self) -> "ObservationModel":
         """Begin the call: set its deadline, whose end is printed where progress is."""
@@ -539,12 +264,6 @@ class ObservationModel(ABC):
             X, names = job.rows.stored_inputs(), self.feature_names()
             names = [*range(X.shape[1])] if names is None else names
             check_missing(X, job.kernel, names, f"X of {self.name}", remedy)
-
-    def begun(self, job: Job, action: Action) -> Job:
-        """The job of a stream, whose length scales are likely ones where they move."""
-        if action in (Action.START, Action.MOVE) and _LIKELY_SCALE in job.steps:
-            (job,) = step_named(_LIKELY_SCALE)(self, job.rows, []).before([job])
-        return job
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""

@@ -4,8 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
-from inside import numbers as sites
-from inside import plan
+from inside import plan, streams
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression
@@ -52,8 +51,7 @@ def streamed(make, y, **parameters):
     """A model that forgets single rows, but not what they say."""
     model = make(optimizer=None, **{"n_inducing": 10} | parameters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sites, "MOST_TOGETHER", 80)
-        patch.setattr(sites, "WINDOW", 20)
+        patch.setattr(streams, "_MOST_WITH_SITES", 80)
         for _ in range(3):
             model.partial_fit(X, y, classes=[0, 1, 2])
     return model

@@ -6,9 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS, agree
-from inside import Reservoir, contract, moments
-from inside import model as observation_model
-from inside import numbers as sites
+from inside import Reservoir, contract, moments, streams
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -154,7 +152,7 @@ def test_known_noise_keeps_the_scale_of_the_first_call():
 
 
 def test_rows_that_are_gone_still_count(monkeypatch):
-    monkeypatch.setattr(observation_model, "_MOST_ROWS", 20)
+    monkeypatch.setattr(streams, "_MOST_ROWS", 20)
     X, y, weight = table()
     model = in_chunks(fixed(), X, y, weight, chunks=10)
     assert len(model._fitted.stream.reservoir) == 20
@@ -238,8 +236,7 @@ def test_row_by_row(likelihood):
 
 
 @pytest.mark.second
-def test_moves_come_when_rows_have_doubled(monkeypatch):
-    monkeypatch.setattr(observation_model, "_ERRORS", np.inf)
+def test_moves_come_when_rows_have_doubled():
     X, y, _ = table(400)
     model, moves = small(), []
     for start in range(0, 400, 50):
@@ -268,35 +265,10 @@ def changing(n, sign, seed):
 
 
 @pytest.mark.second
-@pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
-def test_density_recovers_after_a_change(likelihood):
-    model, densities = small(n_inducing=20, likelihood=likelihood), []
-    for chunk in range(10):
-        X, y = changing(200, 1.0 if chunk < 5 else -1.0, chunk)
-        if chunk:
-            densities.append(model.log_predictive_density(X, y).mean())
-        model.partial_fit(X, y)
-    before, at, after = densities[3], densities[4], densities[-1]
-    assert at < before - 1.0  # the change came as a surprise
-    assert after > before - 0.15
-
-
-@pytest.mark.second
-def test_labels_recover_after_a_change():
-    model, found = SparseGPClassifier(n_inducing=20, random_state=0), []
-    for chunk in range(10):
-        X, y = changing(200, 1.0 if chunk < 5 else -1.0, chunk)
-        if chunk:
-            found.append(model.score(X, y > 0.0))
-        model.partial_fit(X, y > 0.0, classes=[False, True])
-    assert found[3] > 0.9 and found[4] < 0.5 and found[-1] > 0.9
-
-
-@pytest.mark.second
-def test_nothing_is_forgotten_where_nothing_changes():
+def test_nothing_is_forgotten():
     model = small(n_inducing=20)
     for chunk in range(12):
-        model.partial_fit(*changing(200, 1.0, chunk))
+        model.partial_fit(*changing(200, 1.0 if chunk < 6 else -1.0, chunk))
     assert model._fitted.stream.reservoir.total == model.n_samples_seen_ == 2400
 
 
@@ -311,7 +283,7 @@ def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
 
 
 def test_inducing_points_that_should_stay_do(monkeypatch):
-    monkeypatch.setattr(observation_model, "_GROWTH", 1.0)  # a move in every call
+    monkeypatch.setattr(streams, "_GROWTH", 1.0)  # a move in every call
     model = small(n_inducing=20, optimize_inducing=False).partial_fit(*changing(200, 1.0, 0))
     theta, Z = model.kernel_.theta, model.inducing_points_.copy()
     model.partial_fit(*changing(200, 1.0, 1))
@@ -319,12 +291,15 @@ def test_inducing_points_that_should_stay_do(monkeypatch):
     assert not np.array_equal(model.kernel_.theta, theta)
 
 
-def test_known_noise_takes_part_in_the_watch():
-    model = small(kernel=RBF(), n_inducing=20, alpha=0.01)  # the kernel itself has no noise
-    for chunk in range(4):
-        model.partial_fit(*changing(200, 1.0, chunk))
-    assert model._fitted.stream.reservoir.total == 800
-    assert model.score(*changing(200, 1.0, 9)) > 0.9
+@pytest.mark.second
+def test_rows_may_be_forgotten_by_weights_that_decay():
+    """The recipe of the guide: rows of a chunk count twice as much as those of the last one."""
+    model, found = small(n_inducing=20), []
+    for chunk in range(10):
+        X, y = changing(200, 1.0 if chunk < 5 else -1.0, chunk)
+        found.append(model.score(X, y) if chunk else 1.0)
+        model.partial_fit(X, y, sample_weight=np.full(200, 2.0**chunk))
+    assert found[4] > 0.9 and found[5] < 0.0 and found[-1] > 0.9
 
 
 def test_an_own_optimizer_is_called_and_inducing_points_stay():
@@ -356,7 +331,7 @@ def test_moves_take_no_parts_of_their_sample(monkeypatch):
 @pytest.mark.parametrize("together", [200, 20_000])
 @pytest.mark.parametrize("kind", ["labels", "poisson"])
 def test_a_large_first_chunk_of_sites(kind, together, monkeypatch):
-    monkeypatch.setattr(sites, "MOST_TOGETHER", together)
+    monkeypatch.setattr(streams, "_MOST_WITH_SITES", together)
     X, y = changing(2000, 1.0, 0)  # more than 400 rows per inducing point
     if kind == "labels":
         model, y = SparseGPClassifier(n_inducing=4, random_state=0), y > 0.0
@@ -461,7 +436,7 @@ def test_pickles_go_on_where_they_were():
 
 @pytest.mark.second
 def test_memory_is_bounded_whatever_arrives(monkeypatch):
-    monkeypatch.setattr(observation_model, "_MOST_ROWS", 300)
+    monkeypatch.setattr(streams, "_MOST_ROWS", 300)
     model, sizes = small(max_iter=5), []
     for chunk in range(50):
         model.partial_fit(*changing(100, 1.0, chunk))
@@ -531,19 +506,18 @@ def test_constant_targets_first():
     agree_models(model, fixed().fit(X, y), X)
 
 
-# -- sites that settle ----------------------------------------------------------------
+# -- more rows with sites than are inferred together ----------------------------------
 
 
 @pytest.fixture
 def few_together(monkeypatch):
-    monkeypatch.setattr(sites, "MOST_TOGETHER", 200)
-    monkeypatch.setattr(sites, "WINDOW", 60)
+    monkeypatch.setattr(streams, "_MOST_WITH_SITES", 500)
 
 
 @pytest.mark.second(keep=3)
 @pytest.mark.parametrize("bound", ["titsias", "titsias_new", "gfitc-ep"])
 @pytest.mark.parametrize("multi_class", STRATEGIES)
-def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_class):
+def test_some_of_the_rows_stand_for_all_labels(few_together, bound, multi_class):
     if (bound, multi_class) == ("gfitc-ep", "softmax"):
         pytest.skip("a softmax has the variational bounds only")
     X, y = labels(1000)
@@ -551,18 +525,16 @@ def test_settled_sites_are_nearly_those_of_one_fit(few_together, bound, multi_cl
         KERNEL, bound=bound, inducing_init=inducing(20), optimizer=None, multi_class=multi_class
     )
     in_chunks(model, X, y, chunks=20, classes=np.unique(y))
-    assert len(model._fitted.stream.active.weight) == 60
-    whole = clone(model).fit(X, y)
-    few = clone(model).fit(X[:200], y[:200])
-    target = whole.predict_proba(X)
-    off = [np.abs(one.predict_proba(X) - target).mean() for one in (model, few)]
-    assert off[0] < 0.01 and off[0] < 0.3 * off[1]
+    reservoir = model._fitted.stream.reservoir
+    assert len(reservoir) == 500 and reservoir.weights().sum() == pytest.approx(1000)
+    target = clone(model).fit(X, y).predict_proba(X)
+    assert np.abs(model.predict_proba(X) - target).mean() < 0.04
     assert np.isfinite(model.log_marginal_likelihood(model.kernel_.theta))
 
 
 @pytest.mark.second(share=0.24)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_settled_sites_of_numbers(few_together, likelihood):
+def test_some_of_the_rows_stand_for_all_numbers(few_together, likelihood):
     X = table(1000)[0]
     y = targets_of(likelihood, X)
     model = SparseGPRegressor(
@@ -571,21 +543,39 @@ def test_settled_sites_of_numbers(few_together, likelihood):
     in_chunks(model, X, y, None, 0.1 * X[:, 1], chunks=20)
     whole = clone(model).fit(X, y, offset=0.1 * X[:, 1])
     apart = model.predict(X, latent=True) - whole.predict(X, latent=True)
-    assert np.abs(apart).mean() < 0.03 * np.ptp(whole.predict(X, latent=True))
+    assert np.abs(apart).mean() < 0.06 * np.ptp(whole.predict(X, latent=True))
 
 
 @pytest.mark.second
-def test_settled_sites_survive_moves_and_changes(few_together, monkeypatch):
-    monkeypatch.setattr(observation_model, "_MOST_ROWS", 400)
+def test_moves_of_labels_keep_memory_bounded(few_together):
     model, scores, sizes = SparseGPClassifier(n_inducing=20, random_state=0), [], []
-    for chunk in range(24):
-        X, y = changing(100, 1.0 if chunk < 14 else -1.0, chunk)
+    for chunk in range(20):
+        X, y = changing(100, 1.0, chunk)
         if chunk:
             scores.append(model.score(X, y > 0.0))
         model.partial_fit(X, y > 0.0, classes=[False, True])
         sizes.append(len(pickle.dumps(model)))
-    assert scores[12] > 0.9 and scores[13] < 0.5 and scores[-1] > 0.9
-    assert max(sizes) < sizes[8] + 20_000
+    assert min(scores[5:]) > 0.85 and max(sizes) < sizes[8] + 20_000
+
+
+@pytest.mark.parametrize("kind", ["y", "labels", "poisson"])
+def test_a_first_call_of_more_rows_than_stay_is_a_fit(kind, monkeypatch):
+    """Its rows are all learned, and then some of them stand for all."""
+    monkeypatch.setattr(streams, "_MOST_ROWS", 100)
+    monkeypatch.setattr(streams, "_MOST_WITH_SITES", 100)
+    X, y, _ = table(300)
+    y = {"y": y[:, 0], "labels": y[:, 0] > 10.0, "poisson": targets_of("poisson", X)}[kind]
+    fixed_kernel = {"kernel": KERNEL, "inducing_init": inducing(), "optimizer": None}
+    if kind == "labels":
+        model, classes = SparseGPClassifier(**fixed_kernel), {"classes": [False, True]}
+    else:
+        likelihood = "gaussian" if kind == "y" else kind
+        model, classes = SparseGPRegressor(likelihood=likelihood, **fixed_kernel), {}
+    whole = clone(model).fit(X, y)
+    model.partial_fit(X, y, **classes)
+    agree(model.predict(X), whole.predict(X), 1e-8)
+    assert len(model._fitted.fits[0].rows) == 100
+    assert np.isfinite(model.log_marginal_likelihood(model.kernel_.theta))
 
 
 # -- labels that come late ------------------------------------------------------------

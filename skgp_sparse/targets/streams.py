@@ -1,0 +1,317 @@
+"""Rows that arrive later: what an estimator keeps of a stream, and what a call of partial_fit does.
+
+A `StreamState` is plain data of bounded size, which pickles keep. It never changes: a call makes
+another one, so that a call that fails leaves the estimator as it was. All rows count the same. Some
+of them stay in a reservoir, with weights that stand for all that came.
+
+Theta and Z move when the rows have doubled since the last move, as the model then knows little of
+half of them. A move is a fit of few iterations on a sample of the reservoir, from where the last
+one ended or, if that is better, from a new start. As long as there are no more distinct rows than
+inducing points are wanted, all of them are inducing points, and a move is a fit from the start.
+
+Between moves, rows with Gaussian noise are added to sums over all rows, and nothing is lost. Sites
+of other rows depend on each other: those of all rows in the reservoir are inferred together.
+"""
+
+from dataclasses import replace
+from enum import Enum
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+from sklearn import get_config
+from sklearn.exceptions import ConvergenceWarning
+
+from skgp_sparse.choices.choices import with_noise_floor
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.moments import Moments, TargetScaler, moments_of
+from skgp_sparse.engine.basis import InducingBasis, Problem
+from skgp_sparse.engine.collapsed import RunningSums
+from skgp_sparse.exceptions import about, collected, warn
+from skgp_sparse.inference.contracts import value_or_minus_inf
+from skgp_sparse.inference.objectives import CollapsedObjective
+from skgp_sparse.inference.stochastic import Reservoir
+from skgp_sparse.methods.contract import of_few_rows
+from skgp_sparse.methods.inducing_points import InducingPoints
+from skgp_sparse.solvers import Fit, KeepParameters
+from skgp_sparse.targets.model import step_named
+
+_MOST_ROWS, _MOST_WITH_SITES = 100_000, 20_000  # that the reservoir holds ...
+_SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
+_GROWTH = 2.0  # of the number of rows, after which theta and Z move
+_ITERATIONS = 50  # of a move
+_ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
+_FEWEST_ROWS = 5000  # ... if there are not fewer
+_LIKELY_SCALE = "likely scale"  # the step of a fit that a stream takes, too
+
+
+class Action(Enum):
+    """Action that follows the arrival of rows."""
+
+    START = "fit from the start"
+    GROW = "all rows are inducing points, or inducing points are chosen; theta stays"
+    MOVE = "theta and Z move"
+    HOLD = "theta and Z stay"
+
+
+class WarmStart(NamedTuple):
+    """Values of theta and Z that are known so far."""
+
+    kernel: object
+    Z: np.ndarray | None  # None: of another size than is wanted
+    likelihood: object = None  # with its parameters; None: Gaussian noise
+    few: bool = False  # every row is an inducing point
+
+
+class StreamState(NamedTuple):
+    """State of a stream of rows that is kept between two calls."""
+
+    reservoir: Reservoir
+    seed: int
+    unit: np.ndarray | None  # (p,) of the targets in the first call, where noise is Gaussian
+    moments: Moments = Moments()  # of the targets in this unit
+    units: TargetScaler | None = None  # in which theta was learned
+    warm_starts: tuple = ()  # `WarmStart` of every problem, or None
+    sums: RunningSums | None = None  # over all rows, where noise is Gaussian
+    at_last_move: float = 0.0  # weight of the rows
+    calls: int = 0
+    n_iter: int = 0
+
+    def random_state(self):
+        """Random state of the next call."""
+        return np.random.RandomState([self.seed, self.calls])
+
+    def part(self):
+        """The rows in the reservoir, weighted so that they stand for all that came."""
+        X, y, *rest = self.reservoir.columns
+        weight, offset, noise = self.reservoir.weights(), None, 0.0
+        weight = None if np.all(weight == 1) else weight
+        if rest:
+            offset = rest[0] if rest[0].any() else None
+            noise = rest[1] if np.ptp(rest[1]) else float(rest[1][0])
+        return ArrayDataset(X, y, noise, weight, offset=offset)
+
+    def with_rows(self, observations, part):
+        """The stream with the rows of a part in its reservoir, and in its moments."""
+        reservoir, columns, weight = self.reservoir, _columns_of(part), part.row_weights()
+        bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
+        memory = _SHARE_OF_MEMORY * get_config()["working_memory"] * 2**20
+        most = _MOST_WITH_SITES if observations.has_sites else _MOST_ROWS
+        capacity, random_state = (
+            max(1, int(min(most, memory / bytes_of_a_row))),
+            self.random_state(),
+        )
+        for start in range(0, len(weight), capacity):
+            some = slice(start, start + capacity)
+            few = tuple(column[some] for column in columns)
+            reservoir = reservoir.plus(few, weight[some], capacity, random_state)
+        if observations.has_sites:
+            return self._replace(reservoir=reservoir)
+        moments = self.moments.merged(moments_of(part.y / self.unit, part.weight))
+        return self._replace(reservoir=reservoir, moments=moments)
+
+
+def new_stream(observations, part, random_state):
+    """A stream to which no row has come, for parts like this one."""
+    unit, seed = None, random_state.randint(2**31 - 1)
+    if not observations.has_sites:
+        given = observations.parameters
+        rule = given.normalize_y, observations.name, np.ndim(given.alpha) > 0
+        unit = TargetScaler.of(part, *rule).with_constants().scale
+    return StreamState(Reservoir.empty(_columns_of(part)), seed, unit)
+
+
+def stream_of(observations, fits, n_iter, random_state):
+    """The stream whose rows so far are those of fits, one for every problem."""
+    part = observations.rows_of(fits)
+    stream = new_stream(observations, part, random_state).with_rows(observations, part)
+    jobs = [observations.job(fit.rows, fit.kernel, None) for fit in fits]
+    warm_starts = tuple(map(_warm_start_of, fits, jobs))
+    units, total = fits[0].rows.units, stream.reservoir.total
+    stream = stream._replace(units=units, at_last_move=total, calls=1, n_iter=n_iter)
+    if fits[0].posterior.metric is not None:  # in which inducing points are not
+        return stream
+    if not observations.has_sites and warm_starts[0].Z is not None:
+        problem = _problem(observations, jobs[0], warm_starts[0], fits[0].rows)
+        stream = stream._replace(sums=RunningSums.of(problem))
+    return stream._replace(warm_starts=warm_starts)
+
+
+def advance(observations, stream, part):
+    """Learn from a part: the next `StreamState`, and the fits.
+
+    Parameters
+    ----------
+    observations : ObservationModel
+    stream : StreamState
+    part : ArrayDataset
+    """
+    stream = stream.with_rows(observations, part)
+    total, held = stream.reservoir.total, stream.part()
+    is_first, steps = stream.calls == 0, []
+    everything = held if stream.reservoir.is_complete or not is_first else part
+    jobs = observations.jobs_of_part(everything, stream)
+    latest, units = jobs[0].rows.units, stream.units
+    begins_to_vary = units is not None and np.any((latest.scale > 0) & (units.scale == 0))
+    has_grown = is_first or total >= _GROWTH * stream.at_last_move
+    due = bool(begins_to_vary or (has_grown and observations.moves()))
+    random_state = stream.random_state()
+    for job, warm_start in zip(jobs, stream.warm_starts or repeat(None)):
+        job, action = job.within(len(jobs) - len(steps)), _next_action(job, warm_start, due)
+        with about(job.name):
+            job = _begun(observations, stream, job, warm_start, action)
+            if action is Action.HOLD and stream.sums is not None:
+                steps.append(_added(observations, stream, part, job, warm_start))
+            else:
+                steps.append(_learned(observations, job, warm_start, action, random_state))
+    fits, warm_starts, sums = zip(*steps)
+    units = fits[0].rows.units
+    if everything is part:  # whose rows do not stay
+        jobs = observations.jobs_of_part(held, stream)
+        objectives = [fit.objective.on(_in_units(job.rows, units)) for fit, job in zip(fits, jobs)]
+        fits = [fit._replace(objective=one) for fit, one in zip(fits, objectives)]
+    return stream._replace(
+        units=units,
+        warm_starts=warm_starts,
+        sums=sums[0],
+        at_last_move=total if due else stream.at_last_move,
+        calls=stream.calls + 1,
+        n_iter=stream.n_iter + due * int(max(fit.n_iter for fit in fits)),
+    ), list(fits)
+
+
+def _next_action(job, warm_start, due):
+    """The `Action` that the rows of a job ask for. `due`: theta and Z should move."""
+    moves = job.settings.solver.moves
+    if warm_start is None:
+        return Action.START
+    if warm_start.few:
+        return Action.START if moves and (due or not _are_few(job)) else Action.GROW
+    if moves and (due or warm_start.Z is None):
+        return Action.MOVE
+    return Action.GROW if warm_start.Z is None else Action.HOLD
+
+
+def _begun(observations, stream, job, warm_start, action):
+    """The job in the units in which theta is or will be learned, with what is known."""
+    if action in (Action.START, Action.MOVE):
+        if _LIKELY_SCALE in job.steps:
+            (job,) = step_named(_LIKELY_SCALE)(observations, job.rows, []).before([job])
+    elif observations.moves():
+        job = job._replace(rows=_in_units(job.rows, stream.units))
+    if action is Action.START or not observations.moves() or warm_start.likelihood is None:
+        return job
+    method = replace(job.model.method, likelihood=warm_start.likelihood)
+    return job._replace(model=replace(job.model, method=method))
+
+
+def _added(observations, stream, part, job, warm_start):
+    """The fit of sums to which a part is added, at the same theta and Z."""
+    rows = part.in_units(job.rows.units)
+    sums = stream.sums.plus(_problem(observations, job, warm_start, rows))
+    return _of_sums(sums, _problem(observations, job, warm_start, job.rows), 0), warm_start, sums
+
+
+def _of_sums(sums, problem, n_iter):
+    """The fit that follows from sums, with an objective of the rows of a problem."""
+    value, posterior, jitter = sums.solved(problem, problem.rows.units)
+    objective = CollapsedObjective(problem.rows, problem.bound, problem.basis, problem.options)
+    return Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
+
+
+def _learned(observations, job, warm_start, action, random_state):
+    """The fit after an `Action`, what it knows, and the sums of its rows if noise is Gaussian."""
+    if action is Action.START:
+        fit = InducingPoints().fit(_at(job, None, job.kernel), random_state)
+    else:
+        kernel, Z, n_iter = warm_start.kernel, warm_start.Z, 0
+        if action is Action.MOVE:
+            moved = _moved(job, warm_start, random_state)
+            kernel, Z, n_iter = moved.kernel, moved.objective.inducing_points, moved.n_iter
+            job = job._replace(model=job.model.informed_by(moved.objective))
+        kept = _at(job, None if action is Action.GROW else Z, kernel)
+        fit = InducingPoints().fit(kept.with_settings(solver=KeepParameters()), random_state)
+        fit = fit._replace(n_iter=n_iter)
+    warm_start = WarmStart(fit.kernel, fit.objective.inducing_points, fit.likelihood, _are_few(job))
+    if observations.has_sites:
+        return fit, warm_start if job.is_complete else None, None
+    problem = _problem(observations, job, warm_start, job.rows)
+    sums = RunningSums.of(problem)
+    return _of_sums(sums, problem, fit.n_iter), warm_start, sums
+
+
+def _moved(job, warm_start, random_state):
+    """A fit of few iterations to some of the rows, which need not end at an optimum."""
+    rows, points, settings = job.rows, job.points, job.settings
+    solver = of_few_rows(settings.solver)
+    is_free = settings.move_basis and not points.are_given and solver.starts_on_subset
+    kernel = job.kernel if solver.starts_on_subset else warm_start.kernel
+    begun = _at(job, None if is_free else warm_start.Z, kernel)
+    size = max(_FEWEST_ROWS, _ROWS_PER_POINT * points.size)
+    few = rows.sampled(job.model.sample(rows, size, random_state))
+    before = warm_start.kernel, warm_start.Z
+    if is_free:  # the last inducing points, or others for the rows of now
+        fresh = begun.points.initialise(few, warm_start.kernel, random_state)
+        places = [Z for Z in (warm_start.Z, fresh) if Z is not None]
+        starts = [job.model.sparse(few, Z, settings.options) for Z in places]
+        values = [value_or_minus_inf(one, before[0], False, prior=settings.prior) for one in starts]
+        before = before[0], places[int(np.argmax(values))]
+    begun = begun._replace(rows=few, before=before).with_settings(
+        solver=solver,
+        max_iter=min(settings.max_iter, _ITERATIONS),
+        n_restarts=0,
+        find_periods=solver.starts_on_subset,
+    )
+    with collected() as warnings:
+        fit = InducingPoints().fit(begun, random_state)
+    for message, category in warnings:
+        if not issubclass(category, ConvergenceWarning):
+            warn(message, category)
+    return fit
+
+
+def _at(job, Z, kernel):
+    """The job at a kernel and inducing points; None: all distinct rows where these are few."""
+    points = job.points
+
+    def choose(rows, kernel, random_state):
+        distinct = None if points.are_given else rows.distinct(most=points.size)
+        return points.initialise(rows, kernel, random_state) if distinct is None else distinct
+
+    initialise = choose if Z is None else lambda rows, kernel, random_state: Z
+    # others may need more points
+    return job._replace(kernel=kernel, points=points._replace(initialise=initialise, is_auto=False))
+
+
+def _problem(observations, job, warm_start, rows):
+    """The question that sums over rows with Gaussian noise answer."""
+    rows, basis = with_noise_floor(rows, warm_start.kernel), InducingBasis(warm_start.Z)
+    return Problem(warm_start.kernel, basis, rows, observations.bound, job.settings.options)
+
+
+def _warm_start_of(fit, job):
+    """The `WarmStart` of a fit to the rows of a job, as far as it is what is asked for now."""
+    Z = fit.objective.inducing_points
+    usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)
+    return WarmStart(fit.kernel, Z if usable else None, fit.likelihood, _are_few(job))
+
+
+def _are_few(job):
+    """Whether there are no more distinct rows than inducing points are wanted."""
+    return not job.points.are_given and job.are_few(job.points.size)
+
+
+def _in_units(rows, units):
+    """A table whose targets have other units."""
+    offset = rows.offset
+    if offset is not None:
+        offset = offset * (rows.units.scale[0] / units.scale[0])
+    return replace(rows, units=units, offset=offset)
+
+
+def _columns_of(part):
+    """Arrays of numbers of every row, but for the weights."""
+    if part.y.ndim == 1:  # labels
+        return part.X, part.y
+    rest = (0.0 if column is None else column for column in (part.offset, part.noise))
+    return part.X, part.y, *(np.broadcast_to(column, len(part)) for column in rest)
