@@ -24,7 +24,7 @@ def check_source(source, pickles=False):
 
     All chunks are read in order three times, as in the evaluations of a fit, and then every other
     chunk. They must be the same every time, also after `close`, if the source has this method.
-    The chunks of the first pass must be what `fit` takes: as many rows as `chunk_sizes` says, numbers
+    Those of the first pass must be what `fit` takes: as many rows as `chunk_sizes` says, numbers
     without gaps, and in all chunks the same columns, weights or none, and offsets or none. They
     stay in memory: check a source of few rows.
 
