@@ -51,9 +51,7 @@ def instance(value, kind):
 
 def everywhere(good, actual, what, expected, at=None):
     """Require that all of `good` is true. `at` has the arguments of every entry by their names."""
-    wrong = np.flatnonzero(~np.asarray(good))
-    if len(wrong):
-        index = wrong[0]
+    for index in np.flatnonzero(~np.asarray(good)):
         text = expected if isinstance(expected, str) else f"{np.ravel(expected)[index]:.10g}"
         place = ", ".join(f"{name} = {values[index]:g}" for name, values in (at or {}).items())
         found = f"{np.ravel(actual)[index]:.10g} at {place or f'entry {index}'}"
@@ -71,8 +69,7 @@ def close(actual, expected, allowed, what, at=None):
     """Require that two arrays are equal, or differ by at most `allowed`."""
     expected, shape = np.asarray(expected), np.shape(actual)
     that(shape == expected.shape, f"{what} has shape {shape}, expected {expected.shape}.")
-    with np.errstate(invalid="ignore"):  # of equal infinities
-        good = (actual == expected) | (np.abs(actual - expected) <= allowed)
+    good = np.isclose(actual, expected, rtol=0.0, atol=allowed)  # equal infinities are close
     everywhere(good, actual, what, expected, at)
 
 
@@ -108,14 +105,13 @@ class _Curves(NamedTuple):
 
     def __call__(self, rows):
         """Return what the function returns, after a check of its shapes."""
-        count, parts = f"of {rows.shape[1]} rows", self.parts
+        count, parts, may_overflow = f"of {rows.shape[1]} rows", self.parts, self.may_overflow(rows)
         found = call(f"{self.what} {count}", self.function, *rows)
-        sentence = f"{self.what} returns {len(found)} arrays, expected {len(parts)}."
-        that(len(found) == len(parts), sentence)
-        place, may_overflow = self.place(rows), self.may_overflow(rows)
+        wanted = f"{len(found)} arrays, expected {len(parts)}"
+        that(len(found) == len(parts), f"{self.what} returns {wanted}.")
         for part, values in zip(parts, found):
             what = f"{self.what}: {part} {count}"
-            finite(values, rows[0].shape, what, place, may_overflow)
+            finite(values, rows[0].shape, what, self.place(rows), may_overflow)
         return found
 
     def place(self, rows):
@@ -125,10 +121,10 @@ class _Curves(NamedTuple):
         """Check that what is returned for a row depends on this row only."""
         whole = self(rows)
         for some in choices:
-            place = self.place(rows[:, some])
-            for part, alone, values in zip(self.parts, self(rows[:, some]), whole):
+            few = rows[:, some]
+            for part, alone, values in zip(self.parts, self(few), whole):
                 allowed, what = digits * (unit + np.abs(values[some])), f"{self.what}: {part}"
-                close(alone, values[some], allowed, f"{what} of a row alone", place)
+                close(alone, values[some], allowed, f"{what} of a row alone", self.place(few))
 
     def check_slopes(self, rows, low, high, allowed):
         """Compare derivatives with central differences; a third part is a negative second one."""
@@ -172,10 +168,9 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     >>> from skgp_sparse.testing import check_kernel_rule
     >>> check_kernel_rule(ConstantKernel(2.0) * RBF([0.8, 1.3]) + WhiteKernel(0.1))
     """
-    known = call(f"differentiable({kernel})", kernels.differentiable, kernel)
     hint = "Make its kernels subclasses of DifferentiableKernel, or add a rule for each of them"
     hint = f"{kernel} has no derivative rule. {hint} with skgp_sparse.kernels.register."
-    that(known, hint)
+    that(call(f"differentiable({kernel})", kernels.differentiable, kernel), hint)
     rng = check_random_state(random_state)
     if X is None:
         columns = max((p.n_elements for p in kernel.hyperparameters), default=1)
@@ -190,12 +185,10 @@ def check_kernel_rule(kernel, X=None, random_state=0):
     _check_rule(_CROSS, kernel, Z, X, G)
     _check_rule(_DIAGONAL, kernel, X, X, G[:, :2].T)
     pull = lambda inputs: kernels.linearize(kernel, X, Z)[1](G.copy(), inputs)[0]
-    what = f"{kernel}: the gradient of theta with inputs=False"
-    whole = pull(True)
-    alone = call(what, pull, False)
-    close(alone, whole, 1e-9 * np.max(np.abs(whole), initial=1e-80), what)
+    what, whole = f"{kernel}: the gradient of theta with inputs=False", pull(True)
+    close(call(what, pull, False), whole, 1e-9 * _largest(whole), what)
     K, itself = kernels.evaluate(kernel, X, X), kernel(X, X)
-    close(K, itself, 1e-9 * np.max(np.abs(itself)), f"{kernel}: k(X, X) of evaluate")
+    close(K, itself, 1e-9 * _largest(itself), f"{kernel}: k(X, X) of evaluate")
     # at rows that are also inducing points, as at the start of a fit, where slopes may jump
     met, weights = X[:_POINTS], G[:, : len(X)]
     _check_rule(_CROSS, kernel, met, X, weights, " where rows coincide", tolerance=1e300)
@@ -231,11 +224,14 @@ def _unit(X):
     return np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
 
 
+def _largest(values):
+    return np.max(np.abs(values), initial=1e-80)
+
+
 def _check_rule(rule, kernel, at, X, G, where="", tolerance=1e-6):
     """Compare values with those of the kernel, and gradients of ``sum(G * k)`` with differences."""
     (name, value_name, linearize, itself), unit = rule, _unit(X)
     what, theta, expected = f"{kernel}: {name}{where}", kernel.theta.copy(), itself(kernel, at, X)
-    largest = lambda values: np.max(np.abs(values), initial=1e-80)
     moved, sums = kernel.clone_with_theta, lambda k, x: np.sum(G * itself(k, x, X))
     by_theta = differences(lambda theta: sums(moved(theta), at), theta, 1e-6)
     by_inputs = differences(lambda x: sums(kernel, x * unit), at / unit, 1e-6)
@@ -245,13 +241,13 @@ def _check_rule(rule, kernel, at, X, G, where="", tolerance=1e-6):
         if when:
             linearize(kernel, at[::-1], X[::-1])
         found = call(what, pull, G)
-        same = np.array_equal(kernel.theta, theta)
-        that(same, f"{kernel}: the rule changes theta to {kernel.theta}.")
-        close(value, expected, 1e-9 * largest(expected), f"{kernel}: {value_name}{where}")
+        sentence = f"{kernel}: the rule changes theta to {kernel.theta}."
+        that(np.array_equal(kernel.theta, theta), sentence)
+        close(value, expected, 1e-9 * _largest(expected), f"{kernel}: {value_name}{where}")
         parts = ("theta", by_theta, 1.0), ("the inputs", by_inputs, unit)
         for mine, (part, its, one) in zip(found, parts):
             text = f"{kernel}: the gradient of {name}{where}{when} with respect to {part},"
-            allowed = tolerance * max(largest(expected), largest(its)) / one
+            allowed = tolerance * max(_largest(expected), _largest(its)) / one
             close(mine, its / one, allowed, f"{text} beside differences,")
 
 
@@ -294,26 +290,25 @@ def check_bound(bound):
         return phi, slope if np.ndim(slope) else np.full(x.shape, slope)
 
     def reduce(n, means):
-        pairs = [bound.reduce(float(total), n) for total in n * means]
-        value, slope = np.array([[*pair] for pair in pairs]).T
+        value, slope = np.array([[*bound.reduce(float(total), n)] for total in n * means]).T
         return value / n, slope
 
-    whole = _Curves(f"{bound!r}.penalty", penalty, ("x",), ("phi", "slope"))
-    for n in (None, 1.0, 20.0, 1e6):
-        name, own = f"{bound!r}.reduce with n = {n}", partial(reduce, n)
-        curve = whole if n is None else whole._replace(what=name, function=own, names=("total/n",))
-        (phi, slope), what, place = curve(_RATIOS), curve.what, curve.place(_RATIOS)
-        good, expected = phi[:1] == 0, "0, as nothing is unexplained"
-        everywhere(good, phi, what, expected, place)
+    low, high = _RATIOS * (1.0 - _SHIFT), np.maximum(_RATIOS * (1.0 + _SHIFT), 1e-9)  # one side
+    most = lambda change, _, above: 1e-5 * (np.abs(change) + np.abs(above) / high[0])
+    names = {f"{bound!r}.reduce with n = {n}": partial(reduce, n) for n in (1.0, 20.0, 1e6)}
+    for what, function in {f"{bound!r}.penalty": penalty, **names}.items():
+        place = ("x",) if function is penalty else ("total/n",)
+        curve = _Curves(what, function, place, ("phi", "slope"))
+        (phi, slope), place = curve(_RATIOS), curve.place(_RATIOS)
+        everywhere(phi[:1] == 0, phi, what, "0, as nothing is unexplained", place)
         good, expected = phi >= 0, "no negative number, as is_lower_bound is True"
         everywhere(good | (not bound.is_lower_bound), phi, what, expected, place)
-        low, high = _RATIOS * (1.0 - _SHIFT), np.maximum(_RATIOS * (1.0 + _SHIFT), 1e-9)  # one side
-        most = lambda change, _, above, by=high[0]: 1e-5 * (np.abs(change) + np.abs(above) / by)
         curve.check_slopes(_RATIOS, low, high, most)
-        good, expected = (slope >= 0) | (n is None), "a value that rises with the total"
-        everywhere(good, slope, what, expected, place)
-    choices = np.arange(_RATIOS.size)[::-2], np.arange(0), np.array([7])
-    whole.check_alone(_RATIOS, choices, 1e-10, 0.0)
+        if function is penalty:
+            choices = np.arange(_RATIOS.size)[::-2], np.arange(0), np.array([7])
+            curve.check_alone(_RATIOS, choices, 1e-10, 0.0)
+        else:
+            everywhere(slope >= 0, slope, what, "a value that rises with the total", place)
     for length_scale in _LENGTH_SCALES if bound.is_lower_bound else ():
         _check_claim(bound, length_scale)
 
@@ -336,12 +331,11 @@ def _check_claim(bound, length_scale):
         for y in (np.zeros(len(x)), 1e3 * (exact @ eigh(model, exact)[1][:, -1])):
             actual, most = (multivariate_normal(cov=one).logpdf(y) for one in (model, exact))
             actual -= subtracted
-            that(
-                actual <= most + 1e-8 * max(1.0, abs(most)),  # by rounding
-                f"{bound!r} has is_lower_bound = True, but its objective is {actual:.10g} for "
-                f"{kernel} and noise {noise.mean():.3g}, expected at most the exact value, "
-                f"{most:.10g}. Set is_lower_bound = False.",
-            )
+            found = f"its objective is {actual:.10g} for {kernel} and noise {noise.mean():.3g}"
+            found += f", expected at most the exact value, {most:.10g}"
+            sentence = f"{bound!r} has is_lower_bound = True, but {found}."
+            good = actual <= most + 1e-8 * max(1.0, abs(most))  # by rounding
+            that(good, f"{sentence} Set is_lower_bound = False.")
 
 
 def check_likelihood(likelihood, y=None, random_state=0):
@@ -397,10 +391,9 @@ def check_likelihood(likelihood, y=None, random_state=0):
     curves = {kind: _curve(likelihood, kind) for kind in list(_POWERS)[: 2 + is_log_concave]}
     for curve in curves.values():
         curve.check_alone(rows, (np.arange(rows.shape[1])[::-3], np.arange(1)), 1e-9, 1.0)
-        curvature = curve(rows)[2]
-        largest = np.max(np.abs(curvature), where=np.isfinite(curvature), initial=0.0)
-        good = (curvature >= -1e-9 * largest) | (not is_log_concave)
-        what = "no negative number: p(y | f) must be log-concave in f"
+        curvature, what = curve(rows)[2], "no negative number: p(y | f) must be log-concave in f"
+        good = curvature >= -1e-9 * _largest(curvature[np.isfinite(curvature)])
+        good |= not is_log_concave
         everywhere(good, curvature, f"{curve.what}: curvature", what, curve.place(rows))
     expected, rest = curves["expected"], rows[:, _is_moderate(rows)]
     value, _, curvature = expected(rest)
@@ -432,17 +425,15 @@ def _check_derivatives(likelihood, kind, curve, rows):
     of_largest = 1e-9 if likelihood.is_log_concave else 1e-6  # signs change
 
     def allowed(change, found, above):
-        size = np.abs(change)
-        return 1e-8 * np.abs(found) + of_largest * np.max(size) + 1e-5 * size
+        return 1e-8 * np.abs(found) + of_largest * _largest(change) + 1e-5 * np.abs(change)
 
     shift, method = np.array([[0.0], [_SHIFT], [0.0]]), f"{kind.split()[0]}_slopes"
     curve.check_slopes(rows, rows - shift, rows + shift, allowed)
     moved = lambda theta: _curve(likelihood.with_theta(theta), kind)(rows)[0]
     expected = differences(moved, likelihood.theta, _SHIFT).reshape(-1, rows.shape[1])
-    what = f"{likelihood!r}.{method} (of {kind})"
+    what, allowed = f"{likelihood!r}.{method} (of {kind})", 1e-5 * (1.0 + np.abs(expected))
     slopes = call(what, partial(getattr(likelihood, method), **_POWERS[kind]), *rows)
-    what, most = f"{what}, beside central differences,", 1e-5 * (1.0 + np.abs(expected))
-    close(slopes, expected, most, what)
+    close(slopes, expected, allowed, f"{what}, beside central differences,")
 
 
 def _check_values(curves, rows):
@@ -470,7 +461,7 @@ def _check_samples(likelihood, rows, rng):
     call(what, likelihood.check, drawn.ravel(), "check_likelihood")
     finite(drawn, f.shape, f"{likelihood!r}.sample")
     squares = (drawn - drawn.mean(axis=0)) ** 2
-    for part, values, samples in zip(("mean", "variance"), response, (drawn, squares)):
+    for part, values, samples in zip(place, response, (drawn, squares)):
         expected, most = samples.mean(axis=0), np.max(np.abs(samples - samples.mean(0)), axis=0)
         allowed = _ERRORS * (samples.std(axis=0) / np.sqrt(_SAMPLES) + most / _SAMPLES) + 1e-9
         allowed += _ERRORS**2 * np.abs(values) / _SAMPLES * (part == "variance")
@@ -482,8 +473,7 @@ def _check_samples(likelihood, rows, rng):
             actual = likelihood.quantile(q, mean, variance)
         except NotImplementedError:
             return
-        off = _ERRORS * np.sqrt(q * (1.0 - q) / _SAMPLES)
+        off, expected = _ERRORS * np.sqrt(q * (1 - q) / _SAMPLES), f"quantile {q} of the samples"
         good = np.mean(drawn < actual, axis=0) <= q + off
         good &= np.mean(drawn <= actual, axis=0) >= q - off
-        expected = f"the quantile {q} of {_SAMPLES} samples"
         everywhere(good, actual, f"{likelihood!r}.quantile", expected, place)

@@ -10,6 +10,8 @@ from sklearn.base import clone
 from skgp_sparse import kernels
 from skgp_sparse._estimator import fits_of
 from skgp_sparse.classification import SparseGPClassifier
+from skgp_sparse.data.checks import Rules
+from skgp_sparse.data.door import as_chunk, survey
 from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.regression import SparseGPRegressor
@@ -22,9 +24,9 @@ def check_source(source, pickles=False):
 
     All chunks are read in order three times, as in the evaluations of a fit, and then every other
     chunk. They must be the same every time, also after `close`, if the source has this method.
-    Their numbers of rows must be those in `chunk_sizes`, and all chunks must have the same columns,
-    weights or none, and offsets or none. All chunks of the first pass stay in memory: check a
-    source of few rows.
+    Those of the first pass must be what `fit` takes: as many rows as `chunk_sizes` says, numbers
+    without gaps, and in all chunks the same columns, weights or none, and offsets or none. They
+    stay in memory: check a source of few rows.
 
     Parameters
     ----------
@@ -53,10 +55,10 @@ def check_source(source, pickles=False):
     name = type(source).__name__
     require.that(is_source(source), f"{name} must have the members chunk_sizes and chunk.")
     chunks = _chunks(source)
-    require.that(any(len(chunk.X) for chunk in chunks), f"{name} has no rows.")
-    names, columns = getattr(source, "feature_names", None), chunks[0].X.shape[1]
-    right = names is None or len(names) == columns
-    require.that(right, f"{name}.feature_names has {len(names or ())} names, expected {columns}.")
+    rules = Rules(name, None, any(chunk.y.dtype.kind in "OSU" for chunk in chunks))
+    members = {"chunk": {**dict(enumerate(chunks)), len(chunks): None}.get}
+    members |= {one: getattr(source, one, None) for one in ("chunk_sizes", "feature_names")}
+    require.call(f"a fit to {name}", survey, type(name, (), members)(), rules, None)
 
     def compare(source, when, step=1):
         again, before = _chunks(source, step), chunks[::step]
@@ -78,26 +80,15 @@ def check_source(source, pickles=False):
 
 
 def _chunks(source, step=1):
-    """Copies of every step-th chunk, as some sources fill the same array again, checked."""
+    """Copies of every step-th chunk, as some sources fill the same array again."""
     sizes, found = source.chunk_sizes, []
     for number in count(0, step) if sizes is None else range(0, len(sizes), step):
         what = f"{type(source).__name__}.chunk({number})"
         chunk = require.call(what, source.chunk, number)
         if chunk is None and sizes is None:
             break
-        sentence = f"{what} is a {type(chunk).__name__}, expected a tuple (X, y) or a Chunk."
-        require.that(isinstance(chunk, tuple) and 2 <= len(chunk) <= 4, sentence)
-        chunk = Chunk(*(None if column is None else np.array(column) for column in chunk))
-        found.append(chunk)
-        rows, axes = len(chunk.X), chunk.X.ndim
-        size = rows if sizes is None else sizes[number]
-        require.that(rows == size, f"{what} has {rows} rows, expected {size} (chunk_sizes).")
-        require.that(axes == 2, f"{what}: X has {axes} axes, expected 2.")
-        for part, column, first in zip(Chunk._fields, chunk, found[0]):
-            expected = None if first is None else (rows, *first.shape[1:])
-            shape = None if column is None else column.shape
-            sentence = f"{what}: {part} has shape {shape}, expected {expected}."
-            require.that(shape == expected, sentence)
+        columns = require.call(what, as_chunk, chunk)
+        found.append(Chunk(*(None if one is None else np.array(one) for one in columns)))
     return found
 
 
@@ -151,10 +142,9 @@ def check_posterior(method):
         check_predictions(fit.posterior, X[:12] + 0.05)
         if fit.given is None:  # all rows are used, so that a weight counts as so many copies
             weight, plain = 1 + np.arange(_ROWS) % 3, {"optimizer": None, "normalize_y": False}
-            copies = np.repeat(np.arange(_ROWS), weight)
-            found = _model(method, **plain).fit(X, y, sample_weight=weight)
-            expected = _model(method, **plain).fit(X[copies], y[copies])
-            moments = (one.predict(X[:5], return_std=True) for one in (found, expected))
+            copies = np.repeat(X, weight, axis=0), np.repeat(y, weight)
+            fits = (_model(method, **plain).fit(*rows) for rows in ((X, y, weight), copies))
+            moments = (one.predict(X[:5], return_std=True) for one in fits)
             require.close(*moments, 1e-5, f"predictions of {name} with weights")
         uses = _uses(method, model, X, y).items()
         return {use: _outcome(f"{use} with {name}", act) for use, act in uses}
@@ -179,7 +169,7 @@ def check_predictions(posterior, X):
     require.that(isinstance(posterior, Posterior), f"{name} must be a Posterior.")
     require.that(bool(posterior.name), f"{name}.name must not be empty.")
     require.that(posterior.width >= 0 and posterior.n_rows_kept >= 0, f"{name} counts below 0.")
-    mean, variance = posterior.mean_and_variance(X)
+    mean, variance, covariance, draws = whole = _predictions(posterior, X)
     require.that(mean.ndim == 2 and len(mean) == n, f"The mean of {name} must be (n, p).")
     is_right = variance.shape in ((n,), mean.shape)
     require.that(is_right, f"The variance of {name} must be (n,) or (n, k).")
@@ -189,13 +179,10 @@ def check_predictions(posterior, X):
     above = np.all(variance.T <= signal + unit)
     require.that(above, f"{name} has a variance that is larger than that of its kernel.")
 
-    covariance, draws = _joint(posterior, X)
     drawn = np.einsum("is...,js...->ij...", draws, draws) / _DRAWS
     far, single = 6.0 * np.sqrt(covariance.max() / _DRAWS), X.astype(np.float32)
     copy = require.call(f"pickling {name}", lambda: pickle.loads(pickle.dumps(posterior)))
-    moments, threads = copy.mean_and_variance(X), posterior.mean_and_variance(X, 3)
     blocks = zip(*map(posterior.mean_and_variance, (X[: n // 2], X[n // 2 :])))
-    first, second = map(np.concatenate, blocks)
     for what, found, expected, allowed in (
         ("mean", posterior.mean(X), mean, 1e-12 * np.abs(mean).max()),
         ("diagonal of the covariance", np.einsum("ii...->i...", covariance), variance, unit),
@@ -203,21 +190,24 @@ def check_predictions(posterior, X):
         ("mean of samples", draws.mean(axis=1), np.zeros(variance.shape), far),
         ("covariance of samples", drawn, covariance, 0.06 * covariance.max()),
         ("mean at float32 rows", posterior.mean(single), posterior.mean(single.astype(float)), 0),
-        ("mean of two blocks", first, mean, 1e-9 * max(np.abs(mean).max(), 1.0)),
-        ("variance of two blocks", second, variance, 1e-9 * max(variance.max(), 1.0)),
-        ("mean with three threads", threads[0], mean, 0.0),
-        ("variance with three threads", threads[1], variance, 0.0),
-        ("mean of a pickle", moments[0], mean, 0.0),
-        ("variance of a pickle", moments[1], variance, 0.0),
-        ("covariance of a pickle", _joint(copy, X)[0], covariance, 0.0),
-        ("deviations of a pickle", _joint(copy, X)[1], draws, 0.0),
+        *_same("two blocks", map(np.concatenate, blocks), whole, 1e-9),
+        *_same("three threads", posterior.mean_and_variance(X, 3), whole, 0.0),
+        *_same("a pickle", _predictions(copy, X), whole, 0.0),
     ):
         require.close(found, expected, allowed, f"{what} of {name}")
 
 
-def _joint(posterior, X):
-    """Return the covariance, and the same random draws every time."""
-    return posterior.covariance(X), posterior.deviations(X, _DRAWS, np.random.RandomState(0))
+def _predictions(posterior, X):
+    """Moments, the covariance, and the same random draws every time."""
+    draws = posterior.deviations(X, _DRAWS, np.random.RandomState(0))
+    return *posterior.mean_and_variance(X), posterior.covariance(X), draws
+
+
+def _same(when, found, expected, share):
+    """Pairs of predictions that should be the same, with what they may differ by."""
+    parts = "mean", "variance", "covariance", "deviations"
+    for part, one, other in zip(parts, found, expected):
+        yield f"{part} by {when}", one, other, share * max(np.abs(other).max(), 1.0)
 
 
 def _uses(method, fitted, X, y):

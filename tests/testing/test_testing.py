@@ -533,19 +533,28 @@ def with_chunk(change):
         (lambda self, k, X, y: (X + (self.passes == 3), y), "left out: chunk.0. has another X"),
         (lambda self, k, X, y: (X + (not self.opened), y), "after close: chunk.0. has another X"),
         (lambda self, k, X, y: (X * (1 / self.opened), y), "raised ZeroDivisionError"),
-        (lambda self, k, X, y: (X[:-1], y[:-1]), r"chunk\(0\) has 4 rows, expected 5"),
-        (lambda self, k, X, y: (X, y[:-1]), r"chunk\(0\): y has shape \(4,\), expected \(5,\)"),
-        (lambda self, k, X, y: [X, y], r"chunk\(0\) is a list, expected a tuple"),
-        (lambda self, k, X, y: None, r"chunk\(0\) is a NoneType, expected a tuple"),
+        (
+            lambda self, k, X, y: (X[:-1], y[:-1]),
+            "chunk 0 of the source .*: X has 4 rows, but chunk_sizes has 5",
+        ),
+        (lambda self, k, X, y: (X, y[:-1]), r"chunk 0 .* numbers of samples: \[5, 4\]"),
+        (
+            lambda self, k, X, y: [X, y],
+            r"chunk\(0\) raised TypeError: A chunk must be a tuple.* Got list",
+        ),
+        (lambda self, k, X, y: None, r"chunk\(0\) .*must be a tuple.* Got NoneType"),
         (
             lambda self, k, X, y: (X[:, : 2 - k // 2], y),
-            r"chunk\(2\): X has shape \(7, 1\), expected \(7, 2\)",
+            "chunk 2 .*: All chunks .* X has 1 columns, before 2",
         ),
         (
-            lambda self, k, X, y: (X, y, y if k else None),
-            r"chunk\(1\): sample_weight has shape \(0,\), expected None",
+            lambda self, k, X, y: (X, y, y**2 if k else None),
+            "chunk 2 .*: All chunks .* others have none",
         ),
-        (lambda self, k, X, y: (X[:, 0], y), "X has 1 axes, expected 2"),
+        (
+            lambda self, k, X, y: (X[:, 0], y),
+            "chunk 0 .*Expected 2D array, got 1D array instead: X of Own",
+        ),
     ],
 )
 def test_wrong_chunks_are_found(change, sentence):
@@ -557,7 +566,10 @@ def test_wrong_members_of_sources_are_found():
     for source, sentence in (
         (np.zeros((3, 2)), "must have the members chunk_sizes and chunk"),
         (Listed(chunk_sizes=[]), "has no rows"),
-        (Listed(feature_names=["a"]), "feature_names has 1 names, expected 2"),
+        (
+            Listed(feature_names=["a"]),
+            "feature_names of .* has 1 names, but the chunks have 2 columns",
+        ),
         (Listed(close=lambda: 1 / 0), r"close\(\) raised ZeroDivisionError"),
     ):
         with finds(sentence):
