@@ -572,7 +572,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
         is. Callbacks are not told of the progress. The posterior is given inducing points: the
-        method does not exist with ``posterior="exact"``, ``posterior="rows"``, `n_mean` or `tight_variance`.
+        method does not exist with ``posterior="exact"``, ``posterior="rows"``, `n_mean` or
+        `tight_variance`.
 
         An array `alpha` has the known noise of the rows of this call, in all calls or in none:
         ``model.set_params(alpha=noise).partial_fit(X, y)``.

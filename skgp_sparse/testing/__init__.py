@@ -5,13 +5,16 @@ central differences, numerical integrals or scikit-learn. If all results are cor
 returns None or, of a posterior method, what it refuses. Otherwise it raises an AssertionError. The
 message names the object, the result that was found, and the result that was expected.
 
-The module ``_functions.py`` contains the checks of functions that have derivatives: kernel rules,
-bounds and likelihoods, and the comparisons that all checks use. ``_posteriors.py`` has those of
-posterior methods and sources.
+The checks are in ``_checkers.py``, with the comparisons that all of them use.
 """
 
-from skgp_sparse.testing._functions import check_bound, check_kernel_rule, check_likelihood
-from skgp_sparse.testing._posteriors import check_posterior, check_source
+from skgp_sparse.testing._checkers import (
+    check_bound,
+    check_kernel_rule,
+    check_likelihood,
+    check_posterior,
+    check_source,
+)
 
 __all__ = ["check_bound", "check_kernel_rule", "check_likelihood", "check_posterior"]
 __all__ += ["check_source"]

@@ -240,7 +240,7 @@ def test_wrong_quantiles_are_found(likelihood):
         def quantile(self, q, mean, variance):
             return super().quantile(0.9 * q, mean, variance) - 0.5
 
-    with pytest.raises(AssertionError, match="Wrong.*quantile .*expected the quantile 0"):
+    with pytest.raises(AssertionError, match="Wrong.*quantile .*expected quantile 0"):
         check_likelihood(Wrong(**likelihood.get_params()), [1.0])
 
 
