@@ -1,8 +1,8 @@
 """Observation models: numbers with Gaussian noise or with a likelihood, and labels of classes.
 
-- `model`: the contract, and fits of all problems; rows that arrive later: what is kept, and when
-  hyperparameters move
-- `numbers`: numbers with Gaussian noise or with a likelihood, of rows that keep coming, too
+- `model`: the contract, and fits of all problems
+- `streams`: rows that arrive later: what is kept, and when hyperparameters move
+- `numbers`: numbers with Gaussian noise or with a likelihood
 - `labels`: labels of classes, several of which begin together
 - `heteroscedastic_noise`: noise whose variance varies with the inputs, by a second process
 - `mean`: the mean of a fit, and whether it pays
