@@ -320,13 +320,11 @@ class Core(NamedTuple):
     c: np.ndarray  # (m, p)
     v: np.ndarray  # (m, p)
     log_det: float  # log |B|
-    frozen_sites: float = 0.0  # E_q of the logarithms of frozen sites
 
     def divergence(self):
-        """``KL[q(u) ‖ p(u)]``, p with the frozen sites, up to a constant."""
+        """``KL[q(u) ‖ p(u)]``."""
         trace = np.vdot(self.TB, self.TB)
-        prior = 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
-        return prior - self.frozen_sites
+        return 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
 
     def log_normaliser(self):
         """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
@@ -518,10 +516,6 @@ class RunningSums:
 
         sums = Sums(*rows.visit(run, layout, keep=[False] * len(layout.blocks))[0])
         return replace(self, sums=sums if self.sums is None else self.sums + sums)
-
-    def times(self, factor):
-        """Sums with every weight multiplied by a factor."""
-        return replace(self, sums=self.sums.times(factor))
 
     def solved(self, problem, units):
         """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""

@@ -14,13 +14,13 @@ methods where nothing needs to be projected.
 """
 
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse.data.arrays import DistinctInputs, PerRow, by_row
+from skgp_sparse.data.arrays import DistinctInputs, PerRow
 from skgp_sparse.data.dataset import Layout, row_blocks
 from skgp_sparse.engine import collapsed
 from skgp_sparse.engine.basis import Features, InducingFeatures, Observations, Problem
@@ -46,7 +46,6 @@ class ProjectedRows(NamedTuple):
     layout: Layout
     projections: list  # of the blocks, None where memory did not suffice
     observed: Observations  # of `PerRow`
-    frozen_sites: Sums | None = None  # over rows that are no longer here, for every process
 
     jitter = property(lambda self: self.features.jitter)
 
@@ -63,9 +62,9 @@ class ProjectedRows(NamedTuple):
 
     def solve(self, natural):
         """The `Cores` for the same."""
-        frozen_sites = repeat(None) if self.frozen_sites is None else _by_process(self.frozen_sites)
-        n_jobs = repeat(self.problem.options.n_jobs)
-        return Cores(map(core_at_sites, _by_process(self.sums(natural)), n_jobs, frozen_sites))
+        n_jobs, sums = self.problem.options.n_jobs, self.sums(natural)
+        of_processes = map(Sums, sums.VaV, sums.Vay[:, :, None])  # linear terms are columns
+        return Cores(core_of(one, n_jobs, failure=NO_POSTERIOR) for one in of_processes)
 
     def moments(self, cores):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
@@ -135,46 +134,7 @@ class Cores(tuple):
         return sum(core.log_normaliser() for core in self)
 
 
-def sums_at_sites(problem, sites, to_natural):
-    """`Sums` over the sites of all rows of a problem, (k, m, m) and (k, m), which stay as they are.
-
-    Parameters
-    ----------
-    problem : Problem
-    sites : ndarray of shape (2, k, n)
-        Natural parameters of every row.
-    to_natural : callable
-        ``(site, residual, weight) -> (2, k, n)``: linear terms and precisions of all
-        copies of a row.
-    """
-    rows = project_rows(problem)
-    parts = [sites[..., block] for block in rows.layout.blocks]
-    natural = by_row(to_natural, parts, rows.observed.residual, rows.observed.weight)
-    return Sums(*map(np.stack, rows.sums(natural)[:2]))
-
-
-def _by_process(sums):
-    """`Sums` of every process, whose linear terms are columns, from those with an axis for them."""
-    return map(Sums, sums.VaV, sums.Vay[:, :, None])
-
-
-def core_at_sites(sums, n_jobs, frozen_sites=None):
-    """The `Core` given `Sums` over sites, and over frozen ones; may raise ``LinAlgError``."""
-    if frozen_sites is not None:
-        sums = Sums(sums.VaV + frozen_sites.VaV, sums.Vay + frozen_sites.Vay)
-    core = core_of(sums, n_jobs, failure=NO_POSTERIOR)
-    return (
-        core if frozen_sites is None else core._replace(frozen_sites=_expected(core, frozen_sites))
-    )
-
-
-def _expected(core, sums):
-    """``E_q[vᵀ Vb - ½ vᵀ VaV v]``."""
-    squares = np.vdot(core.v, sums.VaV @ core.v) + np.vdot(core.TB, core.TB @ sums.VaV)
-    return np.vdot(core.v, sums.Vay) - 0.5 * squares
-
-
-def project_rows(problem, frozen_sites=None):
+def project_rows(problem):
     """Find the features of every row, keeping what memory allows.
 
     Where it does not allow everything, features have precedence: the inner loop reads them many
@@ -197,7 +157,7 @@ def project_rows(problem, frozen_sites=None):
     _, waiting = problem.rows.visit(run, layout, places)
     projections, observed = zip(*waiting)
     observed = Observations(*map(PerRow, zip(*observed)))
-    return ProjectedRows(problem, features, layout, list(projections), observed, frozen_sites)
+    return ProjectedRows(problem, features, layout, list(projections), observed)
 
 
 def observe(block, residual):
@@ -307,7 +267,7 @@ def with_sites(problem, cores, update, bounds):
 
 def posterior_of(means, n, n_jobs):
     """The `Core` of a process, from means over rows that stand for n."""
-    return core_at_sites(means.times(n), n_jobs)
+    return core_of(means.times(n), n_jobs, failure=NO_POSTERIOR)
 
 
 def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
@@ -439,7 +399,7 @@ class JointRows(NamedTuple):
     r: np.ndarray  # (n,) white noise
     pull_diagonal: object
 
-    jitter, frozen_sites = 0.0, None
+    jitter = 0.0
 
     @property
     def observed(self):

@@ -372,7 +372,7 @@ class SiteLoop:
         With several latent values they are slow, and for users' evaluations only.
         """
         pays = self.inner.exactly or self.method.likelihood.n_latent == 1
-        return pays and self.method.takes_turns and self.projected.frozen_sites is None
+        return pays and self.method.takes_turns
 
     @cached_property
     def size(self):

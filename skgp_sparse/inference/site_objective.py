@@ -22,7 +22,6 @@ from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
 from skgp_sparse.engine.basis import Basis, Evaluation, InducingBasis, Options, Problem
-from skgp_sparse.engine.collapsed import Sums
 from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
@@ -38,7 +37,6 @@ from skgp_sparse.inference.site_loop import (
     InnerState,
     SiteLoop,
     SiteUpdate,
-    natural_parameters,
 )
 from skgp_sparse.inference.stochastic import SiteMinibatchView
 
@@ -170,13 +168,6 @@ class SiteObjective(ExactFit, SparseFit):
         """Gradients from some rows, and a running posterior."""
         return SiteMinibatchView(self.size())
 
-    def frozen_sites(self, kernel, stop):
-        """The sites of the first rows as `Sums`, where the last evaluation left them."""
-        sites = np.asarray(self.inner_state.sites)[..., :stop]
-        first = replace(self, rows=self.rows.subset(np.arange(stop)))
-        to_natural = partial(natural_parameters, self.method)
-        return collapsed_sites.sums_at_sites(first.problem(kernel), sites, to_natural)
-
     def _warn_of(self, solution):
         """Warn of sites that did not converge."""
         limit = f"{self.inner.parameter} (now {self.inner.max_iter})"
@@ -220,13 +211,10 @@ class SiteObjectives(ObjectiveFactory):
     ----------
     method : Method
     inner : Inner
-    frozen_sites : Sums or None
-        What rows say that are no longer in the table, for objectives at inducing points.
     """
 
     method: Method
     inner: Inner = Inner()
-    frozen_sites: Sums | None = None
 
     has_sites = True
 
@@ -265,7 +253,7 @@ class SiteObjectives(ObjectiveFactory):
 
     def in_basis(self, rows, basis, options):
         """Objective in a basis."""
-        project = partial(collapsed_sites.project_rows, frozen_sites=self.frozen_sites)
+        project = collapsed_sites.project_rows
         return SiteObjective(rows, self.method, basis, options, self.inner, project)
 
 

@@ -208,18 +208,6 @@ class Reservoir:
         weight = np.maximum(self.weight, self.threshold)
         return weight * (self.total / weight.sum())
 
-    def times(self, factor):
-        """Reservoir in which all rows so far count less; it is empty if the factor is 0."""
-        if factor == 0:
-            return Reservoir.empty(self.columns)
-        return replace(
-            self,
-            weight=factor * self.weight,
-            priority=factor * self.priority,
-            threshold=factor * self.threshold,
-            total=factor * self.total,
-        )
-
 
 _PASSES = 20  # over all rows, for sites
 _CONVERGED = 1e-5  # nats per row that a pass gains when it is the last one

@@ -207,7 +207,7 @@ class PerClass(NamedTuple):
 
     parts: list  # of ProjectedRows, one for each class
 
-    jitter, frozen_sites = 0.0, None
+    jitter = 0.0
     layout = property(lambda self: self.parts[0].layout)
 
     @property
