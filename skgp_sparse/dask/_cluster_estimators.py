@@ -261,9 +261,8 @@ class OnCluster:
                 super()._fit(given)
             finally:
                 del self._held
-            fits = self._fitted.fits
-            if any(isinstance(fit.used_rows, DaskDataset) for fit in fits):
-                self._fitted.fits = [fit._replace(objective=None) for fit in fits]
+            if any(isinstance(fit.used_rows, DaskDataset) for fit in self._fitted.fits):
+                self._fitted.fits = [fit._replace(objective=None) for fit in self._fitted.fits]
         return self
 
     def _read(self, rules, given, types, reset=True):
