@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh, solve
@@ -35,13 +35,13 @@ from skgp_sparse.regression import SparseGPRegressor
 from skgp_sparse.sources import Arrays, Chunk, is_source
 
 
-def that(condition, sentence):
+def that(condition: Any, sentence: str) -> None:
     """Raise an AssertionError unless `condition` is true, even under ``python -O``."""
     if not condition:
         raise AssertionError(sentence)
 
 
-def call(what, function, *arguments):
+def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function returns; it must not write into the arrays that it is given."""
     try:
         return function(*map(_read_only, arguments))
@@ -53,7 +53,7 @@ def _read_only(value):
     return np.broadcast_to(value, value.shape) if isinstance(value, np.ndarray) else value
 
 
-def instance(value, kind):
+def instance(value: Any, kind: type) -> None:
     """Require an instance of a public class, which scikit-learn can clone with its parameters."""
     path = f"{kind.__module__.split('._')[0]}.{kind.__name__}"
     that(isinstance(value, kind), f"{value!r} must be an instance of {path}.")
