@@ -1,4 +1,4 @@
-"""What an estimator has learned: its fits, and what answers questions about them."""
+"""State of a fitted estimator: its fits, and what answers questions about them."""
 
 from dataclasses import replace
 from typing import Any

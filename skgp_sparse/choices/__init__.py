@@ -2,7 +2,6 @@
 
 - `choices`: names become objects; the default kernel, by the types of columns, and its priors;
   kernels with their noise, or with a linear mean; initialisers by default
-- `mean_functions`: other estimators as a mean
 - `parameter_checks`: parameters that cannot be used
 - `plan`: which posterior a fit has, and from where it starts; posterior methods by their names;
   what is asked of a fit, and the job of its plan

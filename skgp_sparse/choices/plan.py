@@ -291,10 +291,9 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
 
 def _may_learn_noise(request: Request, facts: Facts) -> bool:
     """Whether Gaussian noise may vary."""
-    if request.has_sites or not is_auto(request.noise):
-        return not request.has_sites and request.noise == "learned"
-    is_open = request.kernel is None and facts.inputs_are_known
-    return is_open and facts.weight >= ROWS_OF_NOISE
+    is_open = request.kernel is None and facts.inputs_are_known and facts.weight >= ROWS_OF_NOISE
+    is_asked = request.noise == "learned" or (is_auto(request.noise) and is_open)
+    return is_asked and not request.has_sites
 
 
 def _leaves_out(request: Request, facts: Facts) -> bool:
@@ -557,7 +556,7 @@ def request_of(observations: ModelOfRequest, posterior: PosteriorMethod) -> Requ
 
 
 def _added(parameters: Any, name: str, nothing: Any, is_alone: bool) -> Any:
-    """What a fit is asked to add, nothing where "auto" adds nothing to it."""
+    """Value of a parameter for what a fit may add, nothing where "auto" adds nothing to it."""
     value = getattr(parameters, name, nothing)
     return nothing if is_alone and is_auto(value) else value
 
@@ -595,18 +594,9 @@ def job_of(
     """The `Job` of a table, by its plan."""
     request, given = request_of(observations, posterior), observations.parameters
     is_free, memory = given.kernel is None, get_config()["working_memory"] * 2**20
-    facts = facts_of(rows, kernel, request)
-    planned = plan(request, facts)
-    if rows.X_std is not None:
-        _check_uncertain_inputs(observations)
-    learns = posterior.learns_metric or planned.posterior_method.learns_metric
-    if given.metric == "full" and facts.n_distinct >= ROWS_OF_A_METRIC and not learns:
-        raise ValueError(
-            f"{observations.name}: metric='full' is that of predictions from neighbours, which are "
-            "given rows in memory with one latent value each. Set posterior to 'neighbors' (with "
-            "multi_class='one_vs_rest'), or metric to 'ard'."
-        )
-    size, n = planned.n_inducing, len(rows)
+    planned = plan(request, facts := facts_of(rows, kernel, request))
+    _check_rows(observations, facts, posterior, planned.posterior_method)
+    size = planned.n_inducing
     initialise, are_given = observations.initialiser(size, rows.n_features)
     width = len(given.inducing_init) if are_given else size
     return Job(
@@ -617,7 +607,7 @@ def job_of(
         posterior_method=planned.posterior_method,
         points=Points(size, initialise, is_auto(given.n_inducing), are_given),
         settings=Settings(
-            solver=resolve_solver(given.solver, given.optimizer, n, width),
+            solver=resolve_solver(given.solver, given.optimizer, len(rows), width),
             n_restarts=given.n_restarts_optimizer,
             max_iter=given.max_iter,
             tol=tolerance(given.tol),
@@ -638,6 +628,19 @@ def job_of(
 def tolerance(tol: float | str) -> float:
     """The number that `tol` stands for, in nats per row."""
     return _TOL if is_auto(tol) else tol
+
+
+def _check_rows(observations: ModelOfRequest, facts: Facts, *methods: PosteriorMethod) -> None:
+    """Raise where inputs have errors that cannot be used, or a metric is asked for in vain."""
+    if not facts.inputs_are_known:
+        _check_uncertain_inputs(observations)
+    is_asked = observations.parameters.metric == "full" and facts.n_distinct >= ROWS_OF_A_METRIC
+    if is_asked and not any(method.learns_metric for method in methods):
+        raise ValueError(
+            f"{observations.name}: metric='full' is that of predictions from neighbours, which are "
+            "given rows in memory with one latent value each. Set posterior to 'neighbors' (with "
+            "multi_class='one_vs_rest'), or metric to 'ard'."
+        )
 
 
 def _check_uncertain_inputs(observations: ModelOfRequest) -> None:

@@ -16,7 +16,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.methods.contract import Job
 
 
-class Step:
+class FitStep:
     """Step of a fit: what it does before the search and after it.
 
     Parameters

@@ -25,15 +25,15 @@ from skgp_sparse.explain.leave_one_out import calibrated_labels, predicted, why_
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.kernels import has_noise, length_scale_places
-from skgp_sparse.steps import Step
+from skgp_sparse.steps import FitStep
 from skgp_sparse.steps.scales import some_rows
 
 
-class FitWarnings(Step):
+class FitWarnings(FitStep):
     """Warnings of fits that explain nothing, or end at a bound of the user's kernel."""
 
     def after(self, found):
-        """The same fits."""
+        """Warn, and return the fits as they are."""
         warn_of_kernels_at_bounds(self.observations, found.jobs, found.fits)
         if self.observations.compares_near_rows:
             warn_of_constant_fits(found, self.rows)

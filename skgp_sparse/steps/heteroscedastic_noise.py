@@ -43,7 +43,7 @@ from skgp_sparse.methods.contract import Points
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.solvers import LBFGS, KeepParameters, fit_at
-from skgp_sparse.steps import Step
+from skgp_sparse.steps import FitStep
 
 _LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
@@ -60,7 +60,7 @@ _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValueP
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
 
-class LearnedNoise(Step):
+class LearnedNoise(FitStep):
     """Noise that varies with the inputs, where that is wanted and pays."""
 
     def after(self, found):

@@ -46,7 +46,7 @@ from skgp_sparse.explain.weighted_means import (
 )
 from skgp_sparse.ground.validation import Array, as_text, is_auto, is_name
 from skgp_sparse.likelihoods import domain_of
-from skgp_sparse.steps import Step
+from skgp_sparse.steps import FitStep
 
 _ROWS = 2000  # that are left out
 _NUMBERS_LEFT_OUT = 60_000  # of X, where rows are wide and a process takes longer
@@ -61,7 +61,7 @@ _MOST = 3.0  # nats that a row can gain or lose
 _LEAST_PROBABILITY = 1e-4  # of a label: one row should not decide
 
 
-class Residuals(Step):
+class Residuals(FitStep):
     """A mean beside a user's kernel: the process explains what it does not.
 
     Residuals are the targets or, with a likelihood, the predictions are offsets of latent values.
@@ -92,7 +92,7 @@ class Residuals(Step):
         return found._replace(fits=[fit], beside=beside)
 
 
-class BesideMean(Step):
+class BesideMean(FitStep):
     """A mean beside the process of the default kernel, with a weight from rows that are left out.
 
     It is the user's, or one that "auto" keeps where it pays.
@@ -121,7 +121,7 @@ class BesideMean(Step):
         return _of_numbers(found, rows, function, latent)
 
 
-class CalibratedLabels(Step):
+class CalibratedLabels(FitStep):
     """Probabilities of labels, calibrated with or without a mean, where this pays."""
 
     def after(self, found):

@@ -44,7 +44,7 @@ from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.methods.contract import start_on_subset
 from skgp_sparse.methods.exact import Exact
-from skgp_sparse.steps import Step
+from skgp_sparse.steps import FitStep
 
 _ROWS_OF_NOISE = 2000  # that tell the noise
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
@@ -107,7 +107,7 @@ def _logs_of(x):
     return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
 
 
-class LikelyScale(Step):
+class LikelyScale(FitStep):
     """Length scales of the default kernel, where the evidence of some rows is highest."""
 
     def before(self, jobs):
@@ -116,7 +116,7 @@ class LikelyScale(Step):
             return [job if job.is_started else at_likely_scale(job) for job in jobs]
 
 
-class Logarithms(Step):
+class Logarithms(FitStep):
     """Skewed columns of the default kernel, on a scale of logarithms if the evidence says so."""
 
     def before(self, jobs):
@@ -126,7 +126,7 @@ class Logarithms(Step):
             return [with_logarithms(job, columns) for job in jobs]
 
 
-class ExactIfQuiet(Step):
+class ExactIfQuiet(FitStep):
     """The exact process in place of inducing points where a small fit finds next to no noise.
 
     A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the

@@ -22,7 +22,7 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.likelihoods._classes import EachClass
 from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
-from skgp_sparse.steps import Step
+from skgp_sparse.steps import FitStep
 from skgp_sparse.steps.scales import LikelyScale, Logarithms
 
 _CLASSES = 8  # that have a latent value in the small fit
@@ -72,7 +72,7 @@ class FewIterations(LBFGS):
         return fit_at(found, kernel, maximum.n_iter, function.inner_state)
 
 
-class CommonStart(Step):
+class CommonStart(FitStep):
     """The start that several classes have in common, where all rows are seen at once."""
 
     def before(self, jobs: list[Job]) -> list[Job]:

@@ -4,8 +4,6 @@
 the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
 """
 
-import pickle
-
 import numpy as np
 import pytest
 from conftest import stored
@@ -393,26 +391,6 @@ def test_a_metric_is_learned_where_columns_add():
     assert full.metric_.shape == (4, 4) and ard.metric_ is None
     errors = [np.sqrt(np.mean((one.predict(X[1200:]) - y[1200:]) ** 2)) for one in (full, ard)]
     assert errors[0] < 0.5 * errors[1]
-
-
-@pytest.mark.second
-@pytest.mark.parametrize(
-    "posterior", ["inducing", *(pytest.param(p, marks=pytest.mark.full) for p in ("exact", "rows"))]
-)
-def test_other_posteriors_take_the_metric_that_neighbours_learn(posterior):
-    rng = np.random.RandomState(0)
-    X = rng.uniform(-1, 1, size=(900, 4))
-    y = np.sin(5 * (X[:, 0] + X[:, 1] - X[:, 2])) + 0.01 * rng.normal(size=900)
-    given = {"posterior": posterior, "n_inducing": 60, "random_state": 0, "max_iter": 50}
-    model = SparseGPRegressor(metric="full", **given).fit(X[:700], y[:700])
-    plain = SparseGPRegressor(**given).fit(X[:700], y[:700])
-    assert model.posterior_ == posterior and model.metric_.shape == (4, 4)
-    errors = [np.sqrt(np.mean((one.predict(X[700:]) - y[700:]) ** 2)) for one in (model, plain)]
-    assert posterior == "rows" or errors[0] < errors[1]
-    mean, cov = model.predict(X[700:710], return_cov=True)
-    again, std = pickle.loads(pickle.dumps(model)).predict(X[700:710], return_std=True)
-    assert_allclose(mean, again)
-    assert_allclose(cov.diagonal(), std**2, rtol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_rows_that_were_not_used_are_predicted():
 
 
 @pytest.mark.second
-@pytest.mark.parametrize("options", [{"metric": 1}, {"alpha": 0.1}], ids=str)
+@pytest.mark.parametrize("options", [{"alpha": 0.1}], ids=str)
 def test_rows_that_were_used_are_found_where_inputs_are_changed(options):
     gaps = X.copy()
     gaps[::5, 1] = np.nan
