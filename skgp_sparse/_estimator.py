@@ -1,14 +1,8 @@
-"""The base of all estimators: fits, streams, fitted attributes, progress, failing without a trace.
+"""The base of all estimators: fits, streams, queries, fitted attributes, failing without a trace.
 
-`fit` is ``read -> jobs -> fits -> store``; `partial_fit` is ``read -> advance -> store``. What rows
-are is up to the `ObservationModel` of the estimator.
-
-A mean beside the process of a fitted estimator, added or weighted, and a calibration.
-
-How much each column matters, as fitted attributes.
-
-Reports of a fit while it runs are printed lines and callbacks. Fits that fail leave no trace, and
-files are read with care.
+`fit` reads rows, makes jobs of them, takes the steps that their plans name before and after the
+search, and stores the results; `partial_fit` reads rows and updates a stream. What rows are is up
+to the `ObservationModel` of the estimator, and what a fit has learned is its `Fitted`.
 """
 
 from contextlib import contextmanager

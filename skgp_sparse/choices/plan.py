@@ -1,19 +1,12 @@
 """The plan of a fit: its posterior, where it starts, and its steps, by one pure function.
 
-`plan` decides it once, from what the user chose (`Request`) and what the rows are like (`Facts`).
-The method that it names fits, after the steps that it names. A method that tries others and keeps
-the best, `PosteriorSelection`, and a step after which the method is another one, "exact if quiet",
-are named as such.
+`plan` decides it once, from what the user chose (`Request`) and what the rows are like (`Facts`),
+and `job_of` makes the `Job` of it. The method that it names fits, between the steps that it names.
+A method that tries others and keeps the best, `PosteriorSelection`, and a step after which the
+method is another one, "exact if quiet", are named as such.
 
-Names of posteriors become objects, and variants of inducing points that their options ask for.
-
-A variant has more points for the mean, or variances given the whole posterior, or rows whose inputs
-are known up to their standard deviations. The true input of such a row is
-``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is learned for each row under this prior,
-together with hyperparameters and inducing points. To hold ``q`` at the prior would be worse than to
-ignore `X_std`: what the targets say about inputs would count as noise.
-
-Requests of fits: the `Request` of an estimator, and the `Job` of its plan.
+Names of posteriors become objects here, too: `LargerMean`, `TightVariance` and `UncertainInputs`
+are what options of inducing points ask for.
 """
 
 from collections.abc import Callable, Iterator
@@ -363,6 +356,10 @@ class TightVariance(PosteriorMethod):
 _JITTER = Jitter(1e-6)
 
 
+# The true input of a row with X_std is ``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is
+# learned for each row under this prior, together with hyperparameters and inducing points. To hold
+# ``q`` at the prior would be worse than to ignore X_std: what the targets say about inputs would
+# count as noise.
 class UncertainInputs(PosteriorMethod):
     """Method of "inducing" and "auto" where `X_std` is given."""
 

@@ -1,16 +1,8 @@
-"""Leave-one-out predictions of all training rows, hyperparameters held: in units of y.
-
-Conformal intervals: as wide as rows that were left out would have needed, in their own units.
+"""Leave-one-out predictions of training rows, hyperparameters held, and conformal intervals.
 
 The score of a training row is ``(y - m)/s``, with the mean m and the standard deviation s that all
-other rows give it (`leave_one_out`). An interval has as many standard deviations of its own as the
-wanted share of scores has at most (Barber, Candès, Ramdas and Tibshirani 2021, with scores in units
-of s).
-
-The hyperparameters are not learned again without the row. Squared errors of new rows are larger by
-the factor ``(n + p)/(n - p)`` than those of the n numbers that p parameters were learned from
-(Akaike 1969), and scores grow by its root. The parameters are those of the kernel and of the
-likelihood. Others, such as inducing points and a metric, are not counted.
+other rows give it. A conformal interval has as many standard deviations of its own as the wanted
+share of scores has at most (Barber, Candès, Ramdas and Tibshirani 2021, with scores in units of s).
 """
 
 from numbers import Real
@@ -375,7 +367,13 @@ def scores_of(fit, weight, is_learned, n_jobs):
 
 
 def _optimism(fit):
-    """By which errors of new rows are larger than those of rows that hyperparameters have seen."""
+    """Factor by which errors of new rows are larger than those of rows that parameters have seen.
+
+    Hyperparameters are not learned again without a row. Squared errors of new rows are larger by
+    ``(n + p)/(n - p)`` than those of the n numbers that p parameters were learned from (Akaike
+    1969), and scores grow by its root. The parameters are those of the kernel and of the
+    likelihood; others, such as inducing points and a metric, are not counted.
+    """
     rows, p = fit.used_rows, len(fit.kernel.theta)
     if p and fit.likelihood is not None:
         p += len(fit.likelihood.theta)

@@ -1,6 +1,6 @@
-"""Gradients of predictions with respect to the query, in units of y.
+"""Questions to a fitted regressor: gradients with respect to queries, and bounds of the evidence.
 
-Bounds of the exact evidence of a fitted regressor, and what they say of its inducing points.
+Gradients are in units of y. The bounds say what more inducing points could gain.
 """
 
 from typing import NamedTuple

@@ -1,14 +1,7 @@
-"""Between a process and the user's y: units and shapes, links and classes.
+"""Views between a process and the user's y: units and shapes, links and classes.
 
-A view has the methods of a fitted estimator. Every posterior predicts alike to it.
-
-Labels of classes in the units of the user: probabilities, decisions, latent moments.
-
-Several classes as problems to fit, and their answers as one: arrays of labels and numbers.
-
-Predictions of an estimator before it is fitted: those of the prior.
-
-Predictions at inputs that are known up to their errors.
+A view has the methods of a fitted estimator, and every posterior predicts alike to it. `LabelView`
+answers for the problems that several classes become, and `prior_view` before any fit.
 """
 
 from itertools import combinations

@@ -1,15 +1,13 @@
-"""Fits that explain no more than a constant, although rows that are near to each other are alike.
+"""Warnings of fits that explain no more than a constant, and of hyperparameters close to a bound.
 
 What is judged is what is predicted, the mean or the calibration beside processes included, of rows
-that are left out where this is possible. It explains nothing where neither its density nor its
+that are left out where this is possible. A fit explains nothing where neither its density nor its
 squared errors are better than those of a constant: of the shares of the classes, or of a normal
 distribution of latent values that is the same everywhere.
 
 Rows are alike where the correlation c of the targets of near rows is clearly positive: of rows that
 are next to each other in the order of a column, or of nearest rows in all columns. A share of about
 c of the variance can be explained then.
-
-Hyperparameters of a user's kernel that end close to a bound.
 """
 
 import numpy as np

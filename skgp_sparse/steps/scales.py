@@ -1,23 +1,8 @@
-r"""Where the length scales of the default kernel begin: where the evidence of some rows is highest.
+"""Length scales of the default kernel to begin with, columns on a scale of logarithms, small noise.
 
-A search that begins at length scales of the order of the spread of the columns does not find
-structure that is much finer: there, it is noise. The evidence of at most 500 rows, values alone,
-tells which scale the structure has. The candidates are
-
-1. all length scales shorter by a common factor;
-2. those of single columns as short as the variogram of all rows says, the others as they were;
-3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
-
-The usual start stays unless another one gains a fifth of what it explains beyond a linear trend, or
-unless something oscillates about a trend along a column: rows that follow each other tell, without
-their trend, as random ones are far apart, and the trend alone may have more evidence.
-Where rows have a likelihood, the targets are normal scores of the derivatives of their log
-likelihood at a constant latent value, which say in which order latent values should be.
-
-Skewed columns of the default kernel: on a scale of logarithms, where the evidence is higher.
-
-A column with a few large values is seen on a scale of logarithms (`LogScale`) if that raises the
-evidence of a small exact fit by some nats. All skewed columns go together.
+Each step asks a small exact fit, or the evidence of some rows: where length scales begin
+(`LikelyScale`), whether skewed columns are seen by their logarithms (`Logarithms`), and whether
+noise is so small that all rows are fitted exactly (`ExactIfQuiet`).
 """
 
 from typing import NamedTuple
@@ -108,7 +93,23 @@ def _logs_of(x):
 
 
 class LikelyScale(FitStep):
-    """Length scales of the default kernel, where the evidence of some rows is highest."""
+    """Length scales of the default kernel, where the evidence of some rows is highest.
+
+    A search that begins at length scales of the order of the spread of the columns does not find
+    structure that is much finer: there, it is noise. The evidence of at most 500 rows, values
+    alone, tells which scale the structure has. The candidates are
+
+    1. all length scales shorter by a common factor;
+    2. those of single columns as short as the variogram of all rows says, the others as they were;
+    3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
+
+    The usual start stays unless another one gains a fifth of what it explains beyond a linear
+    trend, or unless something oscillates about a trend along a column: rows that follow each other
+    tell, without their trend, as random ones are far apart, and the trend alone may have more
+    evidence. Where rows have a likelihood, the targets are normal scores of the derivatives of
+    their log likelihood at a constant latent value, which say in which order latent values should
+    be.
+    """
 
     def before(self, jobs):
         """The jobs, none of which has begun elsewhere, with likely length scales."""
@@ -117,7 +118,11 @@ class LikelyScale(FitStep):
 
 
 class Logarithms(FitStep):
-    """Skewed columns of the default kernel, on a scale of logarithms if the evidence says so."""
+    """Skewed columns of the default kernel, on a scale of logarithms if the evidence says so.
+
+    A column with a few large values is seen on such a scale (`LogScale`) if that raises the
+    evidence of a small exact fit by some nats. All skewed columns go together.
+    """
 
     def before(self, jobs):
         """The jobs, some columns of which are on a scale of logarithms."""
