@@ -61,8 +61,8 @@ class Fitted:
     ) -> None:
         self.fits, self.units, self.beside, self.kept = fits, units, beside, kept or {}
         self.types, self.values, self.stream, self.is_learned = types, values, stream, is_learned
-        self.has_scores = rows is not None and rows.in_memory
-        self.weight = rows.weight if self.has_scores else None
+        given = rows if rows is not None and rows.in_memory else None
+        self.has_scores, self.weight = given is not None, None if given is None else given.weight
         self.scores: Scores | None = None
         self.quantiles: Array | None = None
         self.sobol: SobolIndices | None = None
@@ -110,7 +110,7 @@ class Fitted:
 
     def logits_of_mean(self, X: Array, n_classes: int) -> Array:
         """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""
-        if isinstance(self.beside, Calibration) and self.beside.weight:
+        if isinstance(self.beside, Calibration) and self.beside.function is not None:
             return self.beside.weight * of_all_classes(self.beside.function.latent(X))
         return np.zeros((len(X), n_classes))
 
