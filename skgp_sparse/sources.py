@@ -13,7 +13,6 @@ A source of your own is any object with the two members of `Source`, which
 import math
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,9 +20,6 @@ import numpy.typing as npt
 
 from skgp_sparse.ground.validation import as_text
 
-FilePath = str | Path
-Names = str | Sequence[str] | None
-Reader = Callable[[], "Chunk"]
 _ROWS, _NUMBERS = 65_536, 1 << 22  # of a chunk at most, where nothing is said
 _END = object()  # of an iterator
 
@@ -190,7 +186,7 @@ class Arrays:
     ) -> None:
         columns = Chunk(X, y, sample_weight, offset)._asdict()
         self.columns = {name: _sliceable(c) for name, c in columns.items() if c is not None}
-        self.slices = _slices(self.columns, chunk_size, "Arrays")
+        self.slices = _slices(self.columns, chunk_size)
         self.chunk_sizes = [rows.stop - rows.start for rows in self.slices]
 
     def chunk(self, k: int) -> Chunk:
@@ -319,18 +315,20 @@ class Stream:
         return chunk
 
 
-def _slices(columns: dict[str, Any], chunk_size: int | None, owner: str) -> list[slice]:
+def _slices(columns: dict[str, Any], chunk_size: int | None) -> list[slice]:
     """Chunks of some columns, which must have as many rows."""
     is_int = isinstance(chunk_size, Integral) and not isinstance(chunk_size, bool)
     if chunk_size is not None and not (is_int and chunk_size >= 1):
         raise ValueError(
-            f"The 'chunk_size' parameter of {owner} must be None or an int in the range [1, inf). "
+            "The 'chunk_size' parameter of Arrays must be None or an int in the range [1, inf). "
             f"Got {as_text(chunk_size)} instead."
         )
     sizes = {name: column.shape[0] for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{rows} of {name}" for name, rows in sizes.items())
-        raise ValueError(f"{owner}: arrays must have as many rows. Got {listed}.")
+        raise ValueError(
+            f"Arrays: X, y and what comes with them must have as many rows. Got {listed}."
+        )
     n, *shape = next(iter(columns.values())).shape
     size = chunk_size or max(1, min(_ROWS, _NUMBERS // max(math.prod(shape), 1)))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
