@@ -326,9 +326,7 @@ def _slices(columns: dict[str, Any], chunk_size: int | None) -> list[slice]:
     sizes = {name: column.shape[0] for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{rows} of {name}" for name, rows in sizes.items())
-        raise ValueError(
-            f"Arrays: X, y and what comes with them must have as many rows. Got {listed}."
-        )
+        raise ValueError(f"Arrays: X, y and others must have as many rows. Got {listed}.")
     n, *shape = next(iter(columns.values())).shape
     size = chunk_size or max(1, min(_ROWS, _NUMBERS // max(math.prod(shape), 1)))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -287,5 +287,5 @@ def _fit_again(job, fit, kernel, random_state):
     for message, category in warnings:
         if not (is_brief and issubclass(category, ConvergenceWarning)):  # it need not converge
             warn(message, category)
-    kept = {name: getattr(fit, name) for name in ("selection", "plan", "method_name", "given")}
-    return other._replace(n_iter=fit.n_iter + other.n_iter, **kept)
+    names = "selection", "plan", "steps", "method_name", "given"
+    return other._replace(n_iter=fit.n_iter + other.n_iter, **{n: getattr(fit, n) for n in names})

@@ -146,6 +146,7 @@ def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
     monkeypatch.setattr(plan, "compares_approximations", lambda given: False)
     model = SparseGPRegressor(posterior=posterior, random_state=0, **options).fit(X, y)
     assert varies(model) == does_vary
+    assert "noise" in model.selection_.steps  # also of a fit that goes on from another one
     fit = model._fitted.fits[0]
     assert np.isin(some_rows(fit.rows, 200), some_rows(fit.rows, 250)).all()
     now = left_out_numbers(fit._replace(left_out=None), 200, 1)
