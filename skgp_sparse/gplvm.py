@@ -7,10 +7,9 @@ count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from numbers import Integral
-from typing import Any, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +29,10 @@ from skgp_sparse.data import checks
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.engine.basis import InducingBasis, Options
 from skgp_sparse.engine.feature_posterior import Normals
-from skgp_sparse.engine.normal_inputs import MissingTargets
+from skgp_sparse.engine.normal_inputs import patterns_of
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.ground.parallel import Deadline, resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import (
     Array,
     AutoName,
@@ -49,171 +48,65 @@ from skgp_sparse.ground.validation import (
     is_auto,
     with_callbacks,
 )
-from skgp_sparse.inference.contracts import VectorFunction
-from skgp_sparse.inference.latent_queries import LatentModel, LatentStart, latent_starts, locate
+from skgp_sparse.inference.contracts import Settings, VectorFunction
+from skgp_sparse.inference.latent_queries import LatentModel, locate, principal_components
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.inference.optimizers import STOPPED, Maximum, climb
-from skgp_sparse.solvers import warn_unless_converged
+from skgp_sparse.solvers import LBFGS, fit_at, warn_unless_converged
 from skgp_sparse.targets.model import deadline_of
 
 _NOISE, _NOISE_BOUNDS = 0.05, (1e-6, 1e3)  # in units of the mean square of the targets
 _SCALE_BOUNDS = (1e-3, 1e5)  # of the length scales, where positions have variance 1
 
 
-class LatentUnits(NamedTuple):
-    """Targets are standardised as ``(y - mean) / scale``."""
-
-    mean: np.ndarray  # (p,)
-    scale: float
-
-    @classmethod
-    def of(cls, Y: Array) -> LatentUnits:
-        """Units in which observed targets have mean 0 per column, and mean square 1 in all."""
-        mean = np.nanmean(Y, axis=0)
-        scale = np.sqrt(np.nanmean((Y - mean) ** 2))
-        rounding = 4.0 * np.finfo(float).eps * np.abs(mean).max()
-        return cls(mean, float(scale) if scale > rounding else max(rounding, 1.0))
-
-    def standardised(self, Y: Array) -> tuple[Array, Bools]:
-        """Targets, 0 where they are missing, and whether they were observed (n, p)."""
-        mask = ~np.isnan(Y)
-        return np.where(mask, (Y - self.mean) / self.scale, 0.0), mask
-
-
-class LatentSettings(NamedTuple):
-    """How a fit is looked for."""
-
-    n_restarts: int
-    max_iter: int
-    tol: float
-    noise: float | None  # variance of the standardised targets; None: learned
-    options: Options
-    progress: Callable[..., Any] | None = None  # (iteration, value, about) -> stop?
-    deadline: Deadline = Deadline()  # after which no start begins, and no iteration
-
-
-class LatentFit(NamedTuple):
-    """Fit from the best start: the objective, the kernel and the maximum."""
-
-    objective: LatentObjective
-    kernel: Kernel  # white noise included
-    maximum: Maximum
-
-
-def fit_latent(
-    y: Array,
-    mask: Bools,
-    bound: Bound,
-    given: Any,
-    settings: LatentSettings,
-    random_state: np.random.RandomState,
-) -> LatentFit:
-    """The `LatentFit` with the highest bound.
-
-    Parameters
-    ----------
-    y, mask : ndarray of shape (n, p)
-        Standardised targets, and whether they were observed.
-    bound : Bound
-    given : estimator
-        Whose public parameters it reads.
-    settings : LatentSettings
-    random_state : RandomState
-    """
-    fits: list[LatentFit] = []
-    count = settings.n_restarts + 1
-    starts = latent_starts(y, given.n_components, count, random_state)
-    with single_threaded_blas():
-        for k, start in enumerate(starts):
-            about = f"start {k + 1}" if count > 1 else ""
-            tell = settings.progress and partial(settings.progress, about=about)
-            own = settings._replace(progress=tell)
-            fits.append(_climb_from(start, y, mask, bound, given, own, random_state))
-            if fits[-1].maximum.message == STOPPED:
-                break
-    return max(fits, key=lambda fit: fit.maximum.value)
-
-
-def initial_kernel(given: Any, length_scale: Array, noise: float | None) -> Kernel:
-    """The kernel to begin with, its noise included; `noise` is that of the user, or None."""
-    kernel = given.kernel
-    if kernel is None:
-        kernel = ConstantKernel(1.0) * RBF(length_scale, _SCALE_BOUNDS)
-    if kernels.has_noise(kernel):
-        return clone(kernel)
-    if noise is None:
-        return clone(kernel) + WhiteKernel(_NOISE, _NOISE_BOUNDS)
-    return clone(kernel) + WhiteKernel(noise, "fixed")
+_VARIANCES_AND_SLOW = (0.01, 0), (0.1, 100), (1.0, 100)  # of starts, in turns; see `_climb_from`
 
 
 def _climb_from(
-    start: LatentStart,
-    y: Array,
-    mask: Bools,
-    bound: Bound,
-    given: Any,
-    settings: LatentSettings,
-    random_state: np.random.RandomState,
-) -> LatentFit:
-    """The `LatentFit` from a `LatentStart`."""
-    n, d = start.mean.shape
-    kernel = initial_kernel(given, start.length_scale, settings.noise)
-    Z = start.mean
-    if given.n_inducing < n:
-        Z = inducing.k_means(Z, given.n_inducing, kernel, random_state)
-    objective = LatentObjective(
-        rows=ArrayDataset(np.empty((n, 0)), y),
-        bound=bound,
-        basis=InducingBasis(Z),
-        prior=Normals(np.zeros((n, d)), np.ones((n, d))),
-        shift=start.mean,
-        log_ratio=np.full((n, d), np.log(start.variance)),
-        missing=MissingTargets.of_mask(mask),
-        options=settings.options,
+    objective: LatentObjective, kernel: Kernel, settings: Settings, slow: int
+) -> tuple[Maximum, LatentObjective, Kernel]:
+    """The `Maximum` with its objective and kernel, after slow iterations at first.
+
+    Optima are many, and no start is the best one everywhere. Where the optimiser first takes all
+    parameters in one unit, it takes long to bring ``q`` and the inducing points where they belong,
+    and more components stay on.
+    """
+    function, slow = (
+        VectorFunction(objective, kernel, move_basis=True),
+        min(slow, settings.max_iter),
     )
-    function = VectorFunction(objective, kernel, move_basis=True)
-    maximum = _climb(function, settings, min(start.slow, settings.max_iter))
-    latent, kernel = function.at(maximum.x)
-    return LatentFit(latent, kernel, maximum)
+    maximum = begun = climb(function, settings, max_iter=slow, alike=True)
+    if begun.message != STOPPED and slow < settings.max_iter:
+        maximum = climb(function, settings, begun.x, max_iter=settings.max_iter - slow)
+        maximum = maximum._replace(n_iter=begun.n_iter + maximum.n_iter)
+    return maximum, *function.at(maximum.x)
 
 
-def _climb(function: VectorFunction, settings: LatentSettings, slow: int) -> Maximum:
-    """The `Maximum`, after so many iterations in which all parameters have the same unit."""
-    begun = x0 = None
-    if slow:
-        begun = climb(function, settings, max_iter=slow, alike=True)
-        if begun.message == STOPPED or slow == settings.max_iter:
-            return begun
-        x0 = begun.x
-    maximum = climb(function, settings, x0, max_iter=settings.max_iter - slow)
-    return maximum._replace(n_iter=maximum.n_iter + (begun.n_iter if begun else 0))
-
-
-def in_order(fit: LatentFit) -> LatentFit:
-    """A copy of the fit, components sorted by their KL divergence, each with a positive peak.
+def in_order(objective: LatentObjective, kernel: Kernel) -> tuple[LatentObjective, Kernel]:
+    """The fit with components sorted by their KL divergence, each with a positive peak.
 
     The bound depends neither on the order of components nor on their signs, where the kernel has
     one length scale for each, or treats all of them alike.
     """
-    latent, kernel = fit.objective, clone(fit.kernel)
-    order = np.argsort(-latent.divergences().sum(axis=0), kind="stable")
-    mean = latent.inputs.mean
+    kernel, mean = clone(kernel), objective.inputs.mean
+    order = np.argsort(-objective.divergences().sum(axis=0), kind="stable")
     signs = np.where(mean[np.abs(mean).argmax(axis=0), np.arange(mean.shape[1])] < 0, -1.0, 1.0)
     for name, value in kernel.get_params().items():
         of_columns = name.split("__")[-1] in ("length_scale", "length_scale_bounds")
         has_one_each = np.ndim(value) == (2 if name.endswith("bounds") else 1)
         if of_columns and has_one_each and len(value) == len(order):
             kernel.set_params(**{name: np.asarray(value)[order]})
-    moved = latent.at(
-        basis=(latent.inducing_points * signs)[:, order],
-        shift=(latent.shift * signs)[:, order],
-        log_ratio=latent.log_ratio[:, order],
+    moved = objective.at(
+        basis=(objective.basis.points * signs)[:, order],
+        shift=(objective.shift * signs)[:, order],
+        log_ratio=objective.log_ratio[:, order],
     )
-    return fit._replace(objective=moved, kernel=kernel)
+    return moved, kernel
 
 
 _JITTER = 1e-6  # as positions move, inducing points may come close to each other
 _TOL = 1e-4  # the tolerance of "auto", in nats per entry of X that was observed
+_LOOSE = 1e-3  # gradient of a row that has converged well enough not to be worth a warning
 
 _Self = TypeVar("_Self", bound="BayesianGPLVM")
 
@@ -251,9 +144,9 @@ class BayesianGPLVM(
     kernel : kernel object, default=None
         The kernel of the functions. If None is passed, the kernel ``ConstantKernel() * RBF()`` with
         one length scale for each component is used, whose initial values are computed from the
-        data. Sums of constants times `RBF`, `DotProduct` and constants have closed forms. Every
-        other kernel with a derivative rule is integrated numerically, which takes 9 to 128 times as
-        long. A `WhiteKernel` in it models the noise.
+        data. One `RBF` times constants, plus constants, has a closed form. Every other kernel with
+        a derivative rule is integrated numerically, which takes 9 to 128 times as long. A
+        `WhiteKernel` in it models the noise.
     bound : str or Bound, default="auto"
         The training objective. It can be "titsias" (also called "vfe"), which is the bound of [1]_,
         "titsias_new", "artemev", "dtc", or an instance of `skgp_sparse.bounds.Bound` that neither
@@ -435,7 +328,7 @@ class BayesianGPLVM(
         std : ndarray of shape (n_samples, n_components)
             Their standard deviations. Only returned when `return_std` is True.
         """
-        mean, variance = self._locate(X)[0].inputs
+        (mean, variance), *_ = self._locate(X)
         return (mean, np.sqrt(variance)) if return_std else mean
 
     @overload
@@ -483,7 +376,15 @@ class BayesianGPLVM(
             than X, or a negative entry.
         """
         check_is_fitted(self)
-        inputs = self._positions(X, X_std)
+        name, shape = f"{type(self).__name__}.inverse_transform", self.embedding_.shape
+        given: Array = check_array(X, dtype=np.float64, input_name="X")
+        if given.shape[1] != shape[1]:
+            raise ValueError(
+                f"{name}: X must have a column for each of the {shape[1]} components. Got an array "
+                f"of shape {given.shape}."
+            )
+        std = 0.0 * given if X_std is None else checks.check_std(X_std, given, "X_std", name)
+        inputs = Normals(given, std**2)
         with np.errstate(all="ignore"):
             mean, variance = self._model.responses(inputs, resolve_n_jobs(self.n_jobs))
         mean = self.mean_ + self.scale_ * mean
@@ -504,8 +405,8 @@ class BayesianGPLVM(
         ndarray of shape (n_samples,)
             Bounds in nats, of densities in units of X.
         """
-        places, mask = self._locate(X)
-        return places.value - mask.sum(axis=1) * np.log(self.scale_)
+        _, value, mask = self._locate(X)
+        return value - mask.sum(axis=1) * np.log(self.scale_)
 
     def score(self, X: npt.ArrayLike, y: None = None) -> float:
         """Compute the mean of `score_samples`.
@@ -559,49 +460,90 @@ class BayesianGPLVM(
                 "'artemev'."
             )
         rows = self._rows(X, reset=True)
-        units = LatentUnits.of(rows)
+        self.mean_ = np.nanmean(rows, axis=0)
+        scale = np.sqrt(np.nanmean((rows - self.mean_) ** 2))
+        rounding = 4.0 * np.finfo(float).eps * np.abs(self.mean_).max()
+        self.scale_ = float(scale) if scale > rounding else max(rounding, 1.0)
         reporter = IterationReporter(self, X, None, self.max_iter)
-        settings = self._settings(units, Progress(self, reporter), name)
-        y, mask = units.standardised(rows)
-        random_state = check_random_state(self.random_state)
-        fit = in_order(fit_latent(y, mask, bound, self, settings, random_state))
-        warn_unless_converged(fit.maximum, settings)
-        self._store(fit, units)
+        settings = self._settings(Progress(self, reporter), name)
+        with single_threaded_blas():
+            maximum, *found = self._best(*self._standardised(rows), bound, settings)
+            latent, kernel = in_order(*found)
+            fit = fit_at(latent, kernel, maximum.n_iter)
+        warn_unless_converged(maximum, settings)
+        self.embedding_, variance = latent.inputs
+        self.embedding_std_ = np.sqrt(variance)
+        self.relevances_ = latent.divergences().mean(axis=0)
+        self.kernel_, self.n_iter_ = kernel, fit.n_iter
+        self.inducing_points_ = latent.inducing_points
+        self.n_inducing_ = len(self.inducing_points_)
+        self.log_marginal_likelihood_value_ = float(fit.value)
+        posterior: Any = fit.posterior
+        self._model = LatentModel(kernel, bound, posterior, latent.inputs)
+        self.noise_variance_ = float(self._model.noise * self.scale_**2)
         reporter.end()
         return self
 
-    def _settings(self, units: LatentUnits, progress: Progress, name: str) -> LatentSettings:
+    def _settings(self, progress: Progress, name: str) -> Settings:
         """How the fit is looked for."""
-        noise: Any = self.noise_variance
         tol: Any = self.tol
         memory = get_config()["working_memory"] * 2**20
         is_told = self.verbose or has_callbacks(self)
-        return LatentSettings(
+        return Settings(
+            solver=LBFGS(),
             n_restarts=self.n_restarts_optimizer,
             max_iter=self.max_iter,
             tol=_TOL if is_auto(tol) else tol,
-            noise=None if isinstance(noise, str) else noise / units.scale**2,
+            start_rows=0,
             options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
             progress=progress if is_told else None,
             deadline=deadline_of(self, name),
         )
 
-    def _store(self, fit: LatentFit, units: LatentUnits) -> None:
-        """Set the fitted attributes."""
-        latent = fit.objective
-        with single_threaded_blas():
-            conclusion = latent.conclude(fit.kernel)
-        self.mean_, self.scale_ = units
-        self.embedding_ = latent.inputs.mean
-        self.embedding_std_ = np.sqrt(latent.inputs.variance)
-        self.relevances_ = latent.divergences().mean(axis=0)
-        self.kernel_ = fit.kernel
-        self.inducing_points_ = latent.inducing_points
-        self.n_inducing_ = len(self.inducing_points_)
-        self.log_marginal_likelihood_value_ = float(conclusion.value)
-        self.n_iter_ = max(fit.maximum.n_iter, 1)
-        self._model = LatentModel(fit.kernel, latent.bound, conclusion.posterior, latent.inputs)
-        self.noise_variance_ = float(self._model.noise * self.scale_**2)
+    def _initial_kernel(self, length_scale: Array) -> Kernel:
+        """The kernel to begin with, its noise included."""
+        kernel, noise = self.kernel, self.noise_variance
+        if kernel is None:
+            kernel = ConstantKernel(1.0) * RBF(length_scale, _SCALE_BOUNDS)
+        if kernels.has_noise(kernel):
+            return clone(kernel)
+        if isinstance(noise, str):
+            return clone(kernel) + WhiteKernel(_NOISE, _NOISE_BOUNDS)
+        return clone(kernel) + WhiteKernel(noise / self.scale_**2, "fixed")
+
+    def _best(
+        self, y: Array, mask: Bools, bound: Bound, settings: Settings
+    ) -> tuple[Maximum, LatentObjective, Kernel]:
+        """What `_climb_from` finds from the best start.
+
+        Starts begin at the principal components, with other inducing points and variances of ``q``.
+        """
+        random_state, found = check_random_state(self.random_state), []
+        mean, length_scale = principal_components(y, self.n_components, random_state)
+        kernel = self._initial_kernel(length_scale)
+        patterns, of_column = patterns_of(mask)
+        for k in range(settings.n_restarts + 1):
+            variance, slow = _VARIANCES_AND_SLOW[k % len(_VARIANCES_AND_SLOW)]
+            Z = mean
+            if self.n_inducing < len(mean):
+                Z = inducing.k_means(mean, self.n_inducing, kernel, random_state)
+            objective = LatentObjective(
+                rows=ArrayDataset(np.empty((len(y), 0)), y),
+                bound=bound,
+                basis=InducingBasis(Z),
+                prior=Normals(np.zeros_like(mean), np.ones_like(mean)),
+                shift=mean,
+                log_ratio=np.full_like(mean, np.log(variance)),
+                patterns=patterns,
+                of_column=of_column,
+                options=settings.options,
+            )
+            about = f"start {k + 1}" if settings.n_restarts else ""
+            tell = settings.progress and partial(settings.progress, about=about)
+            found.append(_climb_from(objective, kernel, settings._replace(progress=tell), slow))
+            if found[-1][0].message == STOPPED:
+                break
+        return max(found, key=lambda one: one[0].value)
 
     def _rows(self, X: npt.ArrayLike, reset: bool) -> Array:
         """Rows as an array, in which missing entries are NaN."""
@@ -625,33 +567,25 @@ class BayesianGPLVM(
             )
         return rows
 
-    def _locate(self, X: npt.ArrayLike) -> tuple[Any, Any]:
-        """`Places` of rows, and which entries they have."""
+    def _standardised(self, rows: Array) -> tuple[Array, Bools]:
+        """Entries (n, p) in units of the model, 0 where they are missing, and which there are."""
+        mask = ~np.isnan(rows)
+        return np.where(mask, (rows - self.mean_) / self.scale_, 0.0), mask
+
+    def _locate(self, X: npt.ArrayLike) -> tuple[Normals, Array, Bools]:
+        """Positions of rows, their bounds (n,), and which entries they have."""
         check_is_fitted(self)
-        y, mask = LatentUnits(self.mean_, self.scale_).standardised(self._rows(X, reset=False))
+        y, mask = self._standardised(self._rows(X, reset=False))
         with single_threaded_blas(), np.errstate(all="ignore"):
-            places = locate(self._model, y, mask, resolve_n_jobs(self.n_jobs))
-        stuck = np.count_nonzero(~places.converged)
+            places, value, slope = locate(self._model, y, mask, resolve_n_jobs(self.n_jobs))
+        stuck = np.count_nonzero(~(slope <= _LOOSE))
         if stuck:
             warn(
                 f"The positions of {stuck} rows have not converged. Their entries may be far from "
                 "those of all training rows. Check these rows.",
                 ConvergenceWarning,
             )
-        return places, mask
-
-    def _positions(self, X: npt.ArrayLike, X_std: MaybeArray) -> Normals:
-        """Latent positions with their variances."""
-        name, shape = f"{type(self).__name__}.inverse_transform", self.embedding_.shape
-        mean: Array = check_array(X, dtype=np.float64, input_name="X")
-        if mean.shape[1] != shape[1]:
-            raise ValueError(
-                f"{name}: X must have a column for each of the {shape[1]} components. Got an array "
-                f"of shape {mean.shape}."
-            )
-        if X_std is None:
-            return Normals(mean, np.zeros_like(mean))
-        return Normals(mean, checks.check_std(X_std, mean, "X_std", name) ** 2)
+        return places, value, mask
 
     @property
     def _n_features_out(self) -> int:

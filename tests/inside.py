@@ -59,7 +59,7 @@ from skgp_sparse.engine.neighbors import (
     SiteRows,
     distinct_rows,
 )
-from skgp_sparse.engine.normal_inputs import LatentProblem, MissingTargets
+from skgp_sparse.engine.normal_inputs import LatentRows, layout_of, patterns_of
 from skgp_sparse.engine.posterior import (
     GRADIENTS,
     IndependentPosteriors,
@@ -106,7 +106,6 @@ from skgp_sparse.ground.parallel import (
 from skgp_sparse.ground.validation import IterationReporter, as_text, check_number
 from skgp_sparse.inference import (
     contracts,
-    latent_queries,
     local_site_objective,
     optimizers,
     site_loop,
@@ -139,6 +138,7 @@ from skgp_sparse.inference.stochastic import (
     SiteMinibatchView,
 )
 from skgp_sparse.kernels import _categorical, _differentiable, _nodes, _sklearn_leaves
+from skgp_sparse.kernels._expectations import gauss_hermite
 from skgp_sparse.kernels._sklearn_leaves import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
 from skgp_sparse.likelihoods._classes import EachClass, Softmax

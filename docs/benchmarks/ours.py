@@ -685,10 +685,10 @@ def latent_starts():
 
     def traced(*given):
         begun = time.process_time()
-        fit = climb(*given)
+        maximum, *fit = climb(*given)
         seconds = time.process_time() - begun
-        found.append([float(fit.maximum.value), fit.maximum.n_iter, seconds])
-        return fit
+        found.append([float(maximum.value), maximum.n_iter, seconds])
+        return maximum, *fit
 
     gplvm._climb_from = traced
     try:
@@ -701,9 +701,9 @@ def latent_start(Y, q, m):
     """Means, length scales and inducing points of the first start, for centred Y."""
     # ADAPT: to how starts are made.
     from skgp_sparse import inducing
-    from skgp_sparse.inference.latent_queries import latent_starts
+    from skgp_sparse.inference.latent_queries import principal_components
 
     random_state = np.random.RandomState(0)
-    start = next(latent_starts(Y, q, 1, random_state))
-    Z = inducing.k_means(start.mean, m, ConstantKernel() * RBF(start.length_scale), random_state)
-    return start.mean, start.length_scale, Z
+    mean, length_scale = principal_components(Y, q, random_state)
+    Z = inducing.k_means(mean, m, ConstantKernel() * RBF(length_scale), random_state)
+    return mean, length_scale, Z

@@ -26,7 +26,6 @@ from skgp_sparse.data.moments import NO_EFFECT
 from skgp_sparse.engine.basis import InducingBasis, Options
 from skgp_sparse.engine.exact import tightened
 from skgp_sparse.engine.feature_posterior import Normals, SparsePosterior
-from skgp_sparse.engine.normal_inputs import MissingTargets
 from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.ground.parallel import Deadline, resolve_n_jobs
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
@@ -380,7 +379,8 @@ class UncertainInputs(PosteriorMethod):
             prior=Normals(X, rows.X_std**2),
             shift=np.zeros_like(X),
             log_ratio=np.zeros_like(X),
-            missing=MissingTargets.everything(rows.n_targets),
+            patterns=np.ones((len(X), 1)),
+            of_column=np.zeros(rows.n_targets, dtype=int),
             options=options,
         )
         fit = LBFGS().solve(objective, job.kernel, job.settings, random_state, job.model)

@@ -16,260 +16,239 @@ Columns of a group g were observed in the same rows, and share ``B_g``.
 Where ``s = 0`` and every entry was observed, this is `skgp_sparse.engine.collapsed`.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.engine.basis import Basis, Evaluation, Options
+from skgp_sparse.bounds import Bound
+from skgp_sparse.data.dataset import Batch, Layout
+from skgp_sparse.engine.basis import Evaluation, Features, Problem
 from skgp_sparse.engine.collapsed import Sums, core_of
 from skgp_sparse.engine.feature_posterior import InducingPosterior, Normals
 from skgp_sparse.ground.linalg import LOG_2PI, TINY, row_dots, weighted_gram
+from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars
 
 _FOOTPRINT = 2  # arrays of the largest kind that `kernels.expectations` holds
 
 
-class MissingTargets(NamedTuple):
-    """Which targets are missing: groups of columns, each of which was observed in some rows."""
+class LatentRows(NamedTuple):
+    """Distributions of the inputs of rows, and which targets are missing, by groups of columns."""
 
-    patterns: np.ndarray | None  # (n, k) 1 where observed, otherwise 0; None: there is none missing
-    of_column: np.ndarray  # (p,) the group of a column
-
-    @classmethod
-    def everything(cls, p):
-        """All entries of p columns."""
-        return cls(None, np.zeros(p, dtype=int))
-
-    @classmethod
-    def of_mask(cls, mask):
-        """The entries where a mask (n, p) is True."""
-        if mask.all():
-            return cls.everything(mask.shape[1])
-        patterns, of_column = np.unique(mask, axis=1, return_inverse=True)
-        return cls(patterns.astype(np.float64), of_column.ravel())
-
-    def of(self, rows):
-        """Missing targets of some rows, as `MissingTargets`."""
-        return self if self.patterns is None else self._replace(patterns=self.patterns[rows])
-
-    def weights(self, weight, n):
-        """Weights (n, k) of the rows in the groups."""
-        patterns = np.ones((n, 1)) if self.patterns is None else self.patterns
-        return patterns * np.reshape(weight, (-1, 1))
-
-
-class LatentProblem(NamedTuple):
-    """A model and rows whose inputs have distributions; those of the table are not read."""
-
-    kernel: object  # white noise included
-    basis: Basis
-    rows: Dataset
-    bound: object
     inputs: Normals
-    missing: MissingTargets
-    options: Options = Options()
+    patterns: Array  # (n, k) 1 where the columns of a group were observed, otherwise 0
+    of_column: Ints  # (p,) the group of a column
 
-    def layout(self):
-        """How the rows are cut, and what may wait between two visits."""
-        width = kernels.expectation_width(self.kernel, *self.basis.parameters.shape)
-        return self.rows.layout(width, _FOOTPRINT, self.options)
+    def of(self, rows: slice | Ints) -> "LatentRows":
+        """The same of some rows."""
+        return self._replace(inputs=self.inputs.of(rows), patterns=self.patterns[rows])
+
+    def weights(self, block: Batch) -> Array:
+        """Weights (n, k) of the rows in the groups."""
+        return self.patterns * np.reshape(block.weight, (-1, 1))
+
+
+def patterns_of(mask: Bools) -> tuple[Array, Ints]:
+    """Patterns (n, k) of the columns of a mask (n, p), each once, and whose they are (p,)."""
+    columns = [column.tobytes() for column in mask.T]
+    _, first, of_column = np.unique(columns, return_index=True, return_inverse=True)
+    return mask[:, first].astype(np.float64), of_column
 
 
 class LatentBlock(NamedTuple):
     """A block of rows at a kernel and at inducing points."""
 
-    expected: object  # of `kernels.expectations`
-    V: np.ndarray  # (n, m)
-    residual: np.ndarray  # (n,)
-    precision: np.ndarray  # (n,) 1/σ²
-    phi: np.ndarray
-    slope: float | np.ndarray  # φ'
+    expected: Any  # of `kernels.expectations`
+    V: Array  # (n, m)
+    residual: Array  # (n,)
+    precision: Array  # (n,) 1/σ²
+    phi: Array
+    slope: Scalars  # φ'
 
 
-class Errors(NamedTuple):
-    """Weighted errors and expected squared errors of rows, given the inducing points."""
-
-    weights: np.ndarray  # (n, k) in groups of columns that were observed together
-    counts: np.ndarray  # (n, g) weights of observed entries in groups that share B
-    we: np.ndarray  # (n, p) w o e
-    BV: np.ndarray  # (n, m) ``V B⁻¹``, summed over the groups with these counts
-    q: np.ndarray  # (n,)
-
-    n = property(lambda self: self.counts.sum(axis=1))
+def layout_of(problem: Problem) -> Layout:
+    """How the rows are cut, and what may wait between two visits."""
+    width = kernels.expectation_width(problem.kernel, *problem.basis.parameters.shape)
+    return problem.rows.layout(width, _FOOTPRINT, problem.options)
 
 
-def value_and_gradient(problem, inputs=True):
+def value_and_gradient(problem: Problem, latent: LatentRows, move: bool = True) -> Evaluation:
     """Bound and gradient with respect to kernel, basis, mean and variance of the rows.
 
     Parameters
     ----------
-    problem : LatentProblem
-    inputs : bool
+    problem : Problem
+        The inputs of its rows are not read.
+    latent : LatentRows
+    move : bool
         Whether the gradient with respect to the inducing points is wanted.
 
     Returns
     -------
     Evaluation
-        Its gradient has the blocks "kernel", "mean", "variance" and, if `inputs`, "basis".
+        Its gradient has the blocks "kernel", "mean", "variance" and, if `move`, "basis".
     """
-    features = problem.basis.at(problem.kernel, problem.options)
-    value, posterior, slope, layout, waiting = _solve(problem, features, gradient=True)
-    outer = outer_products(posterior, problem.missing)
+    features = problem.features()
+    value, posterior, slope, layout, waiting = _solve(problem, latent, features, gradient=True)
+    outer = _outer_products(posterior, latent)
     run = partial(_backward_pass, problem, posterior, outer, slope)
-    (theta_bar, Z_bar, VtV), left = problem.rows.visit(
-        run, layout, _parts(problem, layout), waiting, spend=True
-    )
-    sizes = np.bincount(posterior.of_column)
-    S = VtV - 0.5 * np.tensordot(sizes, posterior.Binv, 1)
-    S.flat[:: len(S) + 1] += 0.5 * len(posterior.of_column)
-    of_theta, of_Z = features.pull_whitening(S, posterior.u, inputs)
+    parts = [latent.of(rows) for rows in layout.blocks]
+    sums, left = problem.rows.visit(run, layout, parts, waiting, spend=True)
+    theta_bar, Z_bar, S = sums
+    S -= 0.5 * np.tensordot(np.bincount(latent.of_column), posterior.Binv, 1)
+    S.flat[:: len(S) + 1] += 0.5 * len(latent.of_column)
+    of_theta, of_Z = features.pull_whitening(S, posterior.u, move)
     gradient = {"kernel": theta_bar + of_theta}
     gradient["mean"], gradient["variance"] = (np.concatenate(parts) for parts in zip(*left))
-    if inputs:
+    if move:
         gradient["basis"] = Z_bar + of_Z
     return Evaluation(value, gradient, features.jitter)
 
 
-def conclude(problem):
+def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPosterior, float]:
     """The bound, the `InducingPosterior`, and the jitter that it took."""
-    features = problem.basis.at(problem.kernel, problem.options)
-    value, posterior, *_ = _solve(problem, features, gradient=False)
+    features = problem.features()
+    value, posterior, *_ = _solve(problem, latent, features, gradient=False)
     return value, posterior._replace(features=features.for_prediction()), features.jitter
 
 
-def mean_noise_and_residual(problem, rows):
+def mean_noise_and_residual(
+    problem: Problem, latent: LatentRows, rows: slice
+) -> tuple[float, float]:
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
-    features = problem.basis.at(problem.kernel, problem.options)
-    Kinv, block = features.inverse(), problem.rows.block(rows)
-    inputs = problem.inputs.of(rows)
-    latent = _latent_block(problem.kernel, problem.bound, features, Kinv, block, inputs)
-    return np.mean(1.0 / latent.precision), np.mean(latent.residual)
+    features, block = problem.features(), problem.rows.block(rows)
+    at = _latent_block(problem.bound, features, features.inverse(), block, latent.inputs.of(rows))
+    return np.mean(1.0 / at.precision), np.mean(at.residual)
 
 
-def log_likelihoods(kernel, bound, posterior, outer, block, inputs, missing):
-    """Bounds (n,) of the log likelihood of each row, the posterior held, and their gradient.
+def log_likelihoods(
+    bound: Bound, posterior: InducingPosterior, block: Batch, latent: LatentRows
+) -> tuple[Array, Array, Array]:
+    """Bounds (n,) of the log likelihood of each row, the posterior held, and their gradients.
 
     Parameters
     ----------
-    kernel : sklearn kernel, its white noise included
     bound : Bound
         Each row is reduced on its own.
     posterior : InducingPosterior
-    outer : ndarray of shape (k, m, m)
-        `outer_products` of the missing targets.
     block : Batch
         New rows, whose inputs are not read.
-    inputs : Normals
-    missing : MissingTargets
+    latent : LatentRows
         Of the new rows.
 
     Returns
     -------
-    ndarray of shape (n,)
-    dict
-        With the blocks "mean" and "variance" (n, d).
+    values : ndarray of shape (n,)
+    mean_bar, variance_bar : ndarray of shape (n, d)
     """
-    latent = _latent_block(kernel, bound, posterior.features, posterior.Kinv, block, inputs)
-    row = _errors(posterior, outer, latent, block, missing)
-    penalty, slope = bound.reduce(row.n * latent.phi, np.maximum(row.n, TINY))
-    value = -0.5 * row.n * (LOG_2PI - np.log(latent.precision)) - penalty
-    value -= 0.5 * latent.precision * row.q
-    bars, _ = _pull(posterior, outer, latent, row, slope)
-    return value, {"mean": bars.mean, "variance": bars.variance}
+    at = _latent_block(bound, posterior.features, posterior.Kinv, block, latent.inputs)
+    n = latent.weights(block)[:, latent.of_column].sum(axis=1)
+    penalty, slope = bound.reduce(n * at.phi, np.maximum(n, TINY))
+    outer = _outer_products(posterior, latent)
+    q, _, (*_, mean_bar, variance_bar) = _pull(posterior, outer, slope, block, latent, at)
+    value = -0.5 * n * (LOG_2PI - np.log(at.precision)) - penalty - 0.5 * at.precision * q
+    return value, mean_bar, variance_bar
 
 
-def _parts(problem, layout):
-    """Distributions and missing targets of the rows of each block."""
-    return [(problem.inputs.of(rows), problem.missing.of(rows)) for rows in layout.blocks]
-
-
-def _solve(problem, features, gradient):
+def _solve(
+    problem: Problem, latent: LatentRows, features: Features, gradient: bool
+) -> tuple[float, InducingPosterior, float, Layout, list[LatentBlock | None]]:
     """Bound, posterior, slope of the penalties' function, the layout, and blocks that wait."""
-    layout, Kinv = problem.layout(), features.inverse()
-    run = partial(_forward_pass, problem, features, Kinv)
+    layout = layout_of(problem)
+    run = partial(_forward_pass, problem.bound, features, features.inverse())
     keep = layout.whole if gradient else [False] * len(layout.blocks)
-    (*sums, CaC), waiting = problem.rows.visit(run, layout, _parts(problem, layout), keep=keep)
+    parts = [latent.of(rows) for rows in layout.blocks]
+    (*sums, CaC), waiting = problem.rows.visit(run, layout, parts, keep=keep)
     sums = Sums(sums[0] + features.T @ CaC @ features.T.T, *sums[1:])
-    of_column = problem.missing.of_column
-    columns = [np.flatnonzero(of_column == g) for g in range(of_column.max() + 1)]
     v, TB, value = np.empty(sums.Vay.shape), [], -0.5 * np.sum(sums.yay)
-    for g, mine in enumerate(columns):
-        of_group = Sums(sums.VaV[g], sums.Vay[:, mine])
-        core = core_of(of_group, problem.options.n_jobs)
-        value += len(mine) * -0.5 * (sums.log_noise[g] + core.log_det) + 0.5 * np.sum(core.c**2)
+    sizes = np.bincount(latent.of_column)
+    for g, size in enumerate(sizes):
+        mine = latent.of_column == g
+        core = core_of(Sums(sums.VaV[g], sums.Vay[:, mine]), problem.options.n_jobs)
+        value += size * -0.5 * (sums.log_noise[g] + core.log_det) + 0.5 * np.sum(core.c**2)
         v[:, mine] = core.v
         TB.append(core.TB)
-    sizes = np.bincount(of_column)
     penalty, slope = problem.bound.reduce(sizes @ sums.phi, sizes @ sums.n)
-    posterior = InducingPosterior.of(features, of_column, v, features.weights(v), np.array(TB))
+    u = features.weights(v)
+    posterior = InducingPosterior.of(features, latent.of_column, v, u, np.array(TB))
     return value - penalty, posterior, slope, layout, waiting
 
 
-def _latent_block(kernel, bound, features, Kinv, block, inputs):
+def _latent_block(
+    bound: Bound, features: Features, Kinv: Array, block: Batch, inputs: Normals
+) -> LatentBlock:
     """The `LatentBlock` of a block."""
-    expected = kernels.expectations(kernel, *inputs, features.Z)
+    expected = kernels.expectations(features.kernel, *inputs, features.Z)
     V = features.whiten(expected.cross)
     rest = expected.prior - row_dots(V, V) - expected.inner([Kinv])[:, 0]
     residual = np.maximum(rest, 0.0)
-    noise = kernels.diagonal(kernel, inputs.mean)[1] + block.noise
+    noise = kernels.diagonal(features.kernel, inputs.mean)[1] + block.noise
     precision = np.broadcast_to(1.0 / noise, len(V))
     return LatentBlock(expected, V, residual, precision, *bound.penalty(residual * precision))
 
 
-def _forward_pass(problem, features, Kinv, read, part):
+def _forward_pass(
+    bound: Bound, features: Features, Kinv: Array, read: Callable[[], Batch], latent: LatentRows
+) -> tuple[tuple[Any, ...], LatentBlock]:
     """Sums over the rows of a block: those of `Sums` for each group, and ``Σ a C``."""
-    (inputs, missing), block = part, read()
-    latent = _latent_block(problem.kernel, problem.bound, features, Kinv, block, inputs)
-    weights = missing.weights(block.weight, len(block.y))
-    a = weights * latent.precision[:, None]
-    ay = a[:, missing.of_column] * block.y
+    block = read()
+    at, weights = _latent_block(bound, features, Kinv, block, latent.inputs), latent.weights(block)
+    a = weights * at.precision[:, None]
+    ay = a[:, latent.of_column] * block.y
     sums = Sums(
-        np.array([weighted_gram(latent.V, one) for one in a.T]),
-        latent.V.T @ ay,
+        np.array([weighted_gram(at.V, one) for one in a.T]),
+        at.V.T @ ay,
         a.sum(axis=0),
         np.vdot(ay, block.y),
-        (LOG_2PI - np.log(latent.precision)) @ weights,
-        latent.phi @ weights,
+        (LOG_2PI - np.log(at.precision)) @ weights,
+        at.phi @ weights,
         weights.sum(axis=0),
     )
-    return (*sums, latent.expected.sums(a)), latent
+    return (*sums, at.expected.sums(a)), at
 
 
-def outer_products(posterior, missing):
-    """Sums of ``u uᵀ`` (k, m, m) over columns that were observed together."""
-    groups = range(missing.of_column.max() + 1)
-    parts = (posterior.u[:, missing.of_column == group] for group in groups)
-    return np.array([part @ part.T for part in parts])
+def _outer_products(posterior: InducingPosterior, latent: LatentRows) -> Array:
+    """Sums of ``u uᵀ`` (k, m, m) over the columns of each group."""
+    groups = (posterior.u[:, latent.of_column == g] for g in range(latent.patterns.shape[1]))
+    return np.array([part @ part.T for part in groups])
 
 
-def _errors(posterior, outer, latent, block, missing):
-    """The `Errors` of a block."""
-    weights = missing.weights(block.weight, len(block.y))
-    shape = len(outer), len(posterior.A)
-    together = np.zeros(shape)
-    np.add.at(together, (missing.of_column, posterior.of_column), 1.0)
-    counts, e = weights @ together, block.y - latent.V @ posterior.v
-    we = weights[:, missing.of_column] * e
-    BV = sum(one[:, None] * (latent.V @ Binv) for one, Binv in zip(counts.T, posterior.Binv))
-    inner = latent.expected.inner(np.concatenate([posterior.A, outer]))
-    q = row_dots(we, e) + row_dots(BV, latent.V) + row_dots(counts, inner[:, : len(posterior.A)])
-    return Errors(weights, counts, we, BV, q + row_dots(weights, inner[:, len(posterior.A) :]))
-
-
-def _pull(posterior, outer, latent, row, reduce_slope):
-    """Gradients wrt theta, Z and the rows through P and C, and ``t`` (n,)."""
-    V, precision = latent.V, latent.precision[:, None]
-    t = -row.n * reduce_slope * latent.slope * latent.precision
-    V_bar = (precision * row.we) @ posterior.v.T - 2.0 * t[:, None] * V - precision * row.BV
-    coef = np.hstack([-0.5 * precision * row.counts, -0.5 * precision * row.weights, -t[:, None]])
-    matrices = np.concatenate([posterior.A, outer, posterior.Kinv[None]])
+def _pull(
+    posterior: InducingPosterior,
+    outer: Array,
+    reduce_slope: Scalars,
+    block: Batch,
+    latent: LatentRows,
+    at: LatentBlock,
+) -> tuple[Array, Array, tuple[Array, Array, Array, Array]]:
+    """``q`` and ``t`` (n,) of `_backward_pass`, and gradients wrt theta, Z and the inputs."""
+    V, precision, weights = at.V, at.precision[:, None], latent.weights(block)
+    of_entries, error = weights[:, latent.of_column], block.y - V @ posterior.v
+    counts = of_entries @ np.eye(len(posterior.A))[posterior.of_column]  # of groups with one B
+    BV = sum(one[:, None] * (V @ Binv) for one, Binv in zip(counts.T, posterior.Binv))
+    coef, matrices = np.hstack([counts, weights]), np.concatenate([posterior.A, outer])
+    q = row_dots(of_entries * error, error) + row_dots(BV, V)
+    q += row_dots(coef, at.expected.inner(matrices))
+    t = -counts.sum(axis=1) * reduce_slope * at.slope * at.precision
+    V_bar = (precision * of_entries * error) @ posterior.v.T
+    V_bar -= 2.0 * t[:, None] * V + precision * BV
     cross_bar = posterior.features.through_whitening(V_bar, V_bar)
-    return latent.expected.pull(t, cross_bar, coef, matrices), t
+    coef = np.hstack([-0.5 * precision * coef, -t[:, None]])
+    matrices = np.concatenate([matrices, posterior.Kinv[None]])
+    return q, t, at.expected.pull(t, cross_bar, coef, matrices)
 
 
-def _backward_pass(problem, posterior, outer, reduce_slope, read, part, latent):
+def _backward_pass(
+    problem: Problem,
+    posterior: InducingPosterior,
+    outer: Array,
+    reduce_slope: float,
+    read: Callable[[], Batch],
+    latent: LatentRows,
+    at: LatentBlock | None,
+) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
     """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows.
 
     Given the posterior of the inducing points, ``v_d = LB⁻ᵀ c_d``, ``u_d = Tᵀ v_d`` and
@@ -287,14 +266,12 @@ def _backward_pass(problem, posterior, outer, reduce_slope, read, part, latent):
         ∂F/∂C         = -½ Σ_d a_d (A_d + u_d u_dᵀ) - t Tᵀ T
         ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
     """
-    (inputs, missing), block = part, read()
-    latent = latent or _latent_block(
-        problem.kernel, problem.bound, posterior.features, posterior.Kinv, block, inputs
-    )
-    row = _errors(posterior, outer, latent, block, missing)
-    bars, t = _pull(posterior, outer, latent, row, reduce_slope)
-    precision, T = latent.precision, posterior.features.T
-    noise_bar = precision * (0.5 * precision * row.q - 0.5 * row.n - t * latent.residual)
-    of_noise = kernels.diagonal(problem.kernel, inputs.mean)[2](np.zeros(len(t)), noise_bar)[0]
-    G = weighted_gram(latent.V, t) + T @ latent.expected.sums(t[:, None])[0] @ T.T
-    return (bars.theta + of_noise, bars.Z, G), (bars.mean, bars.variance)
+    block, features = read(), posterior.features
+    at = at or _latent_block(problem.bound, features, posterior.Kinv, block, latent.inputs)
+    q, t, (theta_bar, Z_bar, *of_inputs) = _pull(posterior, outer, reduce_slope, block, latent, at)
+    n = latent.weights(block)[:, latent.of_column].sum(axis=1)
+    noise_bar = at.precision * (0.5 * at.precision * q - 0.5 * n - t * at.residual)
+    _, _, pull_noise = kernels.diagonal(problem.kernel, latent.inputs.mean)
+    theta_bar += pull_noise(np.zeros(len(t)), noise_bar)[0]
+    G = weighted_gram(at.V, t) + features.T @ at.expected.sums(t[:, None])[0] @ features.T.T
+    return (theta_bar, Z_bar, G), tuple(of_inputs)

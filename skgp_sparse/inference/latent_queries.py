@@ -1,15 +1,18 @@
 """Latent inputs: where new rows are in a latent space, and where the fit of a GP-LVM begins.
 
 Each new row maximises its own bound, the model held (`locate`). A fit begins at the principal
-components, with one of several variances of ``q`` (`latent_starts`).
+components.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Batch
 from skgp_sparse.engine.feature_posterior import (
     InducingPosterior,
@@ -17,49 +20,18 @@ from skgp_sparse.engine.feature_posterior import (
     explained,
     predict_blocks,
 )
-from skgp_sparse.engine.normal_inputs import MissingTargets, log_likelihoods, outer_products
+from skgp_sparse.engine.normal_inputs import LatentRows, log_likelihoods, patterns_of
 from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.parallel import ordered_map, slices
+from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars
 
 _RANK = 1e-8  # singular values below this share of the largest one are 0
 _BEYOND = 0.01  # standard deviation of the means beyond the rank
-_SLOW = 100
-_RECIPES = (0.01, 0), (0.1, _SLOW), (1.0, _SLOW)  # variance of q and slow iterations, in turns
 
 
-class LatentStart(NamedTuple):
-    """A start: ``q`` of all rows, length scales, and iterations in which units are not measured."""
-
-    mean: np.ndarray  # (n, d)
-    variance: float
-    length_scale: np.ndarray  # (d,)
-    slow: int
-
-
-def latent_starts(Y, d, count, random_state):
-    """Yield a `LatentStart` after the other.
-
-    Optima are many, and no start is the best one everywhere. Starts differ in the inducing points,
-    in the variance of ``q``, and in the pace: where the optimiser first takes all parameters in one
-    unit, it takes long to bring ``q`` and the inducing points where they belong, and more
-    components stay on.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n, p)
-        Centred targets, 0 where they are missing.
-    d : int
-        Number of components.
-    count : int
-    random_state : RandomState
-    """
-    mean, length_scale = principal_components(Y, d, random_state)
-    for k in range(count):
-        variance, slow = _RECIPES[k % len(_RECIPES)]
-        yield LatentStart(mean, variance, length_scale, slow)
-
-
-def principal_components(Y, d, random_state):
+def principal_components(
+    Y: Array, d: int, random_state: np.random.RandomState
+) -> tuple[Array, Array]:
     """Scores of unit variance (n, d), and the length scales that belong to them (d,).
 
     Where targets are centred and have mean square 1, the means are the scores of the principal
@@ -81,47 +53,35 @@ def principal_components(Y, d, random_state):
 _ROWS = 256  # of a block
 _STARTS, _STARTS_WITH_MISSING = 1, 3
 _MOST_CANDIDATES = 2000  # training rows that are looked at for starts
-_TOL, _MOST = 1e-8, 300  # largest entry of the gradient where a row ends; iterations
+_TOL, _MOST = 1e-8, 400  # largest entry of the gradient where a row ends; evaluations
 _LEAST_GAIN = 1e-18  # of the next step, below which a row ends as well
-_LOOSE = 1e-3  # gradient of a row that has converged well enough not to be worth a warning
 _BOUND_TOLERANCE = 1e-9  # of the bound, in units of its size
-_ARMIJO, _CUT, _TRIALS = 1e-4, 0.4, 25
+_ARMIJO, _CUT, _SHORTEST = 1e-4, 0.4, 1e-9  # of a step that failed, and of the last one tried
 _FLAT = 1e-12  # cosine of step and change of the gradient, below which nothing is learned
 
 
 class LatentModel(NamedTuple):
     """A fitted model of rows with latent inputs, in units of standardised targets."""
 
-    kernel: object  # white noise included
-    bound: object
+    kernel: Kernel  # white noise included
+    bound: Bound
     posterior: InducingPosterior
     training: Normals  # q of the training rows
 
     @property
-    def noise(self):
+    def noise(self) -> Scalars:
         """Variance of the noise of every target."""
         return kernels.diagonal(self.kernel, self.posterior.features.Z)[1]
 
-    def responses(self, inputs, n_jobs=1):
+    def responses(self, inputs: Normals, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean and variance (n, p) of the process at inputs that have a distribution."""
         return predict_blocks(self.kernel, self.posterior, inputs, n_jobs)
 
 
-class Places(NamedTuple):
-    """Latent positions of new rows, and bound and slope where their search ended."""
-
-    inputs: Normals
-    value: np.ndarray  # (n,) the bound R - KL
-    slope: np.ndarray  # (n,) largest entry of its gradient where the search ended
-
-    @property
-    def converged(self):
-        """Whether the search of a row ended at a maximum (n,)."""
-        return self.slope <= _LOOSE
-
-
-def locate(fitted, Y, mask, n_jobs=1):
-    """The `Places` of new rows.
+def locate(
+    fitted: LatentModel, Y: Array, mask: Bools, n_jobs: int = 1
+) -> tuple[Normals, Array, Array]:
+    """Latent positions of new rows, with their bounds and slopes (n,) where the search ended.
 
     For a row y with the bound R of its log likelihood given ``x ~ q = N(μ, diag s)``, and the prior
     N(0, I),
@@ -142,92 +102,77 @@ def locate(fitted, Y, mask, n_jobs=1):
         Whether a target was observed.
     n_jobs : int
     """
-    candidates = _candidates(fitted)
-    complete = mask.all(axis=1)
-    places = Places(
-        Normals(*np.empty((2, len(Y), fitted.training.mean.shape[1]))), *np.empty((2, len(Y)))
-    )
-    for has_missing in (False, True):
-        rows = np.flatnonzero(complete != has_missing)
-        run = partial(_locate_block, fitted, candidates, Y, mask, has_missing)
+    complete, d = mask.all(axis=1), fitted.training.mean.shape[1]
+    found = np.empty((len(Y), 2 * d + 2))
+    run = partial(_locate_block, fitted, _starts(fitted), Y, mask)
+    for rows in (np.flatnonzero(complete), np.flatnonzero(~complete)):
         blocks = [rows[part] for part in slices(len(rows), _ROWS)]
-        for block, found in zip(blocks, ordered_map(run, blocks, n_jobs)):
-            places.inputs.mean[block], places.inputs.variance[block] = found.inputs
-            places.value[block], places.slope[block] = found.value, found.slope
-    return places
+        for block, of_block in zip(blocks, ordered_map(run, blocks, n_jobs)):
+            found[block] = np.column_stack(of_block)
+    mean, log_variance, value, slope = np.split(found, [d, 2 * d, 2 * d + 1], axis=1)
+    return Normals(mean, np.exp(log_variance)), value[:, 0], slope[:, 0]
 
 
-class _Candidates(NamedTuple):
-    """Training rows as starts, and what their bound of a new row is made of."""
-
-    inputs: Normals
-    mean: np.ndarray  # (c, p) of the targets
-    second: np.ndarray  # (c, p) their second moments, without what inducing points leave
-    base: np.ndarray  # (c,) what does not depend on the new row: minus KL
-    penalty: np.ndarray  # (c,) per observed entry
-    precision: float
-
-
-def _candidates(fitted):
-    """The `_Candidates` of a model: evenly spaced training rows if there are many."""
+def _starts(fitted: LatentModel) -> Callable[[Array, Bools, int], Normals]:
+    """A function of rows, mask and k: the k best q (n k, d) of evenly spaced training rows."""
     n = len(fitted.training.mean)
     inputs = fitted.training.of(np.linspace(0, n - 1, min(n, _MOST_CANDIDATES)).astype(int))
     mean, variance, rest = explained(fitted.kernel, fitted.posterior, inputs)
     phi = fitted.bound.reduce(fitted.bound.penalty(rest / fitted.noise)[0], 1.0)[0]
-    base = -_divergences(*inputs)
-    return _Candidates(inputs, mean, variance + mean**2, base, phi, 1.0 / fitted.noise)
+    second, of_all = variance + mean**2, -_divergences(*inputs)
+
+    def starts(y: Array, mask: Bools, count: int) -> Normals:
+        score = of_all - np.outer(mask.sum(axis=1), phi)
+        score += (y @ mean.T - 0.5 * mask @ second.T) / fitted.noise
+        return inputs.of(np.argsort(-score, axis=1, kind="stable")[:, :count].ravel())
+
+    return starts
 
 
-def _best_candidates(candidates, y, mask, count):
-    """Indices (n, count) of the candidates with the highest bounds."""
-    half = 0.5 * candidates.precision
-    score = candidates.base - np.outer(mask.sum(axis=1), candidates.penalty)
-    score += 2.0 * half * (y @ candidates.mean.T) - half * (mask @ candidates.second.T)
-    return np.argsort(-score, axis=1, kind="stable")[:, :count]
+def _locate_block(
+    fitted: LatentModel,
+    starts: Callable[[Array, Bools, int], Normals],
+    Y: Array,
+    mask: Bools,
+    rows: Ints,
+) -> tuple[Array, Array, Array]:
+    """Position (μ, log s), bound and slope of some rows, all of which lack values, or none."""
+    y, mask = Y[rows], mask[rows]
+    mean, variance = starts(y, mask, _STARTS if mask.all() else _STARTS_WITH_MISSING)
+    of_each = np.repeat(np.arange(len(rows)), len(mean) // len(rows))
+    bound = partial(_bound, fitted, y[of_each], *patterns_of(mask[of_each]))
+    curvature = np.hstack([variance, np.full_like(variance, 2.0)])
+    x, value, slope = maximise_each(bound, np.hstack([mean, np.log(variance)]), curvature)
+    of_row = value.reshape(len(rows), -1)
+    top = of_row.max(axis=1, keepdims=True)
+    first = np.argmax(of_row >= top - _BOUND_TOLERANCE * np.abs(top), axis=1)
+    best = first + np.arange(0, len(value), of_row.shape[1])
+    return x[best], value[best], slope[best]
 
 
-def _locate_block(fitted, candidates, Y, mask, has_missing, rows):
-    """The `Places` of some rows, all of which lack values, or none."""
-    y, mask = Y[rows], mask[rows].astype(np.float64)
-    p = y.shape[1]
-    missing = MissingTargets(mask, np.arange(p)) if has_missing else MissingTargets.everything(p)
-    function = partial(_bound, fitted, outer_products(fitted.posterior, missing), y, missing)
-    count = _STARTS_WITH_MISSING if has_missing else _STARTS
-    best = None
-    for start in _best_candidates(candidates, y, mask, count).T:
-        inputs = candidates.inputs.of(start)
-        x, value, slope = maximise_each(function, np.hstack([inputs.mean, np.log(inputs.variance)]))
-        if best is None:
-            best = x, value, slope
-            continue
-        better = value > best[1] + _BOUND_TOLERANCE * np.abs(value)
-        for old, new in zip(best, (x, value, slope)):
-            old[better] = new[better]
-    x, value, slope = best
-    mean, log_variance = np.split(x, 2, axis=1)
-    return Places(Normals(mean, np.exp(log_variance)), value, slope)
-
-
-def _bound(fitted, outer, y, missing, x, rows):
+def _bound(
+    fitted: LatentModel, y: Array, patterns: Array, of_column: Ints, x: Array, rows: Ints
+) -> tuple[Array, Array]:
     """The bounds of some rows at (μ, log s), and their gradient."""
     mean, log_variance = np.split(x, 2, axis=1)
     inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
-    block = Batch(None, y[rows], 0.0, 1.0)
-    value, gradient = log_likelihoods(
-        fitted.kernel, fitted.bound, fitted.posterior, outer, block, inputs, missing.of(rows)
-    )
-    of_mean = gradient["mean"] - mean
-    of_log = inputs.variance * gradient["variance"] - 0.5 * np.expm1(log_variance)
-    return value - _divergences(*inputs), np.hstack([of_mean, of_log])
+    latent, block = LatentRows(inputs, patterns[rows], of_column), Batch(None, y[rows], 0.0, 1.0)
+    value, mean_bar, variance_bar = log_likelihoods(fitted.bound, fitted.posterior, block, latent)
+    of_log = inputs.variance * variance_bar - 0.5 * np.expm1(log_variance)
+    return value - _divergences(*inputs), np.hstack([mean_bar - mean, of_log])
 
 
-def _divergences(mean, variance):
+def _divergences(mean: Array, variance: Array) -> Array:
     """KL (n,) of normal distributions to N(0, I)."""
     return 0.5 * np.sum(mean**2 + variance - np.log(variance) - 1.0, axis=1)
 
 
-def maximise_each(function, x):
+def maximise_each(
+    function: Callable[[Array, Ints], tuple[Array, Array]], x: Array, variances: Array
+) -> tuple[Array, Array, Array]:
     """Maximise a function of each row, independently and side by side, by BFGS.
+
+    A step that does not improve a row is shortened in the next round, with the others' next steps.
 
     Parameters
     ----------
@@ -235,6 +180,8 @@ def maximise_each(function, x):
         ``(x, rows) -> (values (k,), gradients (k, d))`` for k of the rows.
     x : ndarray of shape (n, d)
         Where they begin.
+    variances : ndarray of shape (n, d)
+        Diagonals of minus the inverse Hessians, as far as one knows at the start.
 
     Returns
     -------
@@ -243,59 +190,36 @@ def maximise_each(function, x):
     slope : ndarray of shape (n,)
         The largest entries of the gradients.
     """
-    x, live = np.array(x), np.arange(len(x))
-    value, gradient = function(x, live)
-    H = np.tile(np.eye(x.shape[1]), (len(x), 1, 1))  # minus the inverse Hessians
-    H *= (1.0 / np.maximum(1.0, np.abs(gradient).max(axis=1)))[:, None, None]
-    for iteration in range(_MOST):
-        direction = np.einsum("nij,nj->ni", H[live], gradient[live])
-        gain = row_dots(direction, gradient[live])
-        going = (np.abs(gradient[live]).max(axis=1) > _TOL) & (gain > _LEAST_GAIN)
-        live, direction, gain = live[going], direction[going], gain[going]
+    x, length = np.array(x), np.ones(len(x))
+    value, gradient = function(x, np.arange(len(x)))
+    H = variances[:, :, None] * np.eye(x.shape[1])  # minus the inverse Hessians
+    for _ in range(_MOST):
+        direction = np.einsum("nij,nj->ni", H, gradient)
+        is_live = (np.abs(gradient).max(axis=1) > _TOL) & (length > _SHORTEST)
+        live = np.flatnonzero(is_live & (row_dots(direction, gradient) > _LEAST_GAIN))
         if not len(live):
             break
-        step, new_value, new_gradient, moved = _line_search(
-            function, x[live], value[live], direction, gain, live
-        )
-        live, step = live[moved], step[moved]
-        change = gradient[live] - new_gradient[moved]
+        reach = np.maximum(1.0, np.abs(direction[live]).max(axis=1))
+        step = direction[live] * (length[live] / reach)[:, None]
+        new_value, new_gradient = function(x[live] + step, live)
+        enough = value[live] + _ARMIJO * row_dots(step, gradient[live])
+        good = new_value >= enough - _BOUND_TOLERANCE * (1.0 + np.abs(value[live]))
+        good &= np.isfinite(new_gradient).all(axis=1)
+        length[live] = np.where(good, 1.0, _CUT * length[live])
+        live, step = live[good], step[good]
+        H[live] = _updated(H[live], step, gradient[live] - new_gradient[good])
         x[live] += step
-        value[live], gradient[live] = new_value[moved], new_gradient[moved]
-        H[live] = _updated(H[live], step, change, first=iteration == 0)
+        value[live], gradient[live] = new_value[good], new_gradient[good]
     return x, value, np.abs(gradient).max(axis=1)
 
 
-def _line_search(function, x, value, direction, slope, rows):
-    """Steps, values and gradients after them, and which rows have moved."""
-    length = 1.0 / np.maximum(1.0, np.abs(direction).max(axis=1))
-    step, new_value, new_gradient = np.zeros_like(x), value.copy(), np.zeros_like(x)
-    moved, left = np.zeros(len(x), dtype=bool), np.arange(len(x))
-    for _ in range(_TRIALS):
-        trial = length[left, None] * direction[left]
-        at_value, at_gradient = function(x[left] + trial, rows[left])
-        enough = value[left] + _ARMIJO * length[left] * slope[left]
-        is_good = at_value >= enough - _BOUND_TOLERANCE * (1.0 + np.abs(value[left]))
-        is_good &= np.isfinite(at_gradient).all(axis=1)
-        good = left[is_good]
-        step[good], new_value[good] = trial[is_good], at_value[is_good]
-        new_gradient[good], moved[good] = at_gradient[is_good], True
-        left = left[~is_good]
-        if not len(left):
-            break
-        length[left] *= _CUT
-    return step, new_value, new_gradient, moved
-
-
-def _updated(H, step, change, first):
-    """BFGS: inverse Hessians after steps and changes of minus the gradients."""
-    product, norm = row_dots(step, change), row_dots(change, change)
-    is_curved = product > _FLAT * np.sqrt(row_dots(step, step) * norm)
+def _updated(H: Array, step: Array, change: Array) -> Array:
+    """BFGS: minus inverse Hessians after steps and changes of minus the gradients."""
+    product = row_dots(step, change)
+    is_curved = product > _FLAT * np.sqrt(row_dots(step, step) * row_dots(change, change))
     rho = np.where(is_curved, 1.0 / np.where(is_curved, product, 1.0), 0.0)
-    if first:  # the length of the first step was a guess
-        scale = np.where(is_curved, product / np.where(norm > 0, norm, 1.0), 0.0)[:, None, None]
-        H = np.where(scale > 0, scale * np.eye(H.shape[1]), H)
     Hy = np.einsum("nij,nj->ni", H, change)
-    outer = step[:, :, None] * Hy[:, None]
-    H = H - rho[:, None, None] * (outer + outer.transpose(0, 2, 1))
+    outer = step[:, :, None] * (rho[:, None] * Hy)[:, None]
     along = rho * (1.0 + rho * row_dots(change, Hy))
+    H = H - outer - outer.transpose(0, 2, 1)
     return H + along[:, None, None] * (step[:, :, None] * step[:, None])

@@ -11,9 +11,9 @@ import numpy as np
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed, exact, normal_inputs
-from skgp_sparse.engine.basis import Basis, Options, Problem
+from skgp_sparse.engine.basis import Basis, Evaluation, Options, Problem
 from skgp_sparse.engine.feature_posterior import Normals
-from skgp_sparse.engine.normal_inputs import LatentProblem, MissingTargets
+from skgp_sparse.engine.normal_inputs import LatentRows
 from skgp_sparse.engine.posterior import RowTerms
 from skgp_sparse.inference.contracts import (
     Conclusion,
@@ -51,7 +51,8 @@ class LatentObjective(Objective):
         Of the inputs.
     shift, log_ratio : ndarray of shape (n, d)
         η and τ.
-    missing : MissingTargets
+    patterns, of_column : ndarray of shape (n, k), (p,)
+        Of the targets that were observed, as `LatentRows` has them.
     options : Options
     """
 
@@ -61,7 +62,8 @@ class LatentObjective(Objective):
     prior: Normals
     shift: np.ndarray
     log_ratio: np.ndarray
-    missing: MissingTargets
+    patterns: np.ndarray
+    of_column: np.ndarray
     options: Options = Options()
 
     likelihood = None
@@ -75,9 +77,7 @@ class LatentObjective(Objective):
 
     def size(self):
         """Number of targets that were observed, each counted as often as its weight says."""
-        weight = self.rows.row_weights()
-        of_groups = self.missing.weights(weight, len(self.rows)).sum(axis=0)
-        return float(of_groups @ np.bincount(self.missing.of_column))
+        return float(self.rows.row_weights() @ self.patterns[:, self.of_column].sum(axis=1))
 
     def blocks(self, kernel, move_basis=False):
         """Kernel, inducing points if they may move, and ``q`` of all rows."""
@@ -92,28 +92,27 @@ class LatentObjective(Objective):
 
     def value_and_gradient(self, kernel, inputs=False, inner_state=None):
         """`Evaluation` with the gradient of every block."""
-        value, gradient, *rest = normal_inputs.value_and_gradient(self.problem(kernel), inputs)
+        value, gradient, *rest = normal_inputs.value_and_gradient(*self._at(kernel), inputs)
         root, variance = np.sqrt(self.prior.variance), self.inputs.variance
         shift_bar = root * gradient.pop("mean") - self.shift
         ratio_bar = variance * gradient.pop("variance") - 0.5 * np.expm1(self.log_ratio)
         gradient |= {"shift": shift_bar, "log_ratio": ratio_bar}
-        return normal_inputs.Evaluation(value - self.divergences().sum(), gradient, *rest)
+        return Evaluation(value - self.divergences().sum(), gradient, *rest)
 
     def conclude(self, kernel, inner_state=None):
         """`Conclusion` at a kernel, with an `InducingPosterior`."""
-        value, posterior, jitter = normal_inputs.conclude(self.problem(kernel))
+        value, posterior, jitter = normal_inputs.conclude(*self._at(kernel))
         return Conclusion(value - self.divergences().sum(), posterior, jitter, self)
 
     def noise_and_residual(self, kernel):
         """Mean noise and mean residual variance over at most some hundred rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_LATENT_ROWS))
-        return normal_inputs.mean_noise_and_residual(self.problem(kernel), rows)
+        return normal_inputs.mean_noise_and_residual(*self._at(kernel), rows)
 
-    def problem(self, kernel):
-        """The question of an evaluation."""
-        return LatentProblem(
-            kernel, self.basis, self.rows, self.bound, self.inputs, self.missing, self.options
-        )
+    def _at(self, kernel):
+        """The `Problem` at a kernel, and its `LatentRows`."""
+        problem = Problem(kernel, self.basis, self.rows, self.bound, self.options)
+        return problem, LatentRows(self.inputs, self.patterns, self.of_column)
 
 
 _FEW_ROWS = 2000  # that tell noise and residual

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from conftest import agree
-from inside import ArrayDataset, InducingBasis, LatentObjective, MissingTargets, Normals
+from inside import ArrayDataset, InducingBasis, LatentObjective, Normals
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern, WhiteKernel
@@ -17,7 +17,7 @@ from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
 from skgp_sparse.bounds import TitsiasNew
-from skgp_sparse.gplvm import LatentFit, in_order
+from skgp_sparse.gplvm import in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -209,13 +209,13 @@ def test_the_order_of_components_does_not_change_the_bound():
         prior=Normals(np.zeros((n, 3)), np.ones((n, 3))),
         shift=rng.normal(size=(n, 3)) * [0.1, 2.0, -1.0],
         log_ratio=rng.normal(size=(n, 3)),
-        missing=MissingTargets.everything(4),
+        patterns=np.ones((n, 1)),
+        of_column=np.zeros(4, dtype=int),
     )
-    fit = LatentFit(objective, kernel, None)
-    ordered = in_order(fit)
-    agree(ordered.objective.value(ordered.kernel), objective.value(kernel), 1e-12)
-    assert np.all(np.diff(ordered.objective.divergences().sum(axis=0)) < 0)
-    assert not np.array_equal(ordered.kernel.k1.k1.length_scale, [1.0, 2.0, 3.0])
+    ordered, in_its_order = in_order(objective, kernel)
+    agree(ordered.value(in_its_order), objective.value(kernel), 1e-12)
+    assert np.all(np.diff(ordered.divergences().sum(axis=0)) < 0)
+    assert not np.array_equal(in_its_order.k1.k1.length_scale, [1.0, 2.0, 3.0])
 
 
 def test_length_scales_follow_their_components():
