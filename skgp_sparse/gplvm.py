@@ -57,8 +57,6 @@ from skgp_sparse.targets.model import deadline_of
 
 _NOISE, _NOISE_BOUNDS = 0.05, (1e-6, 1e3)  # in units of the mean square of the targets
 _SCALE_BOUNDS = (1e-3, 1e5)  # of the length scales, where positions have variance 1
-
-
 _VARIANCES_AND_SLOW = (0.01, 0), (0.1, 100), (1.0, 100)  # of starts, in turns; see `_climb_from`
 
 
@@ -71,11 +69,8 @@ def _climb_from(
     parameters in one unit, it takes long to bring ``q`` and the inducing points where they belong,
     and more components stay on.
     """
-    function, slow = (
-        VectorFunction(objective, kernel, move_basis=True),
-        min(slow, settings.max_iter),
-    )
-    maximum = begun = climb(function, settings, max_iter=slow, alike=True)
+    function = VectorFunction(objective, kernel, move_basis=True)
+    maximum = begun = climb(function, settings, max_iter=min(slow, settings.max_iter), alike=True)
     if begun.message != STOPPED and slow < settings.max_iter:
         maximum = climb(function, settings, begun.x, max_iter=settings.max_iter - slow)
         maximum = maximum._replace(n_iter=begun.n_iter + maximum.n_iter)
@@ -386,7 +381,7 @@ class BayesianGPLVM(
         std = 0.0 * given if X_std is None else checks.check_std(X_std, given, "X_std", name)
         inputs = Normals(given, std**2)
         with np.errstate(all="ignore"):
-            mean, variance = self._model.responses(inputs, resolve_n_jobs(self.n_jobs))
+            mean, variance = self._model.posterior.predict(inputs, resolve_n_jobs(self.n_jobs))
         mean = self.mean_ + self.scale_ * mean
         if not return_std:
             return mean
@@ -479,7 +474,7 @@ class BayesianGPLVM(
         self.n_inducing_ = len(self.inducing_points_)
         self.log_marginal_likelihood_value_ = float(fit.value)
         posterior: Any = fit.posterior
-        self._model = LatentModel(kernel, bound, posterior, latent.inputs)
+        self._model = LatentModel(bound, posterior, latent.inputs)
         self.noise_variance_ = float(self._model.noise * self.scale_**2)
         reporter.end()
         return self

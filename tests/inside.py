@@ -59,7 +59,7 @@ from skgp_sparse.engine.neighbors import (
     SiteRows,
     distinct_rows,
 )
-from skgp_sparse.engine.normal_inputs import LatentRows, layout_of, patterns_of
+from skgp_sparse.engine.normal_inputs import LatentRows, patterns_of
 from skgp_sparse.engine.posterior import (
     GRADIENTS,
     IndependentPosteriors,

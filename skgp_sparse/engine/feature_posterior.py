@@ -42,7 +42,6 @@ from skgp_sparse.ground.linalg import (
     row_dots,
     times_lower_transposed,
 )
-from skgp_sparse.ground.parallel import ordered_map
 
 
 class Normals(NamedTuple):
@@ -81,41 +80,26 @@ class InducingPosterior(NamedTuple):
         A = np.array([features.between_whitenings(one) for one in Binv])
         return cls(features, of_column, v, u, TB, Binv, A, features.inverse())
 
+    def explained(self, inputs):
+        """Mean and variance (n, p) of the features, and the variance that they leave (n,)."""
+        expected = kernels.expectations(self.features.kernel, *inputs, self.features.Z)
+        V, of_K = self.features.whiten(expected.cross), expected.inner([self.Kinv])[:, 0]
+        rest = np.maximum(expected.prior - row_dots(V, V) - of_K, 0.0)
+        within = np.stack([row_dots(V @ Binv, V) for Binv in self.Binv], axis=1)
+        within += expected.inner(self.A)
+        of_mean = expected.inner(self.u.T[:, :, None] * self.u.T[:, None])
+        variance = np.maximum(of_mean + within[:, self.of_column], 0.0)
+        return expected.cross @ self.u, variance, rest
 
-def mean_and_variance(kernel, posterior, inputs):
-    """Mean and variance (n, p) of the process at inputs that have a distribution."""
-    mean, variance, rest = explained(kernel, posterior, inputs)
-    return mean, variance + rest[:, None]
+    def predict(self, inputs, n_jobs=1):
+        """Mean and variance (n, p) of the process at inputs that have a distribution."""
+        width = kernels.expectation_width(self.features.kernel, *self.features.Z.shape)
 
+        def of_block(rows):
+            mean, variance, rest = self.explained(inputs.of(rows))
+            return mean, variance + rest[:, None]
 
-def predict(posterior, inputs, n_jobs=1):
-    """Mean and variance (n, p) of a `SparsePosterior` of inducing points at such inputs."""
-    one_group, u = np.zeros(posterior.u.shape[1], dtype=int), posterior.u
-    found = InducingPosterior.of(posterior.features, one_group, None, u, posterior.TB[None])
-    return predict_blocks(posterior.kernel, found, inputs, n_jobs)
-
-
-def predict_blocks(kernel, posterior, inputs, n_jobs=1):
-    """`mean_and_variance` by blocks of rows, which bound its memory."""
-    width = kernels.expectation_width(kernel, *posterior.features.Z.shape)
-
-    def run(rows):
-        return mean_and_variance(kernel, posterior, inputs.of(rows))
-
-    parts = ordered_map(run, row_blocks(len(inputs.mean), width), n_jobs)
-    return tuple(np.concatenate(part) for part in zip(*parts))
-
-
-def explained(kernel, posterior, inputs):
-    """Mean and variance (n, p) that the features have, and the variance that they leave (n,)."""
-    expected = kernels.expectations(kernel, *inputs, posterior.features.Z)
-    V = posterior.features.whiten(expected.cross)
-    rest = np.maximum(expected.prior - row_dots(V, V) - expected.inner([posterior.Kinv])[:, 0], 0.0)
-    within = np.stack([row_dots(V @ Binv, V) for Binv in posterior.Binv], axis=1)
-    within += expected.inner(posterior.A)
-    of_mean = expected.inner(posterior.u.T[:, :, None] * posterior.u.T[:, None])
-    variance = np.maximum(of_mean + within[:, posterior.of_column], 0.0)
-    return expected.cross @ posterior.u, variance, rest
+        return contract.joined(of_block, row_blocks(len(inputs.mean), width), n_jobs)
 
 
 _LEAST_SHARE = 1e-12  # of 1 - q: a row that no other one says anything of
@@ -402,8 +386,9 @@ class SparsePosterior(FeaturePosterior):
 
     def predict_normals(self, X, X_std, n_jobs=1):
         """Mean and variance (n, p) at inputs that have a normal distribution each."""
-        inputs = Normals(float64(X), float64(X_std) ** 2)
-        return predict(self, inputs, n_jobs)
+        one_group = np.zeros(self.u.shape[1], dtype=int)
+        given = InducingPosterior.of(self.features, one_group, None, self.u, self.TB[None])
+        return given.predict(Normals(float64(X), float64(X_std) ** 2), n_jobs)
 
     def _plus_weights(self, cov, V):
         W = times_lower_transposed(V, self.TB)

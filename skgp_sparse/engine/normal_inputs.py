@@ -68,12 +68,6 @@ class LatentBlock(NamedTuple):
     slope: Scalars  # φ'
 
 
-def layout_of(problem: Problem) -> Layout:
-    """How the rows are cut, and what may wait between two visits."""
-    width = kernels.expectation_width(problem.kernel, *problem.basis.parameters.shape)
-    return problem.rows.layout(width, _FOOTPRINT, problem.options)
-
-
 def value_and_gradient(problem: Problem, latent: LatentRows, move: bool = True) -> Evaluation:
     """Bound and gradient with respect to kernel, basis, mean and variance of the rows.
 
@@ -92,8 +86,7 @@ def value_and_gradient(problem: Problem, latent: LatentRows, move: bool = True) 
     """
     features = problem.features()
     value, posterior, slope, layout, waiting = _solve(problem, latent, features, gradient=True)
-    outer = _outer_products(posterior, latent)
-    run = partial(_backward_pass, problem, posterior, outer, slope)
+    run = partial(_backward_pass, problem.bound, posterior, slope)
     parts = [latent.of(rows) for rows in layout.blocks]
     sums, left = problem.rows.visit(run, layout, parts, waiting, spend=True)
     theta_bar, Z_bar, S = sums
@@ -112,15 +105,6 @@ def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPoste
     features = problem.features()
     value, posterior, *_ = _solve(problem, latent, features, gradient=False)
     return value, posterior._replace(features=features.for_prediction()), features.jitter
-
-
-def mean_noise_and_residual(
-    problem: Problem, latent: LatentRows, rows: slice
-) -> tuple[float, float]:
-    """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
-    features, block = problem.features(), problem.rows.block(rows)
-    at = _latent_block(problem.bound, features, features.inverse(), block, latent.inputs.of(rows))
-    return np.mean(1.0 / at.precision), np.mean(at.residual)
 
 
 def log_likelihoods(
@@ -146,8 +130,7 @@ def log_likelihoods(
     at = _latent_block(bound, posterior.features, posterior.Kinv, block, latent.inputs)
     n = latent.weights(block)[:, latent.of_column].sum(axis=1)
     penalty, slope = bound.reduce(n * at.phi, np.maximum(n, TINY))
-    outer = _outer_products(posterior, latent)
-    q, _, (*_, mean_bar, variance_bar) = _pull(posterior, outer, slope, block, latent, at)
+    q, _, (*_, mean_bar, variance_bar) = _pull(posterior, slope, block, latent, at)
     value = -0.5 * n * (LOG_2PI - np.log(at.precision)) - penalty - 0.5 * at.precision * q
     return value, mean_bar, variance_bar
 
@@ -156,7 +139,8 @@ def _solve(
     problem: Problem, latent: LatentRows, features: Features, gradient: bool
 ) -> tuple[float, InducingPosterior, float, Layout, list[LatentBlock | None]]:
     """Bound, posterior, slope of the penalties' function, the layout, and blocks that wait."""
-    layout = layout_of(problem)
+    width = kernels.expectation_width(problem.kernel, *features.Z.shape)
+    layout = problem.rows.layout(width, _FOOTPRINT, problem.options)
     run = partial(_forward_pass, problem.bound, features, features.inverse())
     keep = layout.whole if gradient else [False] * len(layout.blocks)
     parts = [latent.of(rows) for rows in layout.blocks]
@@ -209,15 +193,8 @@ def _forward_pass(
     return (*sums, at.expected.sums(a)), at
 
 
-def _outer_products(posterior: InducingPosterior, latent: LatentRows) -> Array:
-    """Sums of ``u uᵀ`` (k, m, m) over the columns of each group."""
-    groups = (posterior.u[:, latent.of_column == g] for g in range(latent.patterns.shape[1]))
-    return np.array([part @ part.T for part in groups])
-
-
 def _pull(
     posterior: InducingPosterior,
-    outer: Array,
     reduce_slope: Scalars,
     block: Batch,
     latent: LatentRows,
@@ -228,22 +205,22 @@ def _pull(
     of_entries, error = weights[:, latent.of_column], block.y - V @ posterior.v
     counts = of_entries @ np.eye(len(posterior.A))[posterior.of_column]  # of groups with one B
     BV = sum(one[:, None] * (V @ Binv) for one, Binv in zip(counts.T, posterior.Binv))
-    coef, matrices = np.hstack([counts, weights]), np.concatenate([posterior.A, outer])
+    groups = (posterior.u[:, latent.of_column == g] for g in range(weights.shape[1]))
+    matrices = np.array([*posterior.A, *(u @ u.T for u in groups), posterior.Kinv])
+    coef = np.hstack([counts, weights])
     q = row_dots(of_entries * error, error) + row_dots(BV, V)
-    q += row_dots(coef, at.expected.inner(matrices))
+    q += row_dots(coef, at.expected.inner(matrices[:-1]))
     t = -counts.sum(axis=1) * reduce_slope * at.slope * at.precision
     V_bar = (precision * of_entries * error) @ posterior.v.T
     V_bar -= 2.0 * t[:, None] * V + precision * BV
     cross_bar = posterior.features.through_whitening(V_bar, V_bar)
     coef = np.hstack([-0.5 * precision * coef, -t[:, None]])
-    matrices = np.concatenate([matrices, posterior.Kinv[None]])
     return q, t, at.expected.pull(t, cross_bar, coef, matrices)
 
 
 def _backward_pass(
-    problem: Problem,
+    bound: Bound,
     posterior: InducingPosterior,
-    outer: Array,
     reduce_slope: float,
     read: Callable[[], Batch],
     latent: LatentRows,
@@ -267,11 +244,11 @@ def _backward_pass(
         ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
     """
     block, features = read(), posterior.features
-    at = at or _latent_block(problem.bound, features, posterior.Kinv, block, latent.inputs)
-    q, t, (theta_bar, Z_bar, *of_inputs) = _pull(posterior, outer, reduce_slope, block, latent, at)
+    at = at or _latent_block(bound, features, posterior.Kinv, block, latent.inputs)
+    q, t, (theta_bar, Z_bar, *of_inputs) = _pull(posterior, reduce_slope, block, latent, at)
     n = latent.weights(block)[:, latent.of_column].sum(axis=1)
     noise_bar = at.precision * (0.5 * at.precision * q - 0.5 * n - t * at.residual)
-    _, _, pull_noise = kernels.diagonal(problem.kernel, latent.inputs.mean)
+    _, _, pull_noise = kernels.diagonal(features.kernel, latent.inputs.mean)
     theta_bar += pull_noise(np.zeros(len(t)), noise_bar)[0]
     G = weighted_gram(at.V, t) + features.T @ at.expected.sums(t[:, None])[0] @ features.T.T
     return (theta_bar, Z_bar, G), tuple(of_inputs)

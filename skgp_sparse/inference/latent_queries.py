@@ -9,17 +9,11 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Batch
-from skgp_sparse.engine.feature_posterior import (
-    InducingPosterior,
-    Normals,
-    explained,
-    predict_blocks,
-)
+from skgp_sparse.engine.feature_posterior import InducingPosterior, Normals
 from skgp_sparse.engine.normal_inputs import LatentRows, log_likelihoods, patterns_of
 from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.parallel import ordered_map, slices
@@ -63,7 +57,6 @@ _FLAT = 1e-12  # cosine of step and change of the gradient, below which nothing 
 class LatentModel(NamedTuple):
     """A fitted model of rows with latent inputs, in units of standardised targets."""
 
-    kernel: Kernel  # white noise included
     bound: Bound
     posterior: InducingPosterior
     training: Normals  # q of the training rows
@@ -71,11 +64,8 @@ class LatentModel(NamedTuple):
     @property
     def noise(self) -> Scalars:
         """Variance of the noise of every target."""
-        return kernels.diagonal(self.kernel, self.posterior.features.Z)[1]
-
-    def responses(self, inputs: Normals, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Mean and variance (n, p) of the process at inputs that have a distribution."""
-        return predict_blocks(self.kernel, self.posterior, inputs, n_jobs)
+        features = self.posterior.features
+        return kernels.diagonal(features.kernel, features.Z)[1]
 
 
 def locate(
@@ -117,7 +107,7 @@ def _starts(fitted: LatentModel) -> Callable[[Array, Bools, int], Normals]:
     """A function of rows, mask and k: the k best q (n k, d) of evenly spaced training rows."""
     n = len(fitted.training.mean)
     inputs = fitted.training.of(np.linspace(0, n - 1, min(n, _MOST_CANDIDATES)).astype(int))
-    mean, variance, rest = explained(fitted.kernel, fitted.posterior, inputs)
+    mean, variance, rest = fitted.posterior.explained(inputs)
     phi = fitted.bound.reduce(fitted.bound.penalty(rest / fitted.noise)[0], 1.0)[0]
     second, of_all = variance + mean**2, -_divergences(*inputs)
 

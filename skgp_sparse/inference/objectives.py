@@ -8,6 +8,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed, exact, normal_inputs
@@ -107,7 +108,9 @@ class LatentObjective(Objective):
     def noise_and_residual(self, kernel):
         """Mean noise and mean residual variance over at most some hundred rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_LATENT_ROWS))
-        return normal_inputs.mean_noise_and_residual(*self._at(kernel), rows)
+        inputs, known = self.inputs.of(rows), self.rows.block(rows).noise
+        _, _, residual = self.conclude(kernel).posterior.explained(inputs)
+        return np.mean(kernels.diagonal(kernel, inputs.mean)[1] + known), np.mean(residual)
 
     def _at(self, kernel):
         """The `Problem` at a kernel, and its `LatentRows`."""

@@ -21,9 +21,7 @@ from inside import (
     Options,
     Problem,
     collapsed,
-    feature_posterior,
     gauss_hermite,
-    layout_of,
     normal_inputs,
     patterns_of,
 )
@@ -117,7 +115,7 @@ def test_predictions_agree_with_ball_arithmetic(name):
     case, (tolerance, _) = golden(name), tolerances(name)
     posterior = case.at("vfe").conclude(case.kernel).posterior
     inputs = Normals(case.ref["mu_test"], case.ref["S_test"])
-    mean, variance = feature_posterior.mean_and_variance(case.kernel, posterior, inputs)
+    mean, variance = posterior.predict(inputs)
     agree(mean, case.ref["pred_mean"], tolerance)
     agree(variance, case.ref["pred_var"], tolerance)
 
@@ -176,7 +174,7 @@ def test_neither_blocks_nor_threads_nor_memory_matter(monkeypatch):
     asked, latent = problem()
     whole = normal_inputs.value_and_gradient(asked, latent)
     monkeypatch.setattr("skgp_sparse.data.dataset._BLOCK_BYTES", 64 * 28 * 8)
-    assert len(layout_of(asked).blocks) > 3
+    assert len(asked.rows.layout(28, 2, asked.options).blocks) > 3
     for options in (Options(n_jobs=2), Options(memory=1e5)):
         found = normal_inputs.value_and_gradient(asked._replace(options=options), latent)
         agree(found.value, whole.value, 1e-12)
