@@ -16,7 +16,7 @@ RECIPES = {
     if "```python" in section
 }
 OPTIONAL = ("pandas", "matplotlib")
-OPTIONAL += ("optuna", "skforecast", "skops", "skrub")
+OPTIONAL += ("optuna", "skforecast")
 
 
 def run(title):
@@ -76,15 +76,6 @@ def test_ask_and_tell():
     assert search.y.min() < 0.42 and len(search.y) == 40 and np.ptp(search.U, axis=0).max() <= 1
 
 
-def test_skops():
-    found = run("Files without pickle: skops")
-    assert {"sklearn.gaussian_process.kernels.Matern"} < {*found["trusted"]}
-    X, theta = found["X"], found["model"].kernel_.theta + 0.1
-    assert np.array_equal(found["loaded"].predict(X), found["model"].predict(X))
-    values = (found[name].log_marginal_likelihood(theta) for name in ("loaded", "model"))
-    assert len(set(values)) == 1
-
-
 def test_forecasts_of_skforecast():
     found = run("Forecasts with skforecast")
     future, forecast = found["future"], found["forecast"]
@@ -96,9 +87,3 @@ def test_forecasts_of_skforecast():
 def test_a_search():
     found = run("A search with Optuna")
     assert len(found["study"].trials) == 6 and found["study"].best_value > -2.0
-
-
-def test_any_table():
-    found = run("A DataFrame of any kind: skrub")
-    assert found["model"].score(found["table"], found["price"]) > 0.95
-    assert np.all(found["std"] > 5.0)
