@@ -509,7 +509,7 @@ class BayesianGPLVM(
     def _best(
         self, y: Array, mask: Bools, bound: Bound, settings: Settings
     ) -> tuple[Maximum, LatentObjective, Kernel]:
-        """What `_climb_from` finds from the best start.
+        """The `Maximum` of the best start, with its objective and kernel.
 
         Starts begin at the principal components, with other inducing points and variances of ``q``.
         """

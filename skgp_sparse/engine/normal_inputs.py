@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Batch, Layout
 from skgp_sparse.engine.basis import Evaluation, Features, Problem
 from skgp_sparse.engine.collapsed import Sums, core_of
@@ -42,7 +41,7 @@ class LatentRows(NamedTuple):
     of_column: Ints  # (p,) the group of a column
 
     def of(self, rows: slice | Ints) -> "LatentRows":
-        """The same of some rows."""
+        """`LatentRows` of some rows."""
         return self._replace(inputs=self.inputs.of(rows), patterns=self.patterns[rows])
 
     def weights(self, block: Batch) -> Array:
@@ -108,7 +107,7 @@ def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPoste
 
 
 def log_likelihoods(
-    bound: Bound, posterior: InducingPosterior, block: Batch, latent: LatentRows
+    bound: object, posterior: InducingPosterior, block: Batch, latent: LatentRows
 ) -> tuple[Array, Array, Array]:
     """Bounds (n,) of the log likelihood of each row, the posterior held, and their gradients.
 
@@ -161,7 +160,7 @@ def _solve(
 
 
 def _latent_block(
-    bound: Bound, features: Features, Kinv: Array, block: Batch, inputs: Normals
+    bound: object, features: Features, Kinv: Array, block: Batch, inputs: Normals
 ) -> LatentBlock:
     """The `LatentBlock` of a block."""
     expected = kernels.expectations(features.kernel, *inputs, features.Z)
@@ -174,7 +173,7 @@ def _latent_block(
 
 
 def _forward_pass(
-    bound: Bound, features: Features, Kinv: Array, read: Callable[[], Batch], latent: LatentRows
+    bound: object, features: Features, Kinv: Array, read: Callable[[], Batch], latent: LatentRows
 ) -> tuple[tuple[Any, ...], LatentBlock]:
     """Sums over the rows of a block: those of `Sums` for each group, and ``Σ a C``."""
     block = read()
@@ -219,7 +218,7 @@ def _pull(
 
 
 def _backward_pass(
-    bound: Bound,
+    bound: object,
     posterior: InducingPosterior,
     reduce_slope: float,
     read: Callable[[], Batch],

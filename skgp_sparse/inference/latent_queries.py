@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Batch
 from skgp_sparse.engine.feature_posterior import InducingPosterior, Normals
 from skgp_sparse.engine.normal_inputs import LatentRows, log_likelihoods, patterns_of
@@ -57,7 +56,7 @@ _FLAT = 1e-12  # cosine of step and change of the gradient, below which nothing 
 class LatentModel(NamedTuple):
     """A fitted model of rows with latent inputs, in units of standardised targets."""
 
-    bound: Bound
+    bound: object
     posterior: InducingPosterior
     training: Normals  # q of the training rows
 
