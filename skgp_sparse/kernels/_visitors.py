@@ -194,15 +194,13 @@ class Term(NamedTuple):
             theta_bar[factor.place] += factor.pull(normal[:, j], level[:, j], bar)
 
 
-def spectrum(kernel: Kernel, leaves: tuple[type, ...] = _SPECTRAL) -> list[Term] | None:
+def spectrum(kernel: Kernel) -> list[Term] | None:
     """Return the terms of a kernel expression, from whose spectral measures one can draw.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernel expression.
-    leaves : tuple of type
-        Kernels that may be factors, by exact type: a subclass may have another formula.
 
     Returns
     -------
@@ -222,7 +220,7 @@ def spectrum(kernel: Kernel, leaves: tuple[type, ...] = _SPECTRAL) -> list[Term]
     True
     """
     try:
-        return _terms(kernel, leaves, 0)
+        return _terms(kernel, 0)
     except _NoTerms:
         return None
 
@@ -231,25 +229,25 @@ class _NoTerms(Exception):
     """A kernel is no sum of products of leaves."""
 
 
-def _terms(kernel: Kernel, leaves: tuple[type, ...], start: int) -> list[Term]:
+def _terms(kernel: Kernel, start: int) -> list[Term]:
     """The terms of a part whose hyperparameters begin at `start` in theta."""
     kind = type(kernel)
     if kind in (_sk.Sum, _sk.Product):
-        left = _terms(kernel.k1, leaves, start)
-        right = _terms(kernel.k2, leaves, start + kernel.k1.n_dims)
+        left = _terms(kernel.k1, start)
+        right = _terms(kernel.k2, start + kernel.k1.n_dims)
         return left + right if kind is _sk.Sum else [*map(_joined, product(left, right))]
     if kind is _sk.Exponentiation and kernel.exponent in _WHOLE:
-        inside = _terms(kernel.kernel, leaves, start)
+        inside = _terms(kernel.kernel, start)
         return [*map(_joined, product(inside, repeat=int(kernel.exponent)))]
     if kind is Columns:
-        inside = _terms(kernel.kernel, leaves, start)
+        inside = _terms(kernel.kernel, start)
         return [Term(c, tuple(one.within(kernel) for one in factors)) for c, factors in inside]
     if kind in (_sk.WhiteKernel, HeteroscedasticNoise):
         return []
     factor = Factor(kernel, slice(start, start + kernel.n_dims))
     if kind is _sk.ConstantKernel:
         return [Term(constants=(factor,))]
-    if kind in leaves:
+    if kind in _SPECTRAL:  # a subclass may have another formula
         return [Term(factors=(factor,))]
     raise _NoTerms
 
