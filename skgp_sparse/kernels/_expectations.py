@@ -19,8 +19,7 @@ from sklearn.gaussian_process import kernels as _sk
 
 from skgp_sparse.ground.parallel import empty
 
-from ._differentiable import diagonal, linearize
-from ._nodes import assemble
+from ._differentiable import assemble, diagonal, linearize
 from ._visitors import Term, spectrum
 
 

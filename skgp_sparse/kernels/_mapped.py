@@ -16,10 +16,18 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import Array, Ints, as_text
 
-from ._differentiable import DifferentiableKernel, node, own_sizes, parts_by_columns
-from ._nodes import Array, Ints, Node, Pull, Scalars, free
+from ._differentiable import (
+    DifferentiableKernel,
+    Node,
+    Pull,
+    Pulled,
+    Scalars,
+    free,
+    node,
+    parts_by_columns,
+)
 
 
 class MappedKernel(DifferentiableKernel):
@@ -71,15 +79,8 @@ class MappedKernel(DifferentiableKernel):
         """Return the gradient of ``k(X, X)`` with respect to theta, that of `kernel`."""
         return self.kernel(self.transform(X), eval_gradient=True)[1]
 
-    def _matrix(self, X: Array, Y: Array | None) -> Array:
-        return self.kernel(self.transform(X), None if Y is None else self.transform(Y))
 
-    def diag(self, X: Array) -> Array:
-        """Return ``k(x, x)`` of every row of X, the noise of `kernel` included."""
-        return self.kernel.diag(self.transform(np.atleast_2d(X)))
-
-
-def _pull_signal(pull: Pull, g: Array, inputs: bool) -> tuple[Any, Any]:
+def _pull_signal(pull: Pull, g: Array, inputs: bool) -> Pulled:
     return pull(g, np.zeros_like(g), inputs)
 
 
@@ -94,19 +95,15 @@ class MappedNode(Node):
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         K, pull = self.child.linearize(self.kernel.transform(X), self.kernel.transform(Z))
-        return K, partial(_pull, self.kernel, Z, pull)
+        return K, partial(self._pull, Z, pull)
 
     def evaluate(self, X: Array, Z: Array) -> Scalars:
         inputs = self.kernel.transform(X)
         return self.child.evaluate(inputs, inputs if Z is X else self.kernel.transform(Z))
 
-    def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
-        K, pull = self.child.linearize_stack(self.kernel.transform(P))
-        return K, partial(_pull, self.kernel, P, pull)
-
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         signal, noise, pull = self.child.diagonal(self.kernel.transform(X))
-        return signal, noise, partial(_pull, self.kernel, X, pull)
+        return signal, noise, partial(self._pull, X, pull)
 
     def places(self, X: Array) -> list[Array]:
         return self.child.places(self.kernel.transform(X))
@@ -118,18 +115,16 @@ class MappedNode(Node):
         return [(self.child, None if columns is None else self.kernel.sources(columns))]
 
     def free(self) -> list[tuple[str, int]]:
-        return own_sizes(self.kernel)
+        return self.kernel.own_sizes()
 
     def scales(self, d: int) -> list[Array]:
         return [self.kernel.scales(scale, d) for scale in self.child.scales(self.kernel.width(d))]
 
-
-def _pull(kernel: MappedKernel, points: Array, pull: Pull, *arguments: Any) -> tuple[Any, Any]:
-    """Gradients from cotangents and whether those of inputs are wanted, through the map."""
-    theta_bar, bar = pull(*arguments)
-    if not arguments[-1] or np.ndim(bar) == 0:  # 0 where the kernel is the same for all points
-        return theta_bar, 0.0
-    return theta_bar, kernel.pull(points, bar)
+    def _pull(self, points: Array, pull: Pull, *arguments: Any) -> Pulled:
+        """Gradients from cotangents and whether those of inputs are wanted, through the map."""
+        theta_bar, bar = pull(*arguments)
+        is_zero = not arguments[-1] or np.ndim(bar) == 0
+        return theta_bar, 0.0 if is_zero else self.kernel.pull(points, bar)
 
 
 ColumnChoice = int | str | Sequence[int | str] | Ints  # numbers or names

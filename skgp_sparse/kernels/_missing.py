@@ -20,15 +20,15 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import applied
-from skgp_sparse.ground.validation import Bools, as_text
+from skgp_sparse.ground.validation import Array, Bools, Scalars, as_text
 
 from ._categorical import CORRELATION, agreement
-from ._differentiable import DifferentiableKernel, node, parts_by_columns, shown
+from ._differentiable import DifferentiableKernel, Pull, Pulled, node, parts_by_columns, shown
 from ._mapped import MappedKernel, MappedNode
-from ._nodes import Array, Pull, Scalars, columns_read
 
 PullFactor = Callable[[Array], Array]  # from H = G * K to slopes of all columns
-_OTHERS = 0.5  # correlation of missing values in columns where training had none
+# hyperparameters of columns where training had no missing values; of noise, the mean of the others
+_OTHERS = {"correlation": 0.5, "neutral": 1.0}
 
 
 class Missing(MappedKernel):
@@ -93,6 +93,7 @@ class Missing(MappedKernel):
     [0]
     """
 
+    takes_missing = True
     _transforms = {"correlation": CORRELATION}
     correlation: Any
     neutral: Any
@@ -149,21 +150,17 @@ class Missing(MappedKernel):
 
     theta_gradient = DifferentiableKernel.theta_gradient
 
-    def _matrix(self, X: Array, Y: Array | None) -> Array:
-        K = super()._matrix(X, Y) * self.factor(X, X if Y is None else Y)[0]
-        return K if Y is not None else K + np.diag(self.own_noise(X))
-
-    def diag(self, X: Array) -> Array:
-        """Return ``k(x, x)`` of every row of X, its noise included."""
-        return super().diag(X) + self.own_noise(np.atleast_2d(X))
-
-    def own_noise(self, X: Array) -> Scalars:
-        """Return ``Σ_j s_j m_j(x)`` of inputs (n, d), an array (n,)."""
-        if not self.is_noisy():
-            return np.zeros(len(X))
-        levels = np.full(X.shape[1], np.mean(self.noise))
-        levels[self._columns_of(len(levels))] = self._current("noise")
-        return np.isnan(X) @ levels
+    def of_columns(self, name: str, d: int) -> Array:
+        """Return the values of a hyperparameter for all columns (d,)."""
+        columns = self.missing_columns()
+        if max(columns, default=0) >= d:
+            raise ValueError(
+                f"columns={columns} of Missing are not among the {d} of its inputs. Choose some of "
+                "these, counted from 0."
+            )
+        values = np.full(d, _OTHERS[name] if name in _OTHERS else np.mean(self.noise))
+        values[columns] = self._current(name)
+        return values
 
     def is_noisy(self) -> bool:
         """Return whether rows with missing values have noise."""
@@ -179,11 +176,9 @@ class Missing(MappedKernel):
         missing = np.isnan(X)
         if not missing.any():
             return X
-        mean, std = self._units(np.shape(X)[-1])
-        values = np.array(mean, dtype=float)
-        columns = self._columns_of(len(values))
-        values[columns] += std[columns] * np.log(self._current("neutral"))
-        return np.where(missing, values, X)
+        mean, std = self._units()
+        neutral = self.of_columns("neutral", np.shape(X)[-1])
+        return np.where(missing, mean + std * np.log(neutral), X)
 
     def pull(self, X: Array, bar: Array) -> Array:
         """Return the gradient with respect to the values that are there, 0 of others."""
@@ -204,30 +199,17 @@ class Missing(MappedKernel):
     def factor(self, X: Array, Z: Array) -> tuple[Scalars, PullFactor | None]:
         """Return the product of correlations, 1 where nothing is missing, and its pullback.
 
-        The pullback is that of `agreement`, for all columns.
+        The pullback is that of `agreement`, for the logarithms of the correlations of all columns.
         """
         a = np.isnan(X)
         b = a if Z is X else np.isnan(Z)
-        used = _columns_of_any(a) | _columns_of_any(b)
+        axes = tuple(range(a.ndim - 1))
+        used = np.any(a, axis=axes) | np.any(b, axis=axes)
         if not used.any():
             return 1.0, None
-        K, pull = agreement(a[..., used], b[..., used], -np.log(self.rho(len(used))[used]))
+        w = -np.log(self.of_columns("correlation", len(used))[used])
+        K, pull = agreement(a[..., used], b[..., used], w)
         return K, partial(_pull_used, used, pull)
-
-    def rho(self, d: int) -> Array:
-        """Return the correlations of d columns."""
-        rho = np.full(d, _OTHERS)
-        rho[self._columns_of(d)] = self._current("correlation")
-        return rho
-
-    def _columns_of(self, d: int) -> list[int]:
-        columns = self.missing_columns()
-        if max(columns, default=0) >= d:
-            raise ValueError(
-                f"columns={columns} of Missing are not among the {d} of its inputs. Choose some of "
-                "these, counted from 0."
-            )
-        return columns
 
     def own_gradient(
         self, slopes: Array, *bars: tuple[Array, Scalars], of_noise: Scalars = 0.0
@@ -247,10 +229,9 @@ class Missing(MappedKernel):
         neutral = np.zeros(d)
         for X, bar in bars:
             neutral += np.where(np.isnan(X), bar, 0.0).reshape(-1, d).sum(axis=0)
-        slopes = slopes * np.log(self.rho(d))
         found = {
-            "correlation": slopes[columns],
-            "neutral": (neutral * self._units(d)[1])[columns],
+            "correlation": (slopes * np.log(self.of_columns("correlation", d)))[columns],
+            "neutral": (neutral * self._units()[1])[columns],
             "noise": np.broadcast_to(of_noise, d)[columns] * np.asarray(self.noise),
         }
         return np.concatenate([np.zeros(0), *(found[name] for name in self._free())])
@@ -259,13 +240,8 @@ class Missing(MappedKernel):
         """Return whether neutral values are free."""
         return not isinstance(self.neutral_bounds, str) and len(self.missing_columns()) > 0
 
-    def _units(self, d: int) -> tuple[Array, Array]:
-        return (np.zeros(d), np.ones(d)) if self.units is None else self.units
-
-
-def _columns_of_any(missing: Bools) -> Bools:
-    """Whether a column (d,) lacks a value in any of the rows (..., n, d)."""
-    return np.any(missing, axis=tuple(range(missing.ndim - 1)))
+    def _units(self) -> tuple[Scalars, Scalars]:
+        return (0.0, 1.0) if self.units is None else self.units
 
 
 def _pull_used(used: Bools, pull: PullFactor, H: Array) -> Array:
@@ -273,22 +249,6 @@ def _pull_used(used: Bools, pull: PullFactor, H: Array) -> Array:
     slopes = np.zeros(len(used))
     slopes[used] = pull(H)
     return slopes
-
-
-def bare(kernel: Kernel, d: int) -> Bools:
-    """Return which of d columns a kernel sees in a part that takes no missing values.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-
-    Returns
-    -------
-    ndarray of shape (d,) of bool
-    """
-    return np.isin(np.arange(d), columns_read(node(kernel), np.arange(d), stop="takes_missing"))
 
 
 def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Array) -> Kernel:
@@ -323,80 +283,59 @@ def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Ar
 class MissingNode(MappedNode):
     """The node of a kernel of inputs with missing values."""
 
-    takes_missing = True
-
     def __init__(self, kernel: Missing) -> None:
         super().__init__(kernel)
         self.arrays, self.noisy = 2, kernel.is_noisy()
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        transform = self.kernel.transform
-        return self._times_factor(X, Z, *self.child.linearize(transform(X), transform(Z)))
+        transform, factor = self.kernel.transform, self.kernel.factor(X, Z)
+        K, pull = self.child.linearize(transform(X), transform(Z))
+        value = K if factor[1] is None else applied(np.multiply, K, factor[0])
+        return value, partial(self._pull_cross, X, Z, value, factor, pull)
 
     def evaluate(self, X: Array, Z: Array) -> Scalars:
         factor, pull_factor = self.kernel.factor(X, Z)
         K = super().evaluate(X, Z)
         return K if pull_factor is None else K * factor
 
-    def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
-        return self._times_factor(P, P, *self.child.linearize_stack(self.kernel.transform(P)))
-
-    def _times_factor(self, X: Array, Z: Array, K: Scalars, pull: Pull) -> tuple[Scalars, Pull]:
-        factor, pull_factor = self.kernel.factor(X, Z)
-        value = K if pull_factor is None else applied(np.multiply, K, factor)
-        return value, partial(_pull, self.kernel, X, Z, value, factor, pull_factor, pull)
-
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         signal, noise, pull = self.child.diagonal(self.kernel.transform(X))
         if self.noisy:
-            noise = noise + self.kernel.own_noise(X)
-        return signal, noise, partial(_pull_diag, self.kernel, X, pull)
+            noise = noise + np.isnan(X) @ self.kernel.of_columns("noise", X.shape[1])
+        return signal, noise, partial(self._pull_diag, X, pull)
 
     def places(self, X: Array) -> list[Array]:
-        return [*super().places(X), np.isnan(X) * np.sqrt(-np.log(self.kernel.rho(X.shape[1])))]
+        correlation = self.kernel.of_columns("correlation", X.shape[1])
+        return [*super().places(X), np.isnan(X) * np.sqrt(-np.log(correlation))]
 
+    def _pull_cross(
+        self, X: Array, Z: Array, value: Scalars, factor: Any, pull: Pull, G: Array, inputs: bool
+    ) -> Pulled:
+        kernel, slopes, bars = self.kernel, np.zeros(X.shape[-1]), []
+        learns = factor[1] is not None and kernel.learns_neutral()
+        if factor[1] is not None:
+            slopes = factor[1](applied(np.multiply, G, value))
+            G = np.multiply(G, factor[0], out=G)
+        rows = np.isnan(X).any(axis=-1)
+        if learns and X.ndim == 2 and rows.any():  # the pullback is of the second of two arguments
+            first = kernel.transform(X[rows])
+            pull_first = node(kernel.kernel).linearize(kernel.transform(Z), first)[1]
+            bars.append((X[rows], pull_first(np.ascontiguousarray(G[rows].T), True)[1]))
+        theta_bar, bar = pull(G, inputs or learns)
+        if learns:
+            bars.append((Z, bar))
+        return self._joined(theta_bar, kernel.own_gradient(slopes, *bars), Z, bar, inputs)
 
-def _pull(
-    kernel: Missing,
-    X: Array,
-    Z: Array,
-    value: Scalars,
-    factor: Scalars,
-    pull_factor: PullFactor | None,
-    pull: Pull,
-    G: Array,
-    inputs: bool,
-) -> tuple[Any, Any]:
-    slopes: Array = np.zeros(X.shape[-1])
-    bars: list[tuple[Array, Scalars]] = []
-    learns = pull_factor is not None and kernel.learns_neutral()
-    if pull_factor is not None:
-        slopes = pull_factor(applied(np.multiply, G, value))
-        G = np.multiply(G, factor, out=G)
-    rows = np.isnan(X).any(axis=-1)
-    if learns and X.ndim == 2 and rows.any():  # the pullback is about the second of two arguments
-        first = kernel.transform(X[rows])
-        pull_first = node(kernel.kernel).linearize(kernel.transform(Z), first)[1]
-        bars.append((X[rows], pull_first(np.ascontiguousarray(G[rows].T), True)[1]))
-    theta_bar, bar = pull(G, inputs or learns)
-    if learns:
-        bars.append((Z, bar))
-    return _joined(kernel, Z, theta_bar, kernel.own_gradient(slopes, *bars), bar, inputs)
+    def _pull_diag(
+        self, X: Array, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool
+    ) -> Pulled:
+        learns = self.kernel.learns_neutral() and np.isnan(X).any()
+        theta_bar, bar = pull(g_signal, g_noise, inputs or learns)
+        of_noise = np.broadcast_to(g_noise, len(X)) @ np.isnan(X) if self.noisy else 0.0
+        bars, slopes = [(X, bar)] if learns else [], np.zeros(X.shape[-1])
+        own = self.kernel.own_gradient(slopes, *bars, of_noise=of_noise)
+        return self._joined(theta_bar, own, X, bar, inputs)
 
-
-def _pull_diag(
-    kernel: Missing, X: Array, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool
-) -> tuple[Any, Any]:
-    learns = kernel.learns_neutral() and np.isnan(X).any()
-    theta_bar, bar = pull(g_signal, g_noise, inputs or learns)
-    of_noise = np.broadcast_to(g_noise, len(X)) @ np.isnan(X) if kernel.is_noisy() else 0.0
-    bars = [(X, bar)] if learns else []
-    own = kernel.own_gradient(np.zeros(X.shape[-1]), *bars, of_noise=of_noise)
-    return _joined(kernel, X, theta_bar, own, bar, inputs)
-
-
-def _joined(
-    kernel: Missing, points: Array, theta_bar: Array, own: Array, bar: Scalars, inputs: bool
-) -> tuple[Any, Any]:
-    theta_bar = np.concatenate([theta_bar, own])
-    return theta_bar, kernel.pull(points, np.asarray(bar)) if inputs and np.ndim(bar) else 0.0
+    def _joined(self, theta_bar: Array, own: Array, X: Array, bar: Any, inputs: bool) -> Pulled:
+        theta_bar = np.concatenate([theta_bar, own])
+        return theta_bar, self.kernel.pull(X, bar) if inputs and np.ndim(bar) else 0.0

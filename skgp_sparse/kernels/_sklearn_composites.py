@@ -23,8 +23,7 @@ from sklearn.gaussian_process import kernels as _sk
 from skgp_sparse.ground.parallel import applied
 
 from . import _sklearn_leaves
-from ._differentiable import add_builder, add_family, node, register
-from ._nodes import Node, White, free
+from ._differentiable import BUILDERS, Leaf, Node, Opaque, White, free, node
 
 
 def _is_scalar(value):
@@ -48,7 +47,8 @@ class _Pair(Node):
 
     def __init__(self, kernel):
         self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
-        super().__init__(kernel, arrays=0 if self.left.white or self.right.white else 1)
+        is_noise = any(isinstance(child, White) for child in self.children)
+        super().__init__(kernel, arrays=0 if is_noise else 1)
 
     @abstractmethod
     def join(self, left, right):
@@ -56,9 +56,6 @@ class _Pair(Node):
 
     def linearize(self, X, Z):
         return self.join(self.left.linearize(X, Z), self.right.linearize(X, Z))
-
-    def linearize_stack(self, P):
-        return self.join(self.left.linearize_stack(P), self.right.linearize_stack(P))
 
 
 class SumNode(_Pair):
@@ -172,12 +169,7 @@ class PowerNode(Node):
         self.children = (self.base,)
 
     def linearize(self, X, Z):
-        return self._raised(*self.base.linearize(X, Z))
-
-    def linearize_stack(self, P):
-        return self._raised(*self.base.linearize_stack(P))
-
-    def _raised(self, base, pull_base):
+        base, pull_base = self.base.linearize(X, Z)
         return np.power(base, self.exponent), partial(_pull_power, self.exponent, base, pull_base)
 
     def diagonal(self, X):
@@ -211,14 +203,22 @@ def _refuse_compound(kernel):
     raise ValueError("CompoundKernel is not a covariance. Add or multiply its kernels instead.")
 
 
-register(_sk.ConstantKernel, _sklearn_leaves.ConstantRule())
-register(_sk.DotProduct, _sklearn_leaves.DotProductRule())
-register(_sk.RBF, _sklearn_leaves.RBF_RULE)
-register(_sk.RationalQuadratic, _sklearn_leaves.RationalQuadraticRule())
-register(_sk.ExpSineSquared, _sklearn_leaves.ExpSineSquaredRule())
-add_family(_sk.Matern, lambda kernel: _sklearn_leaves.MATERN.get(float(kernel.nu)))
-add_builder(_sk.WhiteKernel, White)
-add_builder(_sk.Sum, SumNode)
-add_builder(_sk.Product, ProductNode)
-add_builder(_sk.Exponentiation, PowerNode)
-add_builder(_sk.CompoundKernel, _refuse_compound)
+def _matern(kernel):
+    rule = _sklearn_leaves.MATERN.get(float(kernel.nu))
+    return Opaque(kernel) if rule is None else Leaf(kernel, rule)
+
+
+_RULES = {
+    _sk.ConstantKernel: _sklearn_leaves.ConstantRule(),
+    _sk.DotProduct: _sklearn_leaves.DotProductRule(),
+    _sk.RBF: _sklearn_leaves.RBF_RULE,
+    _sk.RationalQuadratic: _sklearn_leaves.RationalQuadraticRule(),
+    _sk.ExpSineSquared: _sklearn_leaves.ExpSineSquaredRule(),
+}
+BUILDERS.update({kernel: partial(Leaf, rule=rule) for kernel, rule in _RULES.items()})
+BUILDERS[_sk.Matern] = _matern
+BUILDERS[_sk.WhiteKernel] = White
+BUILDERS[_sk.Sum] = SumNode
+BUILDERS[_sk.Product] = ProductNode
+BUILDERS[_sk.Exponentiation] = PowerNode
+BUILDERS[_sk.CompoundKernel] = _refuse_compound

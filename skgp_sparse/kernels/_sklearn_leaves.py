@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist, pdist, squareform
 
 from skgp_sparse.ground.parallel import empty
 
-from ._nodes import KernelRule, constant_diag
+from ._differentiable import KernelRule, no_gradient
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
@@ -326,7 +326,7 @@ class StationaryRule(KernelRule):
         return self._of_pairs(kernel, pairs)
 
     def linearize_diag(self, kernel, X):
-        return constant_diag(1.0)
+        return 1.0, no_gradient
 
     def _scale(self, kernel, d):
         return length_scale(kernel, d)

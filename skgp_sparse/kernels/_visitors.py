@@ -11,12 +11,13 @@ from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.ground.validation import Array, Ints
+
 from ._categorical import Categorical
-from ._differentiable import node
+from ._differentiable import Leaf, White, assemble, node
 from ._heteroscedastic_noise import HeteroscedasticNoise
 from ._mapped import Columns, MappedNode
 from ._missing import MissingNode
-from ._nodes import Array, Ints, Leaf, White, assemble
 from ._sklearn_composites import ProductNode, SumNode
 from ._sklearn_leaves import ConstantRule, LengthScaleRule, length_scale
 

@@ -52,11 +52,11 @@ class WithState(Wavy):
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
     """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
+    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
 
 
 def forget(kind):
-    del _differentiable._BUILDERS[kind]
+    del _differentiable.BUILDERS[kind]
     assert not kernels.differentiable(kind())
 
 
@@ -76,9 +76,9 @@ def test_a_pickle_of_a_kernel_brings_its_rule(kind):
     forget(kind)
     kernel = pickle.loads(text).kernel
     assert kernels.differentiable(kernel) and type(kernel) is kind and kernel.length_scale == 0.7
-    rule = _differentiable._BUILDERS[kind]
+    rule = _differentiable.BUILDERS[kind]
     assert copy.deepcopy(kernel).length_scale == copy.copy(kernel).length_scale == 0.7
-    assert _differentiable._BUILDERS[kind] is rule  # copies leave the registry as it is
+    assert _differentiable.BUILDERS[kind] is rule  # copies leave the registry as it is
 
 
 def test_a_class_of_the_user_with_a_rule_of_the_package():
