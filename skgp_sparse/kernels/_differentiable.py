@@ -244,7 +244,8 @@ def _moved(kernel: Kernel, theta: Array) -> tuple[Kernel, Array]:
     if _names(kind) is None:
         size = sum(size for _, size in parameters)
         return kernel.clone_with_theta(theta[:size]), theta[size:]
-    other = copy(kernel)
+    other = kind.__new__(kind)
+    vars(other).update(vars(kernel))
     for name, size in parameters:
         values, theta = np.exp(theta[:size]), theta[size:]
         setattr(other, name, values if size > 1 else values[0])
@@ -267,8 +268,13 @@ def assemble(kernel: Kernel, gradients: dict[str, Any] | Array) -> Array:
                 f"The rule of {type(kernel).__name__} returned gradients named {unknown}, not of "
                 f"{names}. Return only these."
             )
-    parts = [np.reshape(gradients.get(name, np.zeros(size)), size) for name, size in parameters]
-    return np.concatenate([np.zeros(0), *parts])
+    theta_bar, start = np.zeros(sum(size for _, size in parameters)), 0
+    for name, size in parameters:
+        if name in gradients:
+            of_one = gradients[name]
+            theta_bar[start : start + size] = of_one if size == 1 else np.reshape(of_one, size)
+        start += size
+    return theta_bar
 
 
 class Node(ABC):

@@ -16,9 +16,9 @@ profile turns it into values and weights.
 from functools import partial
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.spatial.distance import cdist
 
-from skgp_sparse.ground.parallel import empty
+from skgp_sparse.ground.parallel import empty, slices
 
 from ._differentiable import KernelRule, no_gradient
 
@@ -27,7 +27,6 @@ _CLOSE = 1e-10
 _FEW_COLUMNS = 3  # whose differences are squared one by one, which loses no digit
 _FAR = 2.0**20  # |x|^2 from which rows are subtracted directly: off by some 1e-10 below
 _EXTREME = 1e50  # |z|^2 from which all rows are
-_FEW = 512  # rows whose pairs are subtracted one by one, if only the value at roots is wanted
 _PAIRS_AT_ONCE = 1 << 16
 LARGEST = 1e300  # -H
 _REACH = 1e150  # difference of two coordinates in the pullback, whose square is a number
@@ -61,40 +60,46 @@ class Separation:
     scale : float or ndarray of shape (d,)
         Length scales.
     roots : bool
-        Whether the kernel is a function of the distance itself, not of its square. Then pairs
-        closer than rounding allows are subtracted directly, here and in `pull`.
+        Whether the slope ``h`` is infinite at 0, where the kernel has a kink. Then pairs closer
+        than rounding allows are subtracted directly, here and in `pull`.
     far : float
         Largest ``-H``; pairs that are further apart count as this far.
     """
 
     def __init__(self, X, Z, scale, roots, far=LARGEST):
-        self.scale = np.zeros(X.shape[1]) + scale
-        self.far = far
+        self.scale, self.far = np.zeros(X.shape[1]) + scale, far
+        self.half = half = empty((len(X), len(Z)))
         with np.errstate(over="ignore", invalid="ignore"):  # of what is too far, or no number
             centre = np.median(Z, axis=0)
-            self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
-            norms = np.einsum("ij,ij->i", self.x, self.x)
-            self.distant = _rows_to_subtract(norms, self.z)
+            x, z = self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
+            norms, of_z = (np.einsum("ij,ij->i", one, one) for one in (x, z))
+            self.distant = np.flatnonzero(~(norms <= _FAR) | ~(of_z.max() <= _EXTREME))
             self.X_distant, self.Z = X[self.distant], Z
-            if roots and X.shape[1] == 1:
-                self.half = _subtracted(X, Z, self.scale)
+            if X.shape[1] <= _FEW_COLUMNS:
+                cdist(x, z, "sqeuclidean", out=half)
+                half *= -0.5
             else:
-                half_of = _squared if X.shape[1] <= _FEW_COLUMNS else _expanded
-                self.half = half_of(self.x, self.z)
-                if len(self.distant):
-                    self.half[self.distant] = _subtracted(self.X_distant, Z, self.scale)
-            np.clip(self.half, -far, 0.0, out=self.half)
-            self.rows = self.cols = None
+                first = np.hstack([x, -0.5 * norms[:, None], np.ones((len(x), 1))])
+                second = np.hstack([z, np.ones((len(z), 1)), -0.5 * of_z[:, None]])
+                np.matmul(first, second.T, out=half)
+            if len(self.distant):
+                half[self.distant] = self._half_of_distant()
+            np.clip(half, -far, 0.0, out=half)
+            self.rows = self.cols = np.zeros(0, dtype=int)
             if roots:
-                self._repair(norms, far)
+                self._repair(norms)
             elif X is Z or np.array_equal(X, Z):
-                np.fill_diagonal(self.half, 0.0)
+                np.fill_diagonal(half, 0.0)
 
     def pull(self, W, factor):
         """Return the gradients of log l (d,) and of Z (m, d) for weights ``factor * W``."""
-        near, (log_scale, Z_bar) = self._take_close(W), self._pull_expanded(W)
-        if near is not None:
+        if len(self.rows):
+            near = W[self.rows, self.cols]
+            W[self.rows, self.cols] = 0.0
+        log_scale, Z_bar = self._pull_expanded(W)
+        if len(self.rows):
             offsets = self.x[self.rows] - self.z[self.cols]
+            near[~offsets.any(axis=1)] = 0.0  # coincident pairs pull on nothing
             log_scale += near @ offsets**2
             np.add.at(Z_bar, self.cols, near[:, None] * offsets)
         if len(self.distant):
@@ -110,10 +115,13 @@ class Separation:
         z = self.z if len(x) else 0.0
         return np.sum(second + z * (w * z - 2.0 * first), axis=0), first - w * z
 
+    def _half_of_distant(self):
+        """``H``; the difference comes first, and then the scale, so that no digit is lost."""
+        w = np.maximum(self.scale, 1.0 / _REACH) ** -2.0
+        return -0.5 * cdist(self.X_distant, self.Z, "sqeuclidean", w=w)
+
     def _add_distant(self, W, log_scale, Z_bar):
-        with np.errstate(over="ignore", invalid="ignore"):
-            H = _subtracted(self.X_distant, self.Z, self.scale)
-        W = np.where(-H < self.far, W[self.distant], 0.0)
+        W = np.where(-self._half_of_distant() < self.far, W[self.distant], 0.0)
         for column, (x, z, scale) in enumerate(zip(self.X_distant.T, self.Z.T, self.scale)):
             with np.errstate(over="ignore"):
                 offsets = np.clip((x[:, None] - z) / scale, -_REACH, _REACH)
@@ -121,26 +129,17 @@ class Separation:
             Z_bar[:, column] += pulled.sum(axis=0)
             log_scale[column] += np.vdot(pulled, offsets)
 
-    def _repair(self, norms, far):
+    def _repair(self, norms):
         # a pair is close only if its norms are alike, so each row has its own threshold
         limit = -_CLOSE * norms
         limit[self.distant] = 0.0
         close = np.flatnonzero(self.half >= limit[:, None])
         self.rows, self.cols = np.divmod(close, len(self.z))
         flat = self.half.reshape(-1)
-        for start in range(0, len(close), _PAIRS_AT_ONCE):
-            part = slice(start, start + _PAIRS_AT_ONCE)
+        for part in slices(len(close), _PAIRS_AT_ONCE):
             offsets = self.x[self.rows[part]] - self.z[self.cols[part]]
             direct = -0.5 * np.einsum("ij,ij->i", offsets, offsets)
-            flat[close[part]] = np.maximum(direct, -far)
-
-    def _take_close(self, W):
-        """Move the weights of close pairs out of `W`; coincident pairs pull on nothing."""
-        if self.rows is None or not len(self.rows):
-            return None
-        near = W[self.rows, self.cols]
-        W[self.rows, self.cols] = 0.0
-        return np.where(np.any(self.x[self.rows] != self.z[self.cols], axis=1), near, 0.0)
+            flat[close[part]] = np.maximum(direct, -self.far)
 
 
 class PointSets:
@@ -160,8 +159,7 @@ class PointSets:
     scale : float or ndarray of shape (d,)
         Length scales.
     roots : bool
-        Whether the kernel is a function of the distance itself, not of its square. Then pairs that
-        coincide pull on nothing.
+        Whether the slope ``h`` is infinite at 0. Then pairs that coincide pull on nothing.
     far : float
         Largest ``-H``; pairs that are further apart count as this far.
     """
@@ -194,57 +192,6 @@ class PointSets:
         return log_scale, P_bar
 
 
-def half_of_pairs(X, scale, far):
-    """``H`` of all pairs of rows, once for each; None unless rows are few and close together."""
-    if not 1 < len(X) <= _FEW:
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        x = (X - X.mean(axis=0)) / scale
-        if not np.einsum("ij,ij->i", x, x).max() <= _FAR:
-            return None
-    half = pdist(x, "sqeuclidean")
-    half *= -0.5
-    return np.maximum(half, -far, out=half)
-
-
-def _rows_to_subtract(norms, z):
-    if not np.einsum("ij,ij->i", z, z).max() <= _EXTREME:
-        return np.arange(len(norms))
-    return np.flatnonzero(~(norms <= _FAR))
-
-
-def _squared(x, z):
-    half = cdist(x, z, "sqeuclidean", out=empty((len(x), len(z))))
-    half *= -0.5
-    return half
-
-
-def _expanded(x, z):
-    half = empty((len(x), len(z)))
-    np.matmul(_augmented(x, False), _augmented(z, True).T, out=half)
-    return half
-
-
-def _augmented(points, ones_first):
-    n, d = points.shape
-    out = np.ones((n, d + 2))
-    out[:, :d] = points
-    out[:, d + ones_first] = -0.5 * np.einsum("ij,ij->i", points, points)
-    return out
-
-
-def _subtracted(X, Z, scale):
-    """``H``; the difference comes first, and then the scale, so that no digit is lost."""
-    half = 0.0
-    for x, z, unit in zip(X.T, Z.T, scale):
-        offsets = x[:, None] - z
-        offsets /= unit
-        np.multiply(offsets, offsets, out=offsets)
-        offsets += half
-        half = offsets
-    return np.multiply(half, -0.5, out=half)
-
-
 # -- profiles --------------------------------------------------------------------------------------
 # A profile takes ``H``, may overwrite it, and returns the value and ``weigh(G) -> factor``, which
 # leaves ``W = G * h / factor`` in ``G``. Exponents end at -230: products of values below 1e-100
@@ -262,7 +209,7 @@ def squared_exponential(H):
 def matern_12(H):
     """Profile of Matern with nu = 1/2."""
     r = _distance(H, 1.0)
-    K = np.negative(r, out=empty(r.shape))
+    K = np.negative(r, out=_like(r))
     np.exp(K, out=K)
     return K, partial(_weigh_12, K, r)
 
@@ -278,7 +225,7 @@ def _weigh_12(K, r, G):
 def matern_32(H):
     """Profile of Matern with nu = 3/2."""
     s = _distance(H, 3.0)
-    e = np.negative(s, out=empty(s.shape))
+    e = np.negative(s, out=_like(s))
     np.exp(e, out=e)
     s += 1.0
     s *= e
@@ -288,14 +235,18 @@ def matern_32(H):
 def matern_52(H):
     """Profile of Matern with nu = 5/2."""
     s = _distance(H, 5.0)
-    e = np.negative(s, out=empty(s.shape))
+    e = np.negative(s, out=_like(s))
     np.exp(e, out=e)
-    se = np.multiply(s, e, out=empty(s.shape))
+    se = np.multiply(s, e, out=_like(s))
     e += se
     s *= se
     s *= 1.0 / 3.0
     s += e
     return s, partial(_times, e, 5.0 / 3.0)
+
+
+def _like(H):
+    return empty(H.shape) if H.dtype == np.float64 else np.empty_like(H)
 
 
 def _times(h, factor, G):
@@ -339,32 +290,24 @@ class LengthScaleRule(StationaryRule):
     ----------
     profile : callable
         ``profile(H) -> (K, weigh)``.
-    roots : bool
-        Whether the profile takes the root of ``H``.
     footprint : int
         Arrays kept alive.
     nu : float
         Of a Matern kernel, where ``H`` enters by its root; infinite where it enters itself.
     """
 
-    def __init__(self, profile, roots, footprint, nu=np.inf):
-        self.profile, self.roots, self.footprint, self.nu = profile, roots, footprint, nu
-        self.far = max(LOWEST, LOWEST**2 / (4.0 * nu))
+    def __init__(self, profile, footprint, nu=np.inf):
+        self.profile, self.footprint, self.nu = profile, footprint, nu
+        self.roots, self.far = nu == 0.5, self.farthest(LOWEST)
+
+    def farthest(self, lowest):
+        """Return the ``-H`` from which values are below ``exp(-lowest)``."""
+        return max(lowest, lowest**2 / (4.0 * self.nu))
 
     def _of_pairs(self, kernel, pairs):
         K, weigh = self.profile(pairs.half)
         del pairs.half
         return K, partial(_pull_length_scale, kernel, pairs, weigh)
-
-    def evaluate(self, kernel, X, Z):
-        half = None
-        if self.roots and X is Z:
-            half = half_of_pairs(X, length_scale(kernel, X.shape[1]), self.far)
-        if half is None:
-            return super().evaluate(kernel, X, Z)
-        K = squareform(self.profile(half)[0], checks=False)
-        np.fill_diagonal(K, 1.0)
-        return K
 
 
 def _pull_length_scale(kernel, pairs, weigh, G, inputs):
@@ -447,11 +390,11 @@ def _pull_sine(pairs, rate, t, K, G, inputs):
     return {"length_scale": log_length, "periodicity": log_period.sum()}, Z_bar
 
 
-RBF_RULE = LengthScaleRule(squared_exponential, roots=False, footprint=1)
+RBF_RULE = LengthScaleRule(squared_exponential, footprint=1)
 MATERN = {
-    0.5: LengthScaleRule(matern_12, roots=True, footprint=2, nu=0.5),
-    1.5: LengthScaleRule(matern_32, roots=True, footprint=2, nu=1.5),
-    2.5: LengthScaleRule(matern_52, roots=True, footprint=2, nu=2.5),
+    0.5: LengthScaleRule(matern_12, footprint=2, nu=0.5),
+    1.5: LengthScaleRule(matern_32, footprint=2, nu=1.5),
+    2.5: LengthScaleRule(matern_52, footprint=2, nu=2.5),
     np.inf: RBF_RULE,
 }
 
@@ -464,15 +407,11 @@ class ConstantRule(KernelRule):
 
     footprint = 0
 
-    def linearize(self, kernel, X, Z):
-        return self.linearize_diag(kernel, X)
-
-    def linearize_stack(self, kernel, P):
-        return self.linearize_diag(kernel, P)
-
-    def linearize_diag(self, kernel, X):
+    def linearize(self, kernel, X, Z=None):
         value = float(kernel.constant_value)
         return value, partial(_pull_constant, kernel, value)
+
+    linearize_stack = linearize_diag = linearize
 
 
 def _pull_constant(kernel, value, G, inputs):
@@ -491,7 +430,7 @@ class DotProductRule(KernelRule):
 
     def linearize(self, kernel, X, Z):
         variance = float(kernel.sigma_0) ** 2
-        K = X @ Z.T
+        K = np.matmul(X, Z.T, dtype=float)
         K += variance
         return K, partial(_pull_product, variance, X)
 

@@ -22,8 +22,7 @@ from ._sklearn_composites import ProductNode, SumNode
 from ._sklearn_leaves import ConstantRule, LengthScaleRule, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
-_LOWEST = np.float32(80.0)  # minus the exponent of the smallest value
-_CLOSED_FORMS = {0.5: 1.0, 1.5: 3.0, 2.5: 5.0}  # s^2 / r^2 of Matern kernels, by nu
+_LOWEST = 80.0  # minus the exponent of the smallest value
 
 
 def single(kernel, X):
@@ -65,7 +64,7 @@ def _tile(at, X):
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)
     if isinstance(rule, LengthScaleRule):
-        return _stationary(rule.nu, X, length_scale(at.kernel, X.shape[1]))
+        return _stationary(rule, X, length_scale(at.kernel, X.shape[1]))
     return None
 
 
@@ -90,34 +89,21 @@ def _combined(combine, left, right):
     return tile
 
 
-def _stationary(nu, X, scale):
+def _stationary(rule, X, scale):
     x = (X - np.median(X, axis=0)) / scale
-    norms = np.einsum("ij,ij->i", x, x)
+    norms, one = np.einsum("ij,ij->i", x, x), np.ones(len(x))
     if not norms.max() <= _WIDEST:
         return None
-    factor = _CLOSED_FORMS.get(nu, -0.5)
-    one = np.ones(len(x))
-    first = np.column_stack([-2.0 * factor * x, factor * norms, one]).astype(np.float32)
-    second = np.column_stack([x, one, factor * norms]).astype(np.float32)
+    first = np.column_stack([x, -0.5 * norms, one]).astype(np.float32)
+    second = np.column_stack([x, one, -0.5 * norms]).astype(np.float32)
+    far = np.float32(rule.farthest(_LOWEST))
 
     def tile(rows, columns):
-        squares = first[rows] @ second[columns].T  # -r^2 / 2 of RBF, s^2 of Matern kernels
+        half = first[rows] @ second[columns].T
+        np.clip(half, -far, 0.0, out=half)
         if rows == columns:
-            np.fill_diagonal(squares, 0.0)
-        if np.isinf(nu):
-            np.clip(squares, -_LOWEST, 0.0, out=squares)
-            return np.exp(squares, out=squares)
-        s = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-        K = np.exp(np.maximum(-s, -_LOWEST))
-        if nu == 0.5:
-            return K
-        if nu == 1.5:
-            s += 1.0
-        else:  # 1 + s + s^2 / 3
-            s *= s / 3.0 + 1.0
-            s += 1.0
-        K *= s
-        return K
+            np.fill_diagonal(half, 0.0)
+        return rule.profile(half)[0]
 
     return tile
 

@@ -64,7 +64,7 @@ class RuleOfRenamed(_sklearn_leaves.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_sklearn_leaves.squared_exponential, roots=False, footprint=1)
+        super().__init__(_sklearn_leaves.squared_exponential, footprint=1)
 
 
 @pytest.fixture(scope="module")

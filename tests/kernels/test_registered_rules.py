@@ -36,7 +36,7 @@ class RuleOfWavy(_sklearn_leaves.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_sklearn_leaves.squared_exponential, roots=False, footprint=1)
+        super().__init__(_sklearn_leaves.squared_exponential, footprint=1)
 
 
 class WithState(Wavy):
