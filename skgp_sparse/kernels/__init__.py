@@ -7,16 +7,15 @@ where theta are log hyperparameters in scikit-learn's order, and to ``Z_bar = dF
 
 - `_differentiable`: the tree of an expression and its hyperparameters, the base class of kernels
   and the registry of rules, and functions such as `linearize`, `evaluate` and `diagonal`
-- `_sklearn_leaves`, `_sklearn_composites`: rules of scikit-learn's kernels, and of sums, products
-  and powers
-- `_mapped`, `_missing`: kernels of transformed inputs, and of inputs with missing values
+- `_sklearn_kernels`: rules of scikit-learn's kernels, and of sums, products and powers
+- `_mapped`: kernels of transformed inputs, and of inputs with missing values
 - `_categorical`: kernels of levels and of bits
 - `_heteroscedastic_noise`: noise whose variance varies with the inputs
 - `_visitors`: tiles in single precision, and frequencies to draw
 - `_expectations`: a kernel whose first argument has a normal distribution
 """
 
-from . import _sklearn_composites
+from . import _sklearn_kernels
 from ._categorical import Categorical, Tanimoto, categories, in_units
 from ._differentiable import (
     DifferentiableKernel,
@@ -41,8 +40,7 @@ from ._differentiable import (
 )
 from ._expectations import expectation_width, expectations
 from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction
-from ._mapped import Columns, LogScale, Sphere, named, theta_of_spread
-from ._missing import Missing, with_missing
+from ._mapped import Columns, LogScale, Missing, Sphere, named, theta_of_spread, with_missing
 from ._visitors import single, spectrum
 
 __all__ = [

@@ -24,7 +24,6 @@ from ._differentiable import (
     DifferentiableKernel,
     Pull,
     Pulled,
-    Transform,
     evaluate,
     no_gradient,
     node,
@@ -166,7 +165,7 @@ def correlations(theta: Array) -> Array:
         return np.exp(-np.clip(np.exp(theta), *_WEIGHTS))
 
 
-CORRELATION = Transform(log_weights, correlations)
+CORRELATION = log_weights, correlations
 
 
 def as_codes(X: Array) -> Ints:
@@ -258,20 +257,17 @@ class Categorical(DifferentiableKernel):
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return the value of ``k(X, Z)`` and its pullback, without a gradient of codes."""
-        return self._of_codes(self.codes(X), self.codes(Z))
+        a = self.codes(X)
+        K, pull = agreement(a, a if Z is X else self.codes(Z), self.weights(a.shape[-1]))
+        return K, partial(_pull_agreement, self, K, pull)
 
     def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
         """Return the values of ``k(P_i, P_i)`` and their pullback, without a gradient of codes."""
-        codes = self.codes(P)
-        return self._of_codes(codes, codes)
+        return self.linearize(P, P)
 
     def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
         """Return ``k(x, x)``, which is 1, and its pullback."""
         return 1.0, no_gradient
-
-    def _of_codes(self, a: Ints, b: Ints) -> tuple[Scalars, Pull]:
-        K, pull = agreement(a, b, self.weights(a.shape[-1]))
-        return K, partial(_pull_agreement, self, K, pull)
 
     def codes(self, X: Array) -> Ints:
         """Return the codes of points (..., d) as whole numbers (..., d)."""
@@ -292,10 +288,6 @@ class Categorical(DifferentiableKernel):
     def weights(self, d: int) -> Array:
         """Return minus the logarithms of the correlations of d columns."""
         return -np.log(np.broadcast_to(np.asarray(self.correlation, dtype=float), (d,)))
-
-    def values(self, a: Ints, b: Ints) -> Array:
-        """Return k of codes (..., n, d) and (..., m, d), as an array (..., n, m)."""
-        return agreement(a, b, self.weights(a.shape[-1]))[0]
 
 
 def _pull_agreement(

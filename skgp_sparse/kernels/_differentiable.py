@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cache, partial
 from inspect import signature
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -484,14 +484,8 @@ class Opaque(Node):
 _STEP_OF_THETA = 1e-3  # of theta, in differences of fourth order
 
 
-class Transform(NamedTuple):
-    """A function onto the scale on which a hyperparameter is learned, and its inverse."""
-
-    forward: Callable[[Any], Any]
-    inverse: Callable[[Any], Any]
-
-
-_LOGARITHM = Transform(np.log, np.exp)
+# A function onto the scale on which a hyperparameter is learned, and its inverse.
+Transform = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class DifferentiableKernel(Kernel):
@@ -734,19 +728,18 @@ class DifferentiableKernel(Kernel):
 
     def _own_hyperparameters(self) -> list[Hyperparameter]:
         """Hyperparameters of this kernel itself, sorted by name; an empty array is fixed."""
-        sizes = {name: np.size(self._current(name)) for name in self._own_names()}
-        return [
-            Hyperparameter(
-                name, "numeric", getattr(self, f"{name}_bounds") if size else "fixed", size or 1
-            )
-            for name, size in sizes.items()
-        ]
+        found = []
+        for name in self._own_names():
+            size = np.size(self._current(name))
+            bounds = getattr(self, f"{name}_bounds") if size else "fixed"
+            found.append(Hyperparameter(name, "numeric", bounds, size or 1))
+        return found
 
     @property
     def theta(self) -> Any:
         """Free hyperparameters on the scales on which they are learned, mostly logarithms."""
         inside = [kernel.theta for kernel in self.inside().values()]
-        own = [self._scale(name).forward(np.ravel(one)) for name, one in self._free().items()]
+        own = [self._scale(name)[0](np.ravel(one)) for name, one in self._free().items()]
         return np.concatenate([np.zeros(0), *inside, *own])
 
     @theta.setter
@@ -756,7 +749,7 @@ class DifferentiableKernel(Kernel):
             setattr(self, name, inside)
         for name, before in self._free().items():
             here, theta = np.split(theta, [size_of(before)])
-            values = self._scale(name).inverse(here)
+            values = self._scale(name)[1](here)
             setattr(self, name, values if np.ndim(before) else float(values[0]))
 
     @property
@@ -764,7 +757,7 @@ class DifferentiableKernel(Kernel):
         """Bounds of theta, an array of shape (p, 2)."""
         inside = [np.reshape(one.bounds, (-1, 2)) for one in self.inside().values()]
         own = [
-            np.sort(self._scale(one.name).forward(one.bounds), axis=1)
+            np.sort(self._scale(one.name)[0](one.bounds), axis=1)
             for one in self._own_hyperparameters()
             if not one.fixed
         ]
@@ -809,18 +802,16 @@ class DifferentiableKernel(Kernel):
         if type(self) is not type(other):
             return False
         mine, its = self.get_params(deep=False), other.get_params(deep=False)
-        return all(_listed(mine[name]) == _listed(its[name]) for name in mine)
+        return all(np.array_equal(mine[name], its[name]) for name in mine)
 
     def inside(self) -> dict[str, Kernel]:
         """Return the parameters that are kernels, by name."""
         kind: Any = type(self)
         values = {name: getattr(self, name) for name in _parameters(kind)}
-        return {  # isinstance is slow for an abstract class
-            name: value for name, value in values.items() if Kernel in type(value).__mro__
-        }
+        return {name: value for name, value in values.items() if isinstance(value, Kernel)}
 
     def _scale(self, name: str) -> Transform:
-        return self._transforms.get(name, _LOGARITHM)
+        return self._transforms.get(name, (np.log, np.exp))
 
 
 @cache
@@ -833,12 +824,6 @@ def shown(value: npt.ArrayLike) -> str:
     """Return a number, or a list of numbers, to three digits."""
     numbers = ", ".join(f"{one:.3g}" for one in np.ravel(value))
     return f"[{numbers}]" if np.ndim(value) else numbers
-
-
-def _listed(value: object) -> object:
-    if isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value):
-        return [_listed(one) for one in value]
-    return value
 
 
 # -- the node of every kernel, and the registry of rules by the exact type of a kernel -------------

@@ -16,10 +16,8 @@ from skgp_sparse.ground.validation import Array, Ints
 from ._categorical import Categorical
 from ._differentiable import Leaf, White, assemble, node
 from ._heteroscedastic_noise import HeteroscedasticNoise
-from ._mapped import Columns, MappedNode
-from ._missing import MissingNode
-from ._sklearn_composites import ProductNode, SumNode
-from ._sklearn_leaves import ConstantRule, LengthScaleRule, length_scale
+from ._mapped import Columns, MappedNode, MissingNode
+from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
 _LOWEST = 80.0  # minus the exponent of the smallest value
@@ -59,8 +57,7 @@ def _tile(at, X):
         return _tile(at.child, at.kernel.transform(X))
     rule = at.rule if isinstance(at, Leaf) else None
     if type(at.kernel) is Categorical:
-        codes, kernel = at.kernel.codes(X), at.kernel
-        return lambda rows, columns: kernel.values(codes[rows], codes[columns]).astype(np.float32)
+        return lambda rows, columns: np.float32(at.evaluate(X[rows], X[columns]))
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)
     if isinstance(rule, LengthScaleRule):
@@ -127,10 +124,6 @@ class Factor(NamedTuple):
             columns = columns[one.chosen(len(columns))]
         return columns
 
-    def radii(self, level: Array) -> Array:
-        """Return ``radius(u)`` for uniform numbers u."""
-        return _radii(self.kernel, level, getattr(self.kernel, "alpha", 1.0))
-
     def within(self, columns: Columns) -> "Factor":
         """Return the factor inside `Columns`."""
         return self._replace(around=(columns, *self.around))
@@ -139,14 +132,14 @@ class Factor(NamedTuple):
         """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
         frequencies, own = np.zeros_like(normal), self.columns(normal.shape[1])
         scaled = normal[:, own] / self.kernel.length_scale
-        frequencies[:, own] = self.radii(level)[:, None] * scaled
+        frequencies[:, own] = _radii(self.kernel, level)[:, None] * scaled
         return frequencies
 
     def pull(self, normal: Array, level: Array, bar: Array) -> Array:
         """Return the gradient with respect to the hyperparameters from `bar` (k, d)."""
         kernel, own = self.kernel, self.columns(normal.shape[1])
         direction = bar[:, own] * normal[:, own] / kernel.length_scale  # sums to that of the radius
-        slopes = {"length_scale": -self.radii(level) @ direction}
+        slopes = {"length_scale": -_radii(kernel, level) @ direction}
         if np.ndim(kernel.length_scale) == 0:
             slopes["length_scale"] = slopes["length_scale"].sum()
         if hasattr(kernel, "alpha"):
@@ -246,9 +239,10 @@ def _joined(terms: tuple[Term, ...]) -> Term:
     return Term(*(sum(parts, start=()) for parts in zip(*terms)))
 
 
-def _radii(kernel: Kernel, level: Array, alpha: float) -> Any:
-    """``radius(u)`` of uniform numbers, of a rational quadratic kernel with this alpha."""
+def _radii(kernel: Kernel, level: Array, alpha: float | None = None) -> Any:
+    """``radius(u)`` of uniform numbers, of a rational quadratic kernel with another alpha."""
     if type(kernel) is _sk.RationalQuadratic:
+        alpha = kernel.alpha if alpha is None else alpha
         return np.sqrt(gammaincinv(alpha, level) / alpha)
     if type(kernel) is _sk.Matern and kernel.nu < np.inf:
         return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))

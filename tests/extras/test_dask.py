@@ -16,7 +16,7 @@ import joblib
 import numpy as np
 import pytest
 from conftest import ROOT
-from inside import _differentiable, _sklearn_leaves
+from inside import _differentiable, _sklearn_kernels
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -60,11 +60,11 @@ class Another(RBF):
     """The same, of which workers know nothing yet."""
 
 
-class RuleOfRenamed(_sklearn_leaves.LengthScaleRule):
+class RuleOfRenamed(_sklearn_kernels.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_sklearn_leaves.squared_exponential, footprint=1)
+        super().__init__(_sklearn_kernels.squared_exponential, footprint=1)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inside import _differentiable, _sklearn_leaves
+from inside import _differentiable, _sklearn_kernels
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 
@@ -32,11 +32,11 @@ class Wavy(RBF):
     """A kernel without a rule of the package."""
 
 
-class RuleOfWavy(_sklearn_leaves.LengthScaleRule):
+class RuleOfWavy(_sklearn_kernels.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_sklearn_leaves.squared_exponential, footprint=1)
+        super().__init__(_sklearn_kernels.squared_exponential, footprint=1)
 
 
 class WithState(Wavy):
@@ -82,7 +82,7 @@ def test_a_pickle_of_a_kernel_brings_its_rule(kind):
 
 
 def test_a_class_of_the_user_with_a_rule_of_the_package():
-    kernels.register(Wavy, _sklearn_leaves.RBF_RULE)
+    kernels.register(Wavy, _sklearn_kernels.RBF_RULE)
     text = pickle.dumps(Wavy())
     forget(Wavy)
     assert kernels.differentiable(pickle.loads(text))
