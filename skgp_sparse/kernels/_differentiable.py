@@ -802,7 +802,7 @@ class DifferentiableKernel(Kernel):
         if type(self) is not type(other):
             return False
         mine, its = self.get_params(deep=False), other.get_params(deep=False)
-        return all(np.array_equal(mine[name], its[name]) for name in mine)
+        return all(_listed(mine[name]) == _listed(its[name]) for name in mine)
 
     def inside(self) -> dict[str, Kernel]:
         """Return the parameters that are kernels, by name."""
@@ -824,6 +824,12 @@ def shown(value: npt.ArrayLike) -> str:
     """Return a number, or a list of numbers, to three digits."""
     numbers = ", ".join(f"{one:.3g}" for one in np.ravel(value))
     return f"[{numbers}]" if np.ndim(value) else numbers
+
+
+def _listed(value: object) -> object:
+    if isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value):
+        return [_listed(one) for one in value]
+    return value
 
 
 # -- the node of every kernel, and the registry of rules by the exact type of a kernel -------------
