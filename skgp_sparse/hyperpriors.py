@@ -136,14 +136,15 @@ class LogNormalLengthScales(HyperPrior):
         """Return the prior of the hyperparameters of a kernel; see `HyperPrior.of`."""
         positions, means = [_NONE], [np.zeros(0)]
         for places, columns in kernels.length_scale_places(kernel, len(scale), periodic=False):
-            spread = scale[columns] if len(places) > 1 else _root_mean_square(scale[columns])
+            d, spread = len(columns), scale[columns]
+            if len(places) == 1:
+                spread = np.hypot.reduce(spread) / np.sqrt(d)  # which no large spread overflows
+            location = self.location
+            if isinstance(location, str):
+                location = np.sqrt(2.0) + 0.5 * np.log(d)
             positions.append(places)
-            means.append(np.log(spread) + self._location(len(columns)) + np.zeros(len(places)))
+            means.append(np.log(spread) + location + np.zeros(len(places)))
         return ThetaPrior(np.concatenate(positions), np.concatenate(means), self.variance)
-
-    def _location(self, d: int) -> Any:
-        is_number = not isinstance(self.location, str)
-        return self.location if is_number else np.sqrt(2.0) + 0.5 * np.log(d)
 
 
 class CorrelationPrior(HyperPrior):
@@ -317,8 +318,3 @@ def _normal(kernel: Kernel, name: str, mean: float, variance: float) -> ThetaPri
     """The prior of all hyperparameters with a name."""
     positions = np.concatenate([_NONE, *kernels.positions_of(kernel, name)])
     return ThetaPrior(positions, np.full(len(positions), mean), float(variance))
-
-
-def _root_mean_square(scale: Array) -> Any:
-    largest = scale.max()
-    return largest * np.sqrt(np.mean((scale / largest) ** 2))

@@ -137,9 +137,9 @@ from skgp_sparse.inference.stochastic import (
     Samples,
     SiteMinibatchView,
 )
-from skgp_sparse.kernels import _categorical, _differentiable, _nodes, _sklearn_leaves
+from skgp_sparse.kernels import _categorical, _differentiable, _sklearn_kernels
 from skgp_sparse.kernels._expectations import gauss_hermite
-from skgp_sparse.kernels._sklearn_leaves import RationalQuadraticRule
+from skgp_sparse.kernels._sklearn_kernels import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
 from skgp_sparse.likelihoods._classes import EachClass, Softmax
 from skgp_sparse.likelihoods._special import clipped_moments, log_probability

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -189,6 +189,8 @@ class StandardisedColumns(kernels.Columns):
         Means and standard deviations.
     """
 
+    takes_missing = True
+
     def __init__(
         self,
         kernel: Kernel,
@@ -211,12 +213,6 @@ class StandardisedColumns(kernels.Columns):
     def scales(self, scale: Array, d: int) -> Array:
         """Return length scales (d,), inf for columns that are not chosen."""
         return super().scales(scale * self.spread, d)
-
-    def as_node(self) -> Any:
-        """Return the node of this kernel, which takes missing values."""
-        node = super().as_node()
-        node.takes_missing = True
-        return node
 
 
 def check_linear_mean(columns: ColumnTable, rows: Dataset, name: str) -> None:

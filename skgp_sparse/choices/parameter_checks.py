@@ -205,7 +205,7 @@ def check_coded(given, kernel, columns, d, name):
     codes = columns.codes()
     if given is None or not codes:
         return
-    wrong = np.flatnonzero(kernels.as_numbers(kernel, d)[codes])
+    wrong = np.flatnonzero(kernels.touched(kernel, d, but="takes_codes")[codes])
     if len(wrong):
         label = columns.label(codes[wrong[0]])
         raise ValueError(

@@ -97,7 +97,8 @@ def check_missing(X, kernel, names, name, during):
     missing = np.isnan(X)
     if not missing.any():
         return
-    wrong = np.flatnonzero(missing.any(axis=0) & kernels.bare(kernel, X.shape[1]))
+    refused = kernels.touched(kernel, X.shape[1], but="takes_missing")
+    wrong = np.flatnonzero(missing.any(axis=0) & refused)
     if len(wrong):
         j = wrong[0]
         count = missing[:, j].sum()

@@ -480,7 +480,8 @@ class IterativePosterior(Posterior):
         """Variances of few queries, given features (n, k, m) of the rows near to each."""
         X, VX = self._with_features(X)
         C, across = -(V @ V.transpose(0, 2, 1)), -(V @ VX[:, :, None])
-        K = kernels.stacked(self.prior, np.hstack([float64(self.X[near]), X[:, None]]))
+        P = np.hstack([float64(self.X[near]), X[:, None]])
+        K = kernels.linearize_stack(self.prior, P)[0]
         C += K[:, :-1, :-1]
         across += K[:, :-1, -1:]
         half = self._halves(C, near, across)

@@ -210,7 +210,7 @@ def krige(kernel, P, y, noise):
     -------
     LocalPrediction
     """
-    return _solve(kernels.stacked(kernel, P), y, noise)[0]
+    return _solve(kernels.linearize_stack(kernel, P)[0], y, noise)[0]
 
 
 def linearise(kernel, P, y, noise):
@@ -379,7 +379,7 @@ def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
 
     def of_block(rows, K):
         block = left.take(rows)
-        K = kernels.stacked(kernel, block.points(metric)[1]) if K is None else K
+        K = kernels.linearize_stack(kernel, block.points(metric)[1])[0] if K is None else K
         local = _solve(K, block.y_near, noise.near(block))[0]
         return local.mean, local.variance + noise.own(block)
 
@@ -393,7 +393,7 @@ def kernel_matrices(kernel, left, metric=None, n_jobs=1):
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
 
     def of_block(rows):
-        return kernels.stacked(kernel, left.take(rows).points(metric)[1])
+        return kernels.linearize_stack(kernel, left.take(rows).points(metric)[1])[0]
 
     return [*ordered_map(of_block, _blocks(left), n_jobs)]
 

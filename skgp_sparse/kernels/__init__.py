@@ -5,22 +5,21 @@ Gaussian process needs the derivatives of ``k(X, Z)``, as products with a cotang
 ``F = sum(G * k(X, Z))``, the pullback of ``k(X, Z)`` maps ``G`` to ``theta_bar = dF / dtheta``,
 where theta are log hyperparameters in scikit-learn's order, and to ``Z_bar = dF / dZ``.
 
-- `_differentiable`: the base class of kernels and the registry of rules, the leaf of kernels
-  without a rule, and the public functions `linearize`, `evaluate` and `diagonal`
-- `_nodes`: the tree of an expression, the interface of rules, and hyperparameters
-- `_sklearn_leaves`, `_sklearn_composites`: rules of scikit-learn's kernels, and of sums, products
-  and powers
-- `_mapped`, `_missing`: kernels of transformed inputs, and of inputs with missing values
+- `_differentiable`: the tree of an expression and its hyperparameters, the base class of kernels
+  and the registry of rules, and functions such as `linearize`, `evaluate` and `diagonal`
+- `_sklearn_kernels`: rules of scikit-learn's kernels, and of sums, products and powers
+- `_mapped`: kernels of transformed inputs, and of inputs with missing values
 - `_categorical`: kernels of levels and of bits
 - `_heteroscedastic_noise`: noise whose variance varies with the inputs
 - `_visitors`: tiles in single precision, and frequencies to draw
 - `_expectations`: a kernel whose first argument has a normal distribution
 """
 
-from . import _sklearn_composites
-from ._categorical import Categorical, Tanimoto, as_numbers, categories, in_units
+from . import _sklearn_kernels
+from ._categorical import Categorical, Tanimoto, categories, in_units
 from ._differentiable import (
     DifferentiableKernel,
+    KernelRule,
     diagonal,
     differentiable,
     evaluate,
@@ -32,18 +31,16 @@ from ._differentiable import (
     linearize,
     linearize_stack,
     may_mix,
+    moved,
     parts,
     parts_by_columns,
     positions_of,
     register,
-    stacked,
     touched,
 )
 from ._expectations import expectation_width, expectations
-from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction, without_noise
-from ._mapped import Columns, LogScale, Sphere, named, theta_of_spread
-from ._missing import Missing, bare, with_missing
-from ._nodes import KernelRule, moved
+from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction
+from ._mapped import Columns, LogScale, Missing, Sphere, named, theta_of_spread, with_missing
 from ._visitors import single, spectrum
 
 __all__ = [

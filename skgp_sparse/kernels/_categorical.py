@@ -18,10 +18,17 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import empty, slices
-from skgp_sparse.ground.validation import Bools, as_text
+from skgp_sparse.ground.validation import Array, Ints, Scalars, as_text
 
-from ._differentiable import DifferentiableKernel, Transform, evaluate, node
-from ._nodes import Array, Ints, Pull, Scalars, constant_diag
+from ._differentiable import (
+    DifferentiableKernel,
+    Pull,
+    Pulled,
+    evaluate,
+    no_gradient,
+    node,
+    parts_by_columns,
+)
 
 
 class Tanimoto(DifferentiableKernel):
@@ -73,7 +80,7 @@ class Tanimoto(DifferentiableKernel):
 
     def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
         """Return ``k(x, x)``, which is 1, and its pullback."""
-        return constant_diag(1.0)
+        return 1.0, no_gradient
 
 
 def _squares(X: Array, Z: Array) -> Array:
@@ -81,7 +88,7 @@ def _squares(X: Array, Z: Array) -> Array:
     return np.sum(X**2, axis=-1)[..., :, None] + np.sum(Z**2, axis=-1)[..., None, :]
 
 
-def _pull_tanimoto(X: Array, Z: Array, K: Array, G: Array, inputs: bool) -> tuple[Any, Any]:
+def _pull_tanimoto(X: Array, Z: Array, K: Array, G: Array, inputs: bool) -> Pulled:
     """Gradients by ``dk/d(x.z) = (1 + k)² / s`` and ``dk/ds = -k (1 + k) / s`` of s = |x|²+|z|²."""
     if not inputs:
         return {}, 0.0
@@ -93,7 +100,7 @@ def _pull_tanimoto(X: Array, Z: Array, K: Array, G: Array, inputs: bool) -> tupl
     return {}, np.swapaxes(slope, -1, -2) @ X - 2.0 * own[..., None] * Z
 
 
-def _pull_both(pull: Pull, G: Array, inputs: bool) -> tuple[Any, Any]:
+def _pull_both(pull: Pull, G: Array, inputs: bool) -> Pulled:
     """Gradients of symmetric cotangents with respect to points that are both arguments."""
     gradients, bar = pull(G, inputs)
     return gradients, 2.0 * bar
@@ -158,7 +165,7 @@ def correlations(theta: Array) -> Array:
         return np.exp(-np.clip(np.exp(theta), *_WEIGHTS))
 
 
-CORRELATION = Transform(log_weights, correlations)
+CORRELATION = log_weights, correlations
 
 
 def as_codes(X: Array) -> Ints:
@@ -236,6 +243,7 @@ class Categorical(DifferentiableKernel):
     """
 
     footprint = 2  # bytes of differences are less than an array for up to 64 columns
+    takes_codes = True
     _transforms = {"correlation": CORRELATION}
     correlation: Any
 
@@ -249,20 +257,17 @@ class Categorical(DifferentiableKernel):
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return the value of ``k(X, Z)`` and its pullback, without a gradient of codes."""
-        return self._of_codes(self.codes(X), self.codes(Z))
+        a = self.codes(X)
+        K, pull = agreement(a, a if Z is X else self.codes(Z), self.weights(a.shape[-1]))
+        return K, partial(_pull_agreement, self, K, pull)
 
     def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
         """Return the values of ``k(P_i, P_i)`` and their pullback, without a gradient of codes."""
-        codes = self.codes(P)
-        return self._of_codes(codes, codes)
+        return self.linearize(P, P)
 
     def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
         """Return ``k(x, x)``, which is 1, and its pullback."""
-        return constant_diag(1.0)
-
-    def _of_codes(self, a: Ints, b: Ints) -> tuple[Scalars, Pull]:
-        K, pull = agreement(a, b, self.weights(a.shape[-1]))
-        return K, partial(_pull_agreement, self, K, pull)
+        return 1.0, no_gradient
 
     def codes(self, X: Array) -> Ints:
         """Return the codes of points (..., d) as whole numbers (..., d)."""
@@ -284,14 +289,10 @@ class Categorical(DifferentiableKernel):
         """Return minus the logarithms of the correlations of d columns."""
         return -np.log(np.broadcast_to(np.asarray(self.correlation, dtype=float), (d,)))
 
-    def values(self, a: Ints, b: Ints) -> Array:
-        """Return k of codes (..., n, d) and (..., m, d), as an array (..., n, m)."""
-        return agreement(a, b, self.weights(a.shape[-1]))[0]
-
 
 def _pull_agreement(
     kernel: Categorical, K: Array, pull: Callable[..., Array], G: Array, inputs: bool
-) -> tuple[Any, Any]:
+) -> Pulled:
     slopes = pull(np.multiply(G, K, out=G))
     slopes *= -kernel.weights(len(slopes))
     return {"correlation": slopes if np.ndim(kernel.correlation) else slopes.sum()}, 0.0
@@ -311,31 +312,8 @@ def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     -------
     list of tuple of (Categorical, int)
     """
-    return [
-        (leaf.kernel, int(column))
-        for leaf, columns in node(kernel).walk(np.arange(d))
-        if isinstance(leaf.kernel, Categorical) and columns is not None
-        for column in leaf.inputs(columns)
-    ]
-
-
-def as_numbers(kernel: Kernel, d: int) -> Bools:
-    """Return which of d columns a part of a kernel sees that is no `Categorical`.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-
-    Returns
-    -------
-    ndarray of shape (d,) of bool
-    """
-    pairs = node(kernel).walk(np.arange(d))
-    others = [(part, own) for part, own in pairs if not isinstance(part.kernel, Categorical)]
-    read = [part.inputs(own) for part, own in others if own is not None]
-    return np.isin(np.arange(d), np.concatenate([np.arange(0), *read]))
+    found = parts_by_columns(kernel, d, Categorical)
+    return [(part, int(column)) for part, columns in found for column in columns]
 
 
 _DIMENSIONS = 64  # one for each of so many levels; more of them are about as far from each other

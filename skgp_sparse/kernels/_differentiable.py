@@ -1,46 +1,420 @@
-"""The base class of kernels that carry their derivative rule, and functions of any kernel.
+"""The tree of nodes of a kernel, its hyperparameters, and functions of any kernel.
 
-A `DifferentiableKernel` has a rule of its own, and other kernels have one by their exact type
-(`register`) or none (`Opaque`). Functions such as `linearize` make the tree of nodes of a kernel
-and traverse it once. They return values and pullbacks of kernel expressions, and answers about
-their parts. Pullbacks of the kernels in this package can be pickled.
+A node binds a kernel to the code that differentiates it: a leaf to its rule, and a sum, product,
+power or map to the nodes of the kernels inside. A `DifferentiableKernel` has a rule of its own, and
+other kernels have one by their exact type (`register`) or none (`Opaque`). Functions such as
+`linearize` make the tree of a kernel and traverse it once. They return values and pullbacks of
+kernel expressions, and answers about their parts. Pullbacks of the kernels in this package can be
+pickled.
+
+A value that is the same for all entries is a scalar here, and so is a zero ``Z_bar``. Only the
+public functions return full arrays.
 """
 
 import copyreg
-from abc import abstractmethod
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cache, partial
 from inspect import signature
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Product, Sum
 
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.ground.validation import Bools, as_text
+from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars, as_text
 
-from ._nodes import (
-    Array,
-    Ints,
-    KernelRule,
-    Leaf,
-    Node,
-    Pull,
-    Scalars,
-    columns_read,
-    count,
-    free,
-    free_by_class,
-    full,
-    linearize_each,
-    moved,
-    size_of,
-)
-
+Pulled = tuple[Any, Any]  # gradients with respect to theta, or by name, and to inputs
+Pull = Callable[..., Pulled]  # from cotangents to gradients; see `KernelRule`
+Shape = tuple[int, ...]
 _ROWS = 64
 # kernel.diag and the diagonal of kernel(X, X) may be rounded differently
 _ASYMMETRY_TOLERANCE = 1e-10
+
+
+class KernelRule(ABC):
+    """Base class of derivative rules: values and vector-Jacobian products of one leaf kernel.
+
+    A leaf kernel is one that is not a sum, product or power of other kernels. For
+    ``F = sum(G * k(X, Z))`` a rule returns ``{name: dF/dlog(name)}`` and ``dF/dZ``, so that it does
+    not depend on the order of the hyperparameters in ``theta``.
+
+    Kernels of your own need none: they subclass `DifferentiableKernel`, whose methods are those of
+    a rule without the argument `kernel`. A rule is for a kernel class that cannot do so. Pass an
+    instance of it to :func:`skgp_sparse.kernels.register`. It must not have a mutable state,
+    because it is called from several threads at the same time. A rule never includes white noise.
+
+    Attributes
+    ----------
+    footprint : int
+        Number of ``(n, m)`` arrays that are kept in memory after a call of `linearize`: its value
+        and the arrays that its pullback holds.
+
+    Examples
+    --------
+    The following class is the rule of ``k(x, z) = x . z``, which has no hyperparameters:
+
+    >>> import numpy as np
+    >>> from skgp_sparse.kernels import KernelRule
+    >>> class LinearRule(KernelRule):
+    ...     footprint = 1
+    ...     def linearize(self, kernel, X, Z):
+    ...         return X @ Z.T, lambda G, inputs: ({}, G.T @ X)
+    ...     def linearize_diag(self, kernel, X):
+    ...         return np.sum(X**2, axis=1), lambda g, inputs: ({}, 2 * g[:, None] * X)
+    >>> K, pull = LinearRule().linearize(None, np.eye(2), np.array([[3.0, 4.0]]))
+    >>> K.ravel()
+    array([3., 4.])
+    """
+
+    footprint = 3
+
+    @abstractmethod
+    def linearize(self, kernel: Kernel, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        """Return the value of ``k(X, Z)`` and its pullback.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel that holds the hyperparameters. The rule must not change it.
+        X : ndarray of shape (n, d)
+            First point set.
+        Z : ndarray of shape (m, d)
+            Second point set.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m), or scalar
+            Noise-free kernel matrix. It may be a scalar if all entries are equal.
+        pull : callable
+            The pullback ``pull(G, inputs) -> (gradients, Z_bar)``, which is called at most once.
+            `gradients` maps the names of hyperparameters to the gradients with respect to their
+            logarithms. A gradient that is missing is zero. An array is the gradient with respect to
+            ``kernel.theta``. `Z_bar` has the shape of `Z`, or is the scalar 0. It is ignored if
+            `inputs` is False. `pull` may overwrite `G`, except if `K` is a scalar. If `pull` is a
+            closure, it cannot be pickled. A `functools.partial` of a function of a module can be
+            pickled.
+        """
+
+    def evaluate(self, kernel: Kernel, X: Array, Z: Array) -> Scalars:
+        """Return the value of ``k(X, Z)`` alone, as `linearize` does.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel that holds the hyperparameters. The rule must not change it.
+        X : ndarray of shape (n, d)
+            First point set.
+        Z : ndarray of shape (m, d)
+            Second point set.
+
+        Returns
+        -------
+        ndarray of shape (n, m), or scalar
+            Noise-free kernel matrix, which the caller may overwrite.
+        """
+        return self.linearize(kernel, X, Z)[0]
+
+    def linearize_stack(self, kernel: Kernel, P: Array) -> tuple[Scalars, Pull]:
+        """Return the values of ``k(P_i, P_i)`` for many small point sets, and their pullback.
+
+        This one calls `linearize` for one set after the other.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel that holds the hyperparameters. The rule must not change it.
+        P : ndarray of shape (s, k, d)
+            Point sets.
+
+        Returns
+        -------
+        K : ndarray of shape (s, k, k), or scalar
+            Noise-free kernel matrices.
+        pull : callable
+            The pullback ``pull(G, inputs) -> (gradients, P_bar)`` of symmetric matrices `G`.
+            `P_bar`, of the shape of `P`, is the gradient with respect to both arguments.
+        """
+        return linearize_each(partial(self.linearize, kernel), P)
+
+    @abstractmethod
+    def linearize_diag(self, kernel: Kernel, X: Array) -> tuple[Scalars, Pull]:
+        """Return the value of ``k(x, x)`` for every row of X, and its pullback.
+
+        Parameters
+        ----------
+        kernel : sklearn.gaussian_process.kernels.Kernel
+            Kernel that holds the hyperparameters. The rule must not change it.
+        X : ndarray of shape (n, d)
+            Point set.
+
+        Returns
+        -------
+        value : ndarray of shape (n,), or scalar
+            Noise-free ``k(x, x)``. It may be a scalar if all entries are equal.
+        pull : callable
+            The pullback ``pull(g, inputs) -> (gradients, X_bar)``. `g` has shape (n,) and may be
+            read-only.
+        """
+
+
+def linearize_each(linearize: Callable[..., tuple[Scalars, Pull]], P: Array) -> tuple[Array, Pull]:
+    """Return ``k(P_i, P_i)`` of point sets (s, k, d), one after the other, and their pullback."""
+    shape = (P.shape[1], P.shape[1])
+    values, pulls = zip(*(linearize(points, points) for points in P))
+    return np.array([np.broadcast_to(K, shape) for K in values]), partial(_pull_each, pulls)
+
+
+def _pull_each(pulls: tuple[Pull, ...], G: Array, inputs: bool) -> Pulled:
+    """Gradients of one set after the other; both arguments are the same points."""
+    gradients, bars = zip(*(pull(of_one, inputs) for pull, of_one in zip(pulls, G)))
+    if isinstance(gradients[0], dict):
+        total = {name: sum(one[name] for one in gradients) for name in gradients[0]}
+    else:
+        total = sum(gradients)
+    if not inputs:
+        return total, 0.0
+    return total, np.array([np.broadcast_to(2.0 * bar, bars[0].shape) for bar in bars])
+
+
+def no_gradient(g: Array, inputs: bool) -> tuple[dict[str, Any], float]:
+    """Pullback of a value that depends on nothing."""
+    return {}, 0.0
+
+
+def full(value: Scalars, shape: Shape) -> Array:
+    """Return an array of a shape, from one or from the number that all entries have."""
+    if np.ndim(value) == 0:
+        return np.full(shape, float(value))
+    return np.ascontiguousarray(value, dtype=np.float64)
+
+
+# -- free hyperparameters of kernels, read and set as scikit-learn does it, but faster -------------
+# scikit-learn looks for the names of hyperparameters among all that an object has, several times
+# for every theta that is set, and copies kernels by the signatures of their classes. An evaluation
+# of few rows takes less time than that.
+
+_PREFIX = "hyperparameter_"
+
+
+@cache
+def _names(kind: Any) -> list[str] | None:
+    """Return the names of hyperparameters of one of scikit-learn's leaf kernels, None of others.
+
+    Each has its bounds, or "fixed", in an attribute with "_bounds" after its name.
+    """
+    own = kind.__module__ == Kernel.__module__ and kind.theta is Kernel.theta
+    names = (name for name in dir(kind) if name.startswith(_PREFIX))
+    return [name.removeprefix(_PREFIX) for name in names] if own else None
+
+
+def free(kernel: Kernel) -> list[tuple[str, int]]:
+    """Return names and sizes of the hyperparameters that are not fixed, in the order of theta."""
+    kind: Any = type(kernel)
+    if (names := _names(kind)) is not None:
+        names = [one for one in names if not isinstance(getattr(kernel, f"{one}_bounds"), str)]
+        return [(name, size_of(getattr(kernel, name))) for name in names]
+    if not isinstance(kernel, DifferentiableKernel):
+        return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
+    parts = kernel.inside().items()
+    inside = [(f"{part}__{name}", size) for part, one in parts for name, size in free(one)]
+    return [*inside, *kernel.own_sizes()]
+
+
+def size_of(value: npt.ArrayLike) -> int:
+    """Return the number of elements of a hyperparameter."""
+    return 1 if isinstance(value, float) else np.size(value)
+
+
+def moved(kernel: Kernel, theta: Array) -> Kernel:
+    """Return ``kernel.clone_with_theta(theta)``, which shares what is no part of theta."""
+    return _moved(kernel, theta)[0]
+
+
+def _moved(kernel: Kernel, theta: Array) -> tuple[Kernel, Array]:
+    """Return a kernel at the first of some numbers, and the others."""
+    kind: Any = type(kernel)
+    if kind in (Sum, Product):
+        left, theta = _moved(kernel.k1, theta)
+        right, theta = _moved(kernel.k2, theta)
+        return kind(left, right), theta
+    parameters = free(kernel)
+    if _names(kind) is None:
+        size = sum(size for _, size in parameters)
+        return kernel.clone_with_theta(theta[:size]), theta[size:]
+    other = kind.__new__(kind)
+    vars(other).update(vars(kernel))
+    for name, size in parameters:
+        values, theta = np.exp(theta[:size]), theta[size:]
+        setattr(other, name, values if size > 1 else values[0])
+    return other, theta
+
+
+def assemble(kernel: Kernel, gradients: dict[str, Any] | Array) -> Array:
+    """Return the gradient with respect to ``kernel.theta`` from gradients by name.
+
+    The entries are in scikit-learn's order, without fixed hyperparameters. A gradient that is
+    missing is zero. An array is in this order already.
+    """
+    if not isinstance(gradients, dict):
+        return gradients
+    parameters = free(kernel)
+    if gradients.keys() - dict(parameters):  # of what is fixed, or of what is no hyperparameter
+        names = [one.name for one in kernel.hyperparameters]
+        if unknown := sorted(gradients.keys() - set(names)):
+            raise ValueError(
+                f"The rule of {type(kernel).__name__} returned gradients named {unknown}, not of "
+                f"{names}. Return only these."
+            )
+    theta_bar, start = np.zeros(sum(size for _, size in parameters)), 0
+    for name, size in parameters:
+        if name in gradients:
+            of_one = gradients[name]
+            theta_bar[start : start + size] = of_one if size == 1 else np.reshape(of_one, size)
+        start += size
+    return theta_bar
+
+
+class Node(ABC):
+    """A kernel of the expression, bound to the code that differentiates it.
+
+    Attributes
+    ----------
+    children : tuple of Node
+        Nodes of the kernels inside, none of a leaf.
+    noisy : bool
+        Whether this kernel, without those inside, has noise on its diagonal.
+    is_map : bool
+        Whether the kernels inside get transformed inputs.
+    arrays : int
+        (n, m) arrays that `linearize` keeps alive beside those of its children.
+    """
+
+    children: "tuple[Node, ...]" = ()
+    noisy: bool = False
+    is_map: bool = False
+
+    def __init__(self, kernel: Kernel, arrays: int) -> None:
+        self.kernel, self.arrays = kernel, arrays
+
+    @abstractmethod
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        """Return ``K`` and ``pull(G, inputs) -> (theta_bar, Z_bar)``.
+
+        Points (s, k, d) as both arguments are many small sets: K is (s, k, k), G is symmetric, and
+        the gradient is with respect to both arguments.
+        """
+
+    def evaluate(self, X: Array, Z: Array) -> Scalars:
+        """Return ``K`` alone, which the caller may overwrite."""
+        return self.linearize(X, Z)[0]
+
+    @abstractmethod
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        """Return ``signal``, ``noise``, ``pull(g_signal, g_noise, inputs)``."""
+
+    def footprint(self) -> int:
+        """Count the (n, m) arrays kept alive by `linearize`; 0 means a scalar value."""
+        below = sum(child.footprint() for child in self.children)
+        return below + self.arrays if below or not self.children else 0
+
+    def inputs(self, columns: Ints) -> Ints:
+        """Return the columns that this node itself reads, of those that it gets."""
+        return columns[:0]
+
+    def inside(self, columns: Ints | None) -> "list[tuple[Node, Ints | None]]":
+        """Return the children, each with the columns that it gets; None where a map mixes them."""
+        return [(child, columns) for child in self.children]
+
+    def walk(self, columns: Ints | None, but: str = "") -> "list[tuple[Node, Ints | None]]":
+        """Return all nodes in the order of theta, each with the columns that it gets.
+
+        Kernels whose attribute of the name `but` is true are left out, and all that is inside.
+        """
+        if but and getattr(self.kernel, but, False):
+            return []
+        below = [pair for child, own in self.inside(columns) for pair in child.walk(own, but)]
+        return [*below, (self, columns)]
+
+    def free(self) -> list[tuple[str, int]]:
+        """Return names and sizes of free hyperparameters of this kernel, without those inside."""
+        return [] if self.children else free(self.kernel)
+
+    def scales(self, d: int) -> list[Array]:
+        """Return the length scales (d,) of every leaf that has some; inf where it reads nothing."""
+        if self.children:
+            return [scale for child in self.children for scale in child.scales(d)]
+        if not hasattr(self.kernel, "length_scale"):
+            return []
+        return [np.broadcast_to(np.asarray(self.kernel.length_scale, float), (d,))]
+
+    def places(self, X: Array) -> list[Array]:
+        """Return inputs (n, d) of every leaf in units of its length scales; hours on a clock."""
+        if self.children:
+            return [places for child in self.children for places in child.places(X)]
+        if not hasattr(self.kernel, "length_scale"):
+            return []
+        scale = self.kernel.length_scale
+        if not hasattr(self.kernel, "periodicity"):
+            return [X / scale]
+        angle = (2.0 * np.pi / self.kernel.periodicity) * X
+        return [np.cos(angle) / scale, np.sin(angle) / scale]
+
+
+class Leaf(Node):
+    """A leaf kernel with a rule."""
+
+    def __init__(self, kernel: Kernel, rule: KernelRule) -> None:
+        super().__init__(kernel, rule.footprint)
+        self.rule = rule
+
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        if X.ndim == 3:
+            K, pull = self.rule.linearize_stack(self.kernel, X)
+        else:
+            K, pull = self.rule.linearize(self.kernel, X, Z)
+        return K, partial(self._pull, pull)
+
+    def evaluate(self, X: Array, Z: Array) -> Scalars:
+        return self.rule.evaluate(self.kernel, X, Z)
+
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        value, pull = self.rule.linearize_diag(self.kernel, X)
+        return value, 0.0, partial(self._pull_diag, pull)
+
+    def inputs(self, columns: Ints) -> Ints:
+        return columns if self.arrays else columns[:0]  # none of a number
+
+    def _pull(self, pull: Pull, G: Array, inputs: bool) -> Pulled:
+        gradients, bar = pull(G, inputs)
+        return assemble(self.kernel, gradients), bar if inputs else 0.0
+
+    def _pull_diag(self, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool) -> Pulled:
+        return self._pull(pull, g_signal, inputs)
+
+
+class White(Node):
+    """White noise: zero between two point sets, and ``noise_level`` on the diagonal."""
+
+    noisy = True
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel, arrays=0)
+
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        return 0.0, self._pull_cross
+
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        return 0.0, float(self.kernel.noise_level), self._pull_diag
+
+    def _pull_cross(self, G: Array, inputs: bool) -> Pulled:
+        return assemble(self.kernel, {}), 0.0
+
+    def _pull_diag(self, g_signal: Array, g_noise: Scalars, inputs: bool) -> Pulled:
+        slope = float(self.kernel.noise_level) * np.sum(g_noise)
+        return assemble(self.kernel, {"noise_level": slope}), 0.0
 
 
 class Opaque(Node):
@@ -52,23 +426,16 @@ class Opaque(Node):
     ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
     """
 
-    differentiable = False
-
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, arrays=1)
 
-    def linearize(self, X: Array, Z: Array) -> Any:
-        K = np.ascontiguousarray(self.kernel(X, Z), dtype=np.float64)
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        if X.ndim == 3:
+            return linearize_each(self.linearize, X)
+        K = np.array(self.kernel(X, Z), dtype=np.float64)  # the kernel may keep its own
         return K, partial(self._pull_cross, X, Z)
 
-    def evaluate(self, X: Array, Z: Array) -> Any:
-        return np.array(self.kernel(X, Z), dtype=np.float64)  # the kernel may keep its own
-
-    def linearize_stack(self, P: Array) -> Any:
-        values = np.array([self.kernel(points, points) for points in P], dtype=np.float64)
-        return values, partial(self._pull_stack, P)
-
-    def diagonal(self, X: Array) -> Any:
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         # two separate arguments: white noise inside an unknown kernel then stays out
         parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in slices(len(X), _ROWS)]
         signal = np.concatenate([np.zeros(0), *parts])
@@ -76,35 +443,28 @@ class Opaque(Node):
         noise[np.abs(noise) <= _ASYMMETRY_TOLERANCE * np.abs(signal)] = 0.0
         return signal, noise if noise.any() else 0.0, partial(self._pull_diag, X)
 
-    def inputs(self, columns: Any) -> Any:
+    def inputs(self, columns: Ints) -> Ints:
         return columns
 
-    def _pull_cross(self, X: Array, Z: Array, G: Array, inputs: bool) -> Any:
-        def of_rows(rows: slice) -> Any:
+    def _pull_cross(self, X: Array, Z: Array, G: Array, inputs: bool) -> Pulled:
+        def of_rows(rows: slice) -> Array:
             n = len(X[rows])
             return np.einsum("ij,ijp->p", G[rows], self._gradient(X[rows], Z)[:n, n:])
 
         return self._sum(of_rows, slices(len(X), max(len(Z), _ROWS)), inputs)
 
-    def _pull_stack(self, P: Array, G: Array, inputs: bool) -> Any:
-        def of_set(index: int) -> Any:
-            n = P.shape[1]
-            return np.einsum("ij,ijp->p", G[index], self._gradient(P[index], P[index])[:n, n:])
-
-        return self._sum(of_set, range(len(P)), inputs)
-
-    def _pull_diag(self, X: Array, g_signal: Any, g_noise: Any, inputs: bool) -> Any:
-        def of_rows(rows: slice) -> Any:
+    def _pull_diag(self, X: Array, g_signal: Array, g_noise: Array, inputs: bool) -> Pulled:
+        def of_rows(rows: slice) -> Array:
             gradient, at = self._gradient(X[rows], X[rows]), np.arange(len(X[rows]))
             signal, both = gradient[at, at + len(at)], gradient[at, at]
             return g_signal[rows] @ signal + g_noise[rows] @ (both - signal)
 
         return self._sum(of_rows, slices(len(X), _ROWS), inputs)
 
-    def _gradient(self, A: Array, B: Array) -> Any:
+    def _gradient(self, A: Array, B: Array) -> Array:
         return self.kernel(np.vstack([A, B]), eval_gradient=True)[1]
 
-    def _sum(self, of_rows: Callable[..., Any], chunks: Any, inputs: bool) -> Any:
+    def _sum(self, of_rows: Callable[[slice], Array], chunks: Any, inputs: bool) -> Pulled:
         """Gradients with respect to theta, summed over chunks, and to the inputs."""
         if inputs:
             raise TypeError(
@@ -124,14 +484,8 @@ class Opaque(Node):
 _STEP_OF_THETA = 1e-3  # of theta, in differences of fourth order
 
 
-class Transform(NamedTuple):
-    """A function onto the scale on which a hyperparameter is learned, and its inverse."""
-
-    forward: Callable[[Any], Any]
-    inverse: Callable[[Any], Any]
-
-
-_LOGARITHM = Transform(np.log, np.exp)
+# A function onto the scale on which a hyperparameter is learned, and its inverse.
+Transform = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class DifferentiableKernel(Kernel):
@@ -313,7 +667,9 @@ class DifferentiableKernel(Kernel):
         if eval_gradient and Y is not None:
             raise ValueError("Gradient can only be evaluated when Y is None.")
         X = np.atleast_2d(X)
-        K = self._matrix(X, None if Y is None else np.atleast_2d(Y))
+        K = evaluate(self, X, X if Y is None else np.atleast_2d(Y))
+        if Y is None:
+            K[np.diag_indices_from(K)] += diagonal(self, X)[1]  # the noise
         return (K, self.theta_gradient(X)) if eval_gradient else K
 
     def diag(self, X: Array) -> Array:
@@ -328,7 +684,8 @@ class DifferentiableKernel(Kernel):
         ndarray of shape (n,)
         """
         X = np.atleast_2d(X)
-        return full(self.linearize_diag(X)[0], (len(X),))
+        signal, noise, _ = diagonal(self, X)
+        return full(signal + noise, (len(X),))
 
     def is_stationary(self) -> bool:
         """Return whether the kernel depends on differences of inputs only, False by default."""
@@ -348,7 +705,7 @@ class DifferentiableKernel(Kernel):
             Values by name.
         """
         params = super().get_params(deep=False)
-        for part, kernel in self._kernels_inside().items() if deep else ():
+        for part, kernel in self.inside().items() if deep else ():
             params.update((f"{part}__{name}", one) for name, one in kernel.get_params().items())
         return params
 
@@ -356,8 +713,8 @@ class DifferentiableKernel(Kernel):
     def hyperparameters(self) -> list[Hyperparameter]:
         """Hyperparameters of kernels inside, and of this kernel."""
         inside = [
-            Hyperparameter(f"{name}__{one.name}", one.value_type, one.bounds, one.n_elements)
-            for name, kernel in self._kernels_inside().items()
+            one._replace(name=f"{name}__{one.name}")
+            for name, kernel in self.inside().items()
             for one in kernel.hyperparameters
         ]
         return [*inside, *self._own_hyperparameters()]
@@ -371,37 +728,36 @@ class DifferentiableKernel(Kernel):
 
     def _own_hyperparameters(self) -> list[Hyperparameter]:
         """Hyperparameters of this kernel itself, sorted by name; an empty array is fixed."""
-        sizes = {name: np.size(self._current(name)) for name in self._own_names()}
-        return [
-            Hyperparameter(
-                name, "numeric", getattr(self, f"{name}_bounds") if size else "fixed", size or 1
-            )
-            for name, size in sizes.items()
-        ]
+        found = []
+        for name in self._own_names():
+            size = np.size(self._current(name))
+            bounds = getattr(self, f"{name}_bounds") if size else "fixed"
+            found.append(Hyperparameter(name, "numeric", bounds, size or 1))
+        return found
 
     @property
     def theta(self) -> Any:
         """Free hyperparameters on the scales on which they are learned, mostly logarithms."""
-        inside = [kernel.theta for kernel in self._kernels_inside().values()]
-        own = [self._scale(name).forward(np.ravel(one)) for name, one in self._free().items()]
+        inside = [kernel.theta for kernel in self.inside().values()]
+        own = [self._scale(name)[0](np.ravel(one)) for name, one in self._free().items()]
         return np.concatenate([np.zeros(0), *inside, *own])
 
     @theta.setter
     def theta(self, theta: Array) -> Any:
-        for name, kernel in self._kernels_inside().items():
-            here, theta = np.split(theta, [count(kernel)])
-            setattr(self, name, moved(kernel, here))
+        for name, kernel in self.inside().items():
+            inside, theta = _moved(kernel, theta)
+            setattr(self, name, inside)
         for name, before in self._free().items():
             here, theta = np.split(theta, [size_of(before)])
-            values = self._scale(name).inverse(here)
+            values = self._scale(name)[1](here)
             setattr(self, name, values if np.ndim(before) else float(values[0]))
 
     @property
     def bounds(self) -> Array:
         """Bounds of theta, an array of shape (p, 2)."""
-        inside = [np.reshape(one.bounds, (-1, 2)) for one in self._kernels_inside().values()]
+        inside = [np.reshape(one.bounds, (-1, 2)) for one in self.inside().values()]
         own = [
-            np.sort(self._scale(one.name).forward(one.bounds), axis=1)
+            np.sort(self._scale(one.name)[0](one.bounds), axis=1)
             for one in self._own_hyperparameters()
             if not one.fixed
         ]
@@ -420,10 +776,13 @@ class DifferentiableKernel(Kernel):
         Kernel
             The new kernel.
         """
-        other = type(self).__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        other = copy(self)
         other.theta = theta
         return other
+
+    def own_sizes(self) -> list[tuple[str, int]]:
+        """Return names and sizes of the free hyperparameters of this kernel itself."""
+        return [(name, size_of(one)) for name, one in self._free().items()]
 
     def _free(self) -> dict[str, Any]:
         """Hyperparameters of this kernel itself that are not fixed, by name."""
@@ -435,7 +794,7 @@ class DifferentiableKernel(Kernel):
         return getattr(self, name)
 
     def __repr__(self) -> str:
-        inside = [repr(one) for one in self._kernels_inside().values()]
+        inside = [repr(one) for one in self.inside().values()]
         own = [f"{name}={shown(self._current(name))}" for name in self._own_names()]
         return f"{type(self).__name__}({', '.join([*inside, *own])})"
 
@@ -445,32 +804,14 @@ class DifferentiableKernel(Kernel):
         mine, its = self.get_params(deep=False), other.get_params(deep=False)
         return all(_listed(mine[name]) == _listed(its[name]) for name in mine)
 
-    def _matrix(self, X: Array, Y: Array | None) -> Array:
-        """Kernel matrix (n, m); with noise, if there is some, where Y is None."""
-        Z = X if Y is None else Y
-        return full(self.evaluate(X, Z), (len(X), len(Z)))
-
-    def _kernels_inside(self) -> dict[str, Kernel]:
+    def inside(self) -> dict[str, Kernel]:
+        """Return the parameters that are kernels, by name."""
         kind: Any = type(self)
         values = {name: getattr(self, name) for name in _parameters(kind)}
-        return {  # isinstance is slow for an abstract class
-            name: value for name, value in values.items() if Kernel in type(value).__mro__
-        }
+        return {name: value for name, value in values.items() if isinstance(value, Kernel)}
 
     def _scale(self, name: str) -> Transform:
-        return self._transforms.get(name, _LOGARITHM)
-
-
-@free_by_class.register
-def _free_of(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
-    inside = kernel._kernels_inside().items()
-    found = [(f"{part}__{name}", size) for part, one in inside for name, size in free(one)]
-    return [*found, *own_sizes(kernel)]
-
-
-def own_sizes(kernel: DifferentiableKernel) -> list[tuple[str, int]]:
-    """Return names and sizes of the free hyperparameters of a kernel, without those inside."""
-    return [(name, size_of(one)) for name, one in kernel._free().items()]
+        return self._transforms.get(name, (np.log, np.exp))
 
 
 @cache
@@ -497,30 +838,15 @@ def _listed(value: object) -> object:
 # subclass of a user may override ``__call__``, so that a subclass cannot use the rule of its base
 # class. A kernel without a rule becomes a leaf of its own kind.
 
-_BUILDERS: dict[type, Callable[[Any], Node]] = {}
+BUILDERS: dict[type, Callable[[Any], Node]] = {}
 
 
 def node(kernel: Kernel) -> Node:
     """Return the node of `kernel`, or that of kernels without a rule."""
-    build = _BUILDERS.get(type(kernel))
+    build = BUILDERS.get(type(kernel))
     if build is not None:
         return build(kernel)
     return kernel.as_node() if isinstance(kernel, DifferentiableKernel) else Opaque(kernel)
-
-
-def add_builder(kernel_class: type, build: Callable[[Any], Node]) -> None:
-    """Let ``build(kernel)`` make the nodes of `kernel_class`."""
-    _BUILDERS[kernel_class] = build
-
-
-def add_family(kernel_class: type, choose: Callable[[Any], KernelRule | None]) -> None:
-    """Let ``choose(kernel)`` pick the rule of a kernel with several formulas, or None."""
-
-    def build(kernel: Kernel) -> Node:
-        rule = choose(kernel)
-        return Opaque(kernel) if rule is None else Leaf(kernel, rule)
-
-    add_builder(kernel_class, build)
 
 
 def register(kernel_class: type, rule: KernelRule) -> None:
@@ -573,10 +899,8 @@ def register(kernel_class: type, rule: KernelRule) -> None:
         raise TypeError(f"kernel_class must be a class. Got {as_text(kernel_class)} instead.")
     if not isinstance(rule, KernelRule):
         raise TypeError(f"rule must be an instance of a KernelRule. Got {as_text(rule)} instead.")
-    add_family(kernel_class, lambda kernel: rule)
-    known = "skgp_sparse.", "sklearn."  # rules of these are registered wherever kernels are loaded
-    if not all(one.__module__.startswith(known) for one in (kernel_class, type(rule))):
-        copyreg.pickle(kernel_class, partial(_with_rule, rule))
+    BUILDERS[kernel_class] = partial(Leaf, rule=rule)
+    copyreg.pickle(kernel_class, partial(_with_rule, rule))
 
 
 def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:
@@ -592,7 +916,7 @@ def _registered(
     kernel_class: type, rule: KernelRule, make: Callable[..., Kernel], arguments: tuple[Any, ...]
 ) -> Kernel:
     """Return a kernel whose class has its rule from now on."""
-    if kernel_class not in _BUILDERS:  # it is there where a kernel is copied
+    if kernel_class not in BUILDERS:  # it is there where a kernel is copied
         register(kernel_class, rule)
     return make(*arguments)
 
@@ -648,9 +972,7 @@ def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:
     return full(value, (len(X), len(Z))), partial(_pull_cross, pull, Z.shape)
 
 
-def _pull_cross(
-    pull: Pull, shape: tuple[int, ...], G: Array, inputs: bool = True
-) -> tuple[Array, Array | None]:
+def _pull_cross(pull: Pull, shape: Shape, G: Array, inputs: bool = True) -> Pulled:
     theta_bar, Z_bar = pull(G, inputs)
     return theta_bar, full(Z_bar, shape) if inputs else None
 
@@ -727,27 +1049,9 @@ def linearize_stack(kernel: Kernel, P: Array) -> tuple[Array, Pull]:
     >>> theta_bar.round(4).tolist(), P_bar.round(4).tolist()
     ([1.2131], [[[1.2131], [-1.2131]]])
     """
-    value, pull = node(kernel).linearize_stack(P)
+    value, pull = node(kernel).linearize(P, P)
     K = full(value, (*P.shape[:2], P.shape[1]))
     return K, partial(_pull_cross, pull, P.shape)
-
-
-def stacked(kernel: Kernel, P: Array) -> Array:
-    """Return the noise-free kernel matrices of many small point sets.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    P : ndarray of shape (s, k, d)
-        Point sets, as those of `linearize_stack`.
-
-    Returns
-    -------
-    K : ndarray of shape (s, k, k)
-        A new array.
-    """
-    return linearize_stack(kernel, P)[0]
 
 
 def diagonal(kernel: Kernel, X: Array) -> tuple[Scalars, Scalars, Pull]:
@@ -786,8 +1090,8 @@ def diagonal(kernel: Kernel, X: Array) -> tuple[Scalars, Scalars, Pull]:
 
 
 def _pull_diagonal(
-    pull: Pull, shape: tuple[int, ...], g_signal: Array, g_noise: Scalars, inputs: bool = False
-) -> tuple[Array, Array | None]:
+    pull: Pull, shape: Shape, g_signal: Array, g_noise: Scalars, inputs: bool = False
+) -> Pulled:
     theta_bar, X_bar = pull(g_signal, g_noise, inputs)
     return theta_bar, full(X_bar, shape) if inputs else None
 
@@ -852,7 +1156,7 @@ def has_noise(kernel: Kernel) -> bool:
     >>> kernels.has_noise(RBF()), kernels.has_noise(RBF() + WhiteKernel())
     (False, True)
     """
-    return any(part.white for part, _ in node(kernel).walk(None))
+    return any(isinstance(part, White) for part, _ in node(kernel).walk(None))
 
 
 def learns_noise(kernel: Kernel) -> bool:
@@ -891,7 +1195,7 @@ def differentiable(kernel: Kernel) -> bool:
     >>> kernels.differentiable(RBF() * Matern(nu=2.5)), kernels.differentiable(Matern(nu=0.7))
     (True, False)
     """
-    return all(part.differentiable for part, _ in node(kernel).walk(None))
+    return not any(isinstance(part, Opaque) for part, _ in node(kernel).walk(None))
 
 
 def footprint(kernel: Kernel) -> int:
@@ -969,15 +1273,12 @@ def length_scale_places(kernel: Kernel, d: int, periodic: bool = True) -> list[t
         Positions in ``kernel.theta`` and columns, one pair for each leaf with a ``length_scale``
         that is free. There is one position, or one for each column.
     """
-    start = 0
-    places: list[tuple[Ints, Ints]] = []
-    for part, columns in node(kernel).walk(np.arange(d)):
-        counts = periodic or not hasattr(part.kernel, "periodicity")
-        for name, size in part.free():
-            if name == "length_scale" and counts and columns is not None:
-                places.append((np.arange(start, start + size), columns))
-            start += size
-    return places
+    return [
+        (positions, columns)
+        for name, positions, part, columns in _hyperparameters(kernel, np.arange(d))
+        if name == "length_scale" and columns is not None
+        if periodic or not hasattr(part, "periodicity")
+    ]
 
 
 def positions_of(kernel: Kernel, name: str) -> list[Ints]:
@@ -994,16 +1295,22 @@ def positions_of(kernel: Kernel, name: str) -> list[Ints]:
     list of ndarray
         Positions in ``kernel.theta``, one array for each hyperparameter.
     """
+    found = _hyperparameters(kernel, None)
+    return [positions for one, positions, *_ in found if one.split("__")[-1] == name]
+
+
+def _hyperparameters(
+    kernel: Kernel, columns: Ints | None
+) -> Iterator[tuple[str, Ints, Kernel, Ints | None]]:
+    """Yield name and positions in theta of what is free, with its part and the part's columns."""
     start = 0
-    positions: list[Ints] = []
-    for part, size in free(kernel):
-        if part.split("__")[-1] == name:
-            positions.append(np.arange(start, start + size))
-        start += size
-    return positions
+    for part, own in node(kernel).walk(columns):
+        for name, size in part.free():
+            yield name, np.arange(start, start + size), part.kernel, own
+            start += size
 
 
-def touched(kernel: Kernel, d: int) -> Bools:
+def touched(kernel: Kernel, d: int, but: str = "") -> Bools:
     """Return which of d columns matter to a kernel.
 
     Parameters
@@ -1011,12 +1318,16 @@ def touched(kernel: Kernel, d: int) -> Bools:
     kernel : sklearn.gaussian_process.kernels.Kernel
         Kernel expression.
     d : int
+    but : str, default=""
+        Parts with a true attribute of this name are left out: "takes_missing" or "takes_codes".
 
     Returns
     -------
     ndarray of shape (d,) of bool
     """
-    return np.isin(np.arange(d), columns_read(node(kernel), np.arange(d)))
+    pairs = node(kernel).walk(np.arange(d), but)
+    read = [part.inputs(own) for part, own in pairs if own is not None]
+    return np.isin(np.arange(d), np.concatenate([np.arange(0), *read]))
 
 
 def may_mix(kernel: Kernel) -> bool:
@@ -1032,5 +1343,5 @@ def may_mix(kernel: Kernel) -> bool:
     bool
         True if it is stationary and differentiable, and no part sees the columns through a map.
     """
-    parts = [part for part, _ in node(kernel).walk(None)]
-    return kernel.is_stationary() and all(one.differentiable and not one.is_map for one in parts)
+    are_maps = (part.is_map for part, _ in node(kernel).walk(None))
+    return kernel.is_stationary() and differentiable(kernel) and not any(are_maps)

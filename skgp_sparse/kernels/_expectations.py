@@ -22,8 +22,7 @@ from sklearn.gaussian_process.kernels import RBF, Kernel
 from skgp_sparse.ground.parallel import empty
 from skgp_sparse.ground.validation import Array, Ints
 
-from ._differentiable import diagonal, linearize
-from ._nodes import assemble
+from ._differentiable import assemble, diagonal, linearize
 from ._visitors import Term, spectrum
 
 Rule = tuple[Array, Array]  # nodes (h, d) and weights (h,) for expectations under N(0, I)

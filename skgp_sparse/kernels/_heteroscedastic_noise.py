@@ -4,13 +4,22 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, Sum, WhiteKernel
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import Array, Scalars, as_text
 
-from ._differentiable import DifferentiableKernel, evaluate, linearize
-from ._nodes import Array, Node, Pull, Scalars, White, assemble, constant_diag, no_gradient
+from ._differentiable import (
+    DifferentiableKernel,
+    Node,
+    Pull,
+    Pulled,
+    White,
+    assemble,
+    evaluate,
+    linearize,
+    no_gradient,
+)
 
 
 class HeteroscedasticNoise(DifferentiableKernel):
@@ -76,59 +85,31 @@ class HeteroscedasticNoise(DifferentiableKernel):
 
     def linearize_diag(self, X: Array) -> tuple[Scalars, Pull]:
         """Return 0, the diagonal without noise, and its pullback."""
-        return constant_diag(0.0)
+        return 0.0, no_gradient
 
     def as_node(self) -> Node:
         """Return the node of this kernel, which is nothing but noise."""
         return HeteroscedasticNoiseNode(self)
-
-    def _matrix(self, X: Array, Y: Array | None) -> Array:
-        return np.diag(self.diag(X)) if Y is None else np.zeros((len(X), len(Y)))
-
-    def diag(self, X: Array) -> Array:
-        """Return ``k(x, x)`` of every row of X, which is all noise."""
-        return self.noise_level * np.exp(self.log_factor(np.atleast_2d(X)))
-
-
-def without_noise(kernel: Kernel) -> Kernel:
-    """Return a kernel without the noise that is added to it last, if there is some.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-
-    Returns
-    -------
-    sklearn.gaussian_process.kernels.Kernel
-        A part of it, or the kernel.
-    """
-    has_some = type(kernel) is Sum and type(kernel.k2) in (WhiteKernel, HeteroscedasticNoise)
-    return kernel.k1 if has_some else kernel
 
 
 class HeteroscedasticNoiseNode(White):
     """White noise whose variance varies with the inputs."""
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
-        variance = self.kernel.diag(X)
+        variance = self.kernel.noise_level * np.exp(self.kernel.log_factor(X))
 
-        def pull(g_signal: Array, g_noise: Scalars, inputs: bool) -> tuple[Array, Scalars]:
-            of_log = g_noise * variance
-            slope = _pull_inputs(self.kernel.log_factor, X, of_log) if inputs else 0.0
-            return assemble(self.kernel, {"noise_level": np.sum(of_log)}), slope
+        def pull(g_signal: Array, g_noise: Scalars, inputs: bool) -> Pulled:
+            of_log, log_factor = g_noise * variance, self.kernel.log_factor
+            if inputs and not hasattr(log_factor, "pull"):
+                raise TypeError(
+                    f"log_factor={as_text(log_factor)} of HeteroscedasticNoise has no gradient "
+                    "with respect to inputs. Give it a method pull(X, bar), which returns that of "
+                    "bar @ log_factor(X)."
+                )
+            theta_bar = assemble(self.kernel, {"noise_level": np.sum(of_log)})
+            return theta_bar, log_factor.pull(X, of_log) if inputs else 0.0
 
         return 0.0, variance, pull
-
-
-def _pull_inputs(log_factor: Callable[[Array], Array], X: Array, bar: Array) -> Array:
-    if not hasattr(log_factor, "pull"):
-        raise TypeError(
-            f"log_factor={as_text(log_factor)} of HeteroscedasticNoise has no gradient with "
-            "respect to inputs. Give it a method pull(X, bar), which returns that "
-            "of bar @ log_factor(X)."
-        )
-    return log_factor.pull(X, bar)
 
 
 class LogNoiseFunction:

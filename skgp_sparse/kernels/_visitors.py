@@ -11,18 +11,16 @@ from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.ground.validation import Array, Ints
+
 from ._categorical import Categorical
-from ._differentiable import node
+from ._differentiable import Leaf, White, assemble, node
 from ._heteroscedastic_noise import HeteroscedasticNoise
-from ._mapped import Columns, MappedNode
-from ._missing import MissingNode
-from ._nodes import Array, Ints, Leaf, White, assemble
-from ._sklearn_composites import ProductNode, SumNode
-from ._sklearn_leaves import ConstantRule, LengthScaleRule, length_scale
+from ._mapped import Columns, MappedNode, MissingNode
+from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
-_LOWEST = np.float32(80.0)  # minus the exponent of the smallest value
-_CLOSED_FORMS = {0.5: 1.0, 1.5: 3.0, 2.5: 5.0}  # s^2 / r^2 of Matern kernels, by nu
+_LOWEST = 80.0  # minus the exponent of the smallest value
 
 
 def single(kernel, X):
@@ -59,12 +57,11 @@ def _tile(at, X):
         return _tile(at.child, at.kernel.transform(X))
     rule = at.rule if isinstance(at, Leaf) else None
     if type(at.kernel) is Categorical:
-        codes, kernel = at.kernel.codes(X), at.kernel
-        return lambda rows, columns: kernel.values(codes[rows], codes[columns]).astype(np.float32)
+        return lambda rows, columns: np.float32(at.evaluate(X[rows], X[columns]))
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)
     if isinstance(rule, LengthScaleRule):
-        return _stationary(rule.nu, X, length_scale(at.kernel, X.shape[1]))
+        return _stationary(rule, X, length_scale(at.kernel, X.shape[1]))
     return None
 
 
@@ -89,34 +86,21 @@ def _combined(combine, left, right):
     return tile
 
 
-def _stationary(nu, X, scale):
+def _stationary(rule, X, scale):
     x = (X - np.median(X, axis=0)) / scale
-    norms = np.einsum("ij,ij->i", x, x)
+    norms, one = np.einsum("ij,ij->i", x, x), np.ones(len(x))
     if not norms.max() <= _WIDEST:
         return None
-    factor = _CLOSED_FORMS.get(nu, -0.5)
-    one = np.ones(len(x))
-    first = np.column_stack([-2.0 * factor * x, factor * norms, one]).astype(np.float32)
-    second = np.column_stack([x, one, factor * norms]).astype(np.float32)
+    first = np.column_stack([x, -0.5 * norms, one]).astype(np.float32)
+    second = np.column_stack([x, one, -0.5 * norms]).astype(np.float32)
+    far = np.float32(rule.farthest(_LOWEST))
 
     def tile(rows, columns):
-        squares = first[rows] @ second[columns].T  # -r^2 / 2 of RBF, s^2 of Matern kernels
+        half = first[rows] @ second[columns].T
+        np.clip(half, -far, 0.0, out=half)
         if rows == columns:
-            np.fill_diagonal(squares, 0.0)
-        if np.isinf(nu):
-            np.clip(squares, -_LOWEST, 0.0, out=squares)
-            return np.exp(squares, out=squares)
-        s = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-        K = np.exp(np.maximum(-s, -_LOWEST))
-        if nu == 0.5:
-            return K
-        if nu == 1.5:
-            s += 1.0
-        else:  # 1 + s + s^2 / 3
-            s *= s / 3.0 + 1.0
-            s += 1.0
-        K *= s
-        return K
+            np.fill_diagonal(half, 0.0)
+        return rule.profile(half)[0]
 
     return tile
 
@@ -140,10 +124,6 @@ class Factor(NamedTuple):
             columns = columns[one.chosen(len(columns))]
         return columns
 
-    def radii(self, level: Array) -> Array:
-        """Return ``radius(u)`` for uniform numbers u."""
-        return _radii(self.kernel, level, getattr(self.kernel, "alpha", 1.0))
-
     def within(self, columns: Columns) -> "Factor":
         """Return the factor inside `Columns`."""
         return self._replace(around=(columns, *self.around))
@@ -152,14 +132,14 @@ class Factor(NamedTuple):
         """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
         frequencies, own = np.zeros_like(normal), self.columns(normal.shape[1])
         scaled = normal[:, own] / self.kernel.length_scale
-        frequencies[:, own] = self.radii(level)[:, None] * scaled
+        frequencies[:, own] = _radii(self.kernel, level)[:, None] * scaled
         return frequencies
 
     def pull(self, normal: Array, level: Array, bar: Array) -> Array:
         """Return the gradient with respect to the hyperparameters from `bar` (k, d)."""
         kernel, own = self.kernel, self.columns(normal.shape[1])
         direction = bar[:, own] * normal[:, own] / kernel.length_scale  # sums to that of the radius
-        slopes = {"length_scale": -self.radii(level) @ direction}
+        slopes = {"length_scale": -_radii(kernel, level) @ direction}
         if np.ndim(kernel.length_scale) == 0:
             slopes["length_scale"] = slopes["length_scale"].sum()
         if hasattr(kernel, "alpha"):
@@ -257,9 +237,10 @@ def _joined(terms: tuple[Term, ...]) -> Term:
     return Term(*(sum(parts, start=()) for parts in zip(*terms)))
 
 
-def _radii(kernel: Kernel, level: Array, alpha: float) -> Any:
-    """``radius(u)`` of uniform numbers, of a rational quadratic kernel with this alpha."""
+def _radii(kernel: Kernel, level: Array, alpha: float | None = None) -> Any:
+    """``radius(u)`` of uniform numbers, of a rational quadratic kernel with another alpha."""
     if type(kernel) is _sk.RationalQuadratic:
+        alpha = kernel.alpha if alpha is None else alpha
         return np.sqrt(gammaincinv(alpha, level) / alpha)
     if type(kernel) is _sk.Matern and kernel.nu < np.inf:
         return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))

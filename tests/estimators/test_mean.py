@@ -153,7 +153,7 @@ def test_a_missing_value_is_the_mean_of_a_linear_function():
     assert_array_equal(part.transform(rows), [[1.0, 2.0], [0.0, -1.0]])
     assert_array_equal(part(rows), [[6.0, -1.0], [-1.0, 2.0]])
     assert_array_equal(part.pull(rows, np.ones((2, 2))), [[0.5, 0.0, 0.25], [0.0, 0.0, 0.25]])
-    assert not kernels.bare(part, 3).any()
+    assert not kernels.touched(part, 3, but="takes_missing").any()
     assert str(part).startswith("StandardisedColumns(DotProduct")
 
 

@@ -16,7 +16,7 @@ import joblib
 import numpy as np
 import pytest
 from conftest import ROOT
-from inside import _differentiable, _sklearn_leaves
+from inside import _differentiable, _sklearn_kernels
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -60,11 +60,11 @@ class Another(RBF):
     """The same, of which workers know nothing yet."""
 
 
-class RuleOfRenamed(_sklearn_leaves.LengthScaleRule):
+class RuleOfRenamed(_sklearn_kernels.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_sklearn_leaves.squared_exponential, roots=False, footprint=1)
+        super().__init__(_sklearn_kernels.squared_exponential, footprint=1)
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_proportions(client, on_workers, table):
 
 def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
+    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
     kernels.register(Renamed, RuleOfRenamed())
     arrived = pickle.loads(cloudpickle.dumps(Renamed()))
     assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
@@ -405,7 +405,7 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
 
 def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
     X, _, y = table
-    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
+    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
     kernels.register(Another, RuleOfRenamed())
     model = DaskSparseGPRegressor(Another() + WhiteKernel(), **QUICK).fit(X, y)
     assert not any(client.run(knows_another).values())
@@ -414,7 +414,7 @@ def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
 
 
 def knows_another():
-    return Another in _differentiable._BUILDERS
+    return Another in _differentiable.BUILDERS
 
 
 def test_an_empty_partition_has_no_predictions(client, table):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inside import _differentiable, _sklearn_leaves
+from inside import _differentiable, _sklearn_kernels
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 
@@ -32,11 +32,11 @@ class Wavy(RBF):
     """A kernel without a rule of the package."""
 
 
-class RuleOfWavy(_sklearn_leaves.LengthScaleRule):
+class RuleOfWavy(_sklearn_kernels.LengthScaleRule):
     """A rule of a user."""
 
     def __init__(self):
-        super().__init__(_sklearn_leaves.squared_exponential, roots=False, footprint=1)
+        super().__init__(_sklearn_kernels.squared_exponential, footprint=1)
 
 
 class WithState(Wavy):
@@ -52,11 +52,11 @@ class WithState(Wavy):
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
     """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
+    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
 
 
 def forget(kind):
-    del _differentiable._BUILDERS[kind]
+    del _differentiable.BUILDERS[kind]
     assert not kernels.differentiable(kind())
 
 
@@ -76,13 +76,13 @@ def test_a_pickle_of_a_kernel_brings_its_rule(kind):
     forget(kind)
     kernel = pickle.loads(text).kernel
     assert kernels.differentiable(kernel) and type(kernel) is kind and kernel.length_scale == 0.7
-    rule = _differentiable._BUILDERS[kind]
+    rule = _differentiable.BUILDERS[kind]
     assert copy.deepcopy(kernel).length_scale == copy.copy(kernel).length_scale == 0.7
-    assert _differentiable._BUILDERS[kind] is rule  # copies leave the registry as it is
+    assert _differentiable.BUILDERS[kind] is rule  # copies leave the registry as it is
 
 
 def test_a_class_of_the_user_with_a_rule_of_the_package():
-    kernels.register(Wavy, _sklearn_leaves.RBF_RULE)
+    kernels.register(Wavy, _sklearn_kernels.RBF_RULE)
     text = pickle.dumps(Wavy())
     forget(Wavy)
     assert kernels.differentiable(pickle.loads(text))

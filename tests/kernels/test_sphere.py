@@ -189,7 +189,7 @@ def test_partitions_of_a_cluster_refuse_latitudes():
 
 def test_a_sphere_beside_categories_of_a_frame_sees_its_own_columns():
     kernel = Columns(kernels.Categorical(), [0]) * Columns(Sphere(RBF()), [2, 1])
-    assert kernels.as_numbers(kernel, 4).tolist() == [False, True, True, False]
+    assert kernels.touched(kernel, 4, but="takes_codes").tolist() == [False, True, True, False]
 
 
 def test_gaps_go_to_missing():

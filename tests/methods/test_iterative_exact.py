@@ -216,7 +216,7 @@ def test_stacks_of_matrices_are_those_of_each_set(kernel):
     P[1] += 1e6  # far from the others, and close to one another
     P[2, 3:6] = P[2, 3]  # repeated
     P[3, 7:] += 1e3
-    found = kernels.stacked(kernel, P)
+    found = kernels.linearize_stack(kernel, P)[0]
     for points, K in zip(P, found):
         np.testing.assert_allclose(K, kernels.evaluate(kernel, points, points), atol=2e-8)
 

@@ -205,7 +205,7 @@ def test_no_imports_go_round_in_circles():
 def test_the_reader_of_imports_sees_what_it_should():
     assert "skgp_sparse.kernels" in set(imports("skgp_sparse.engine.basis"))
     assert "skgp_sparse.ground.linalg" in set(imports("skgp_sparse.engine.collapsed"))
-    assert "skgp_sparse.kernels._nodes" in set(imports("skgp_sparse.kernels._missing"))
+    assert "skgp_sparse.kernels._differentiable" in set(imports("skgp_sparse.kernels._mapped"))
     assert "skgp_sparse.bounds" in set(imports("skgp_sparse.choices.choices"))
 
 
@@ -325,7 +325,7 @@ JOINTS = (
     ("bound", "bounds", "Bound", "a looser bound"),
     ("likelihood", "likelihoods._base", "Likelihood", "Gaussian noise of learned variance"),
     ("kernel", "kernels._differentiable", "DifferentiableKernel", "a Cauchy kernel"),
-    ("rule of a kernel", "kernels._nodes", "KernelRule", "a linear kernel"),
+    ("rule of a kernel", "kernels._differentiable", "KernelRule", "a linear kernel"),
 )
 
 

@@ -155,6 +155,6 @@ def test_first_sentences_can_be_read_alone():
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module, monkeypatch):
     monkeypatch.setattr(
-        _differentiable, "_BUILDERS", dict(_differentiable._BUILDERS)
+        _differentiable, "BUILDERS", dict(_differentiable.BUILDERS)
     )  # one example registers
     assert doctest.testmod(importlib.import_module(module)).failed == 0

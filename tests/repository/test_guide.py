@@ -40,7 +40,7 @@ NEEDED = {  # by what a block contains, the module that it needs
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """Kernels that a page registers are forgotten after it."""
-    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
+    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
 
 
 @pytest.mark.parametrize("page", WITH_CODE)

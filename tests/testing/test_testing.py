@@ -30,7 +30,7 @@ GUIDE = (ROOT / "docs" / "guide" / "extending.md").read_text("utf-8")
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_differentiable, "_BUILDERS", dict(_differentiable._BUILDERS))
+    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
 
 
 def finds(sentence):

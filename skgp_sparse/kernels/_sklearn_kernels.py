@@ -1,4 +1,4 @@
-"""The constant kernel, the dot product, and the stationary kernels.
+"""Rules and nodes of scikit-learn's kernels: leaves, sums, products and powers.
 
 A stationary kernel is a formula of ``H = -r^2/2``, and its slope ``h(r) = -(1/r) dk/dr``:
 
@@ -11,23 +11,37 @@ A stationary kernel is a formula of ``H = -r^2/2``, and its slope ``h(r) = -(1/r
 
 Their ``H`` comes from `Separation`, for two point sets, or from `PointSets`, for many small ones. A
 profile turns it into values and weights.
+
+Rules and nodes are registered here, by the exact types of kernels. PairwiseKernel and Matern of
+other nu than 1/2, 3/2, 5/2 and inf have no rule.
 """
 
+from abc import abstractmethod
 from functools import partial
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.spatial.distance import cdist
+from sklearn.gaussian_process import kernels as _sk
 
-from skgp_sparse.ground.parallel import empty
+from skgp_sparse.ground.parallel import applied, empty, slices
 
-from ._nodes import KernelRule, constant_diag
+from ._differentiable import (
+    BUILDERS,
+    KernelRule,
+    Leaf,
+    Node,
+    Opaque,
+    White,
+    free,
+    no_gradient,
+    node,
+)
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
 _FEW_COLUMNS = 3  # whose differences are squared one by one, which loses no digit
 _FAR = 2.0**20  # |x|^2 from which rows are subtracted directly: off by some 1e-10 below
 _EXTREME = 1e50  # |z|^2 from which all rows are
-_FEW = 512  # rows whose pairs are subtracted one by one, if only the value at roots is wanted
 _PAIRS_AT_ONCE = 1 << 16
 LARGEST = 1e300  # -H
 _REACH = 1e150  # difference of two coordinates in the pullback, whose square is a number
@@ -61,40 +75,46 @@ class Separation:
     scale : float or ndarray of shape (d,)
         Length scales.
     roots : bool
-        Whether the kernel is a function of the distance itself, not of its square. Then pairs
-        closer than rounding allows are subtracted directly, here and in `pull`.
+        Whether the slope ``h`` is infinite at 0, where the kernel has a kink. Then pairs closer
+        than rounding allows are subtracted directly, here and in `pull`.
     far : float
         Largest ``-H``; pairs that are further apart count as this far.
     """
 
     def __init__(self, X, Z, scale, roots, far=LARGEST):
-        self.scale = np.zeros(X.shape[1]) + scale
-        self.far = far
+        self.scale, self.far = np.zeros(X.shape[1]) + scale, far
+        self.half = half = empty((len(X), len(Z)))
         with np.errstate(over="ignore", invalid="ignore"):  # of what is too far, or no number
             centre = np.median(Z, axis=0)
-            self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
-            norms = np.einsum("ij,ij->i", self.x, self.x)
-            self.distant = _rows_to_subtract(norms, self.z)
+            x, z = self.x, self.z = (X - centre) / self.scale, (Z - centre) / self.scale
+            norms, of_z = (np.einsum("ij,ij->i", one, one) for one in (x, z))
+            self.distant = np.flatnonzero(~(norms <= _FAR) | ~(of_z.max() <= _EXTREME))
             self.X_distant, self.Z = X[self.distant], Z
-            if roots and X.shape[1] == 1:
-                self.half = _subtracted(X, Z, self.scale)
+            if X.shape[1] <= _FEW_COLUMNS:
+                cdist(x, z, "sqeuclidean", out=half)
+                half *= -0.5
             else:
-                half_of = _squared if X.shape[1] <= _FEW_COLUMNS else _expanded
-                self.half = half_of(self.x, self.z)
-                if len(self.distant):
-                    self.half[self.distant] = _subtracted(self.X_distant, Z, self.scale)
-            np.clip(self.half, -far, 0.0, out=self.half)
-            self.rows = self.cols = None
+                first = np.hstack([x, -0.5 * norms[:, None], np.ones((len(x), 1))])
+                second = np.hstack([z, np.ones((len(z), 1)), -0.5 * of_z[:, None]])
+                np.matmul(first, second.T, out=half)
+            if len(self.distant):
+                half[self.distant] = self._half_of_distant()
+            np.clip(half, -far, 0.0, out=half)
+            self.rows = self.cols = np.zeros(0, dtype=int)
             if roots:
-                self._repair(norms, far)
+                self._repair(norms)
             elif X is Z or np.array_equal(X, Z):
-                np.fill_diagonal(self.half, 0.0)
+                np.fill_diagonal(half, 0.0)
 
     def pull(self, W, factor):
         """Return the gradients of log l (d,) and of Z (m, d) for weights ``factor * W``."""
-        near, (log_scale, Z_bar) = self._take_close(W), self._pull_expanded(W)
-        if near is not None:
+        if len(self.rows):
+            near = W[self.rows, self.cols]
+            W[self.rows, self.cols] = 0.0
+        log_scale, Z_bar = self._pull_expanded(W)
+        if len(self.rows):
             offsets = self.x[self.rows] - self.z[self.cols]
+            near[~offsets.any(axis=1)] = 0.0  # coincident pairs pull on nothing
             log_scale += near @ offsets**2
             np.add.at(Z_bar, self.cols, near[:, None] * offsets)
         if len(self.distant):
@@ -110,10 +130,13 @@ class Separation:
         z = self.z if len(x) else 0.0
         return np.sum(second + z * (w * z - 2.0 * first), axis=0), first - w * z
 
+    def _half_of_distant(self):
+        """``H``; the difference comes first, and then the scale, so that no digit is lost."""
+        w = np.maximum(self.scale, 1.0 / _REACH) ** -2.0
+        return -0.5 * cdist(self.X_distant, self.Z, "sqeuclidean", w=w)
+
     def _add_distant(self, W, log_scale, Z_bar):
-        with np.errstate(over="ignore", invalid="ignore"):
-            H = _subtracted(self.X_distant, self.Z, self.scale)
-        W = np.where(-H < self.far, W[self.distant], 0.0)
+        W = np.where(-self._half_of_distant() < self.far, W[self.distant], 0.0)
         for column, (x, z, scale) in enumerate(zip(self.X_distant.T, self.Z.T, self.scale)):
             with np.errstate(over="ignore"):
                 offsets = np.clip((x[:, None] - z) / scale, -_REACH, _REACH)
@@ -121,26 +144,17 @@ class Separation:
             Z_bar[:, column] += pulled.sum(axis=0)
             log_scale[column] += np.vdot(pulled, offsets)
 
-    def _repair(self, norms, far):
+    def _repair(self, norms):
         # a pair is close only if its norms are alike, so each row has its own threshold
         limit = -_CLOSE * norms
         limit[self.distant] = 0.0
         close = np.flatnonzero(self.half >= limit[:, None])
         self.rows, self.cols = np.divmod(close, len(self.z))
         flat = self.half.reshape(-1)
-        for start in range(0, len(close), _PAIRS_AT_ONCE):
-            part = slice(start, start + _PAIRS_AT_ONCE)
+        for part in slices(len(close), _PAIRS_AT_ONCE):
             offsets = self.x[self.rows[part]] - self.z[self.cols[part]]
             direct = -0.5 * np.einsum("ij,ij->i", offsets, offsets)
-            flat[close[part]] = np.maximum(direct, -far)
-
-    def _take_close(self, W):
-        """Move the weights of close pairs out of `W`; coincident pairs pull on nothing."""
-        if self.rows is None or not len(self.rows):
-            return None
-        near = W[self.rows, self.cols]
-        W[self.rows, self.cols] = 0.0
-        return np.where(np.any(self.x[self.rows] != self.z[self.cols], axis=1), near, 0.0)
+            flat[close[part]] = np.maximum(direct, -self.far)
 
 
 class PointSets:
@@ -160,8 +174,7 @@ class PointSets:
     scale : float or ndarray of shape (d,)
         Length scales.
     roots : bool
-        Whether the kernel is a function of the distance itself, not of its square. Then pairs that
-        coincide pull on nothing.
+        Whether the slope ``h`` is infinite at 0. Then pairs that coincide pull on nothing.
     far : float
         Largest ``-H``; pairs that are further apart count as this far.
     """
@@ -194,57 +207,6 @@ class PointSets:
         return log_scale, P_bar
 
 
-def half_of_pairs(X, scale, far):
-    """``H`` of all pairs of rows, once for each; None unless rows are few and close together."""
-    if not 1 < len(X) <= _FEW:
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        x = (X - X.mean(axis=0)) / scale
-        if not np.einsum("ij,ij->i", x, x).max() <= _FAR:
-            return None
-    half = pdist(x, "sqeuclidean")
-    half *= -0.5
-    return np.maximum(half, -far, out=half)
-
-
-def _rows_to_subtract(norms, z):
-    if not np.einsum("ij,ij->i", z, z).max() <= _EXTREME:
-        return np.arange(len(norms))
-    return np.flatnonzero(~(norms <= _FAR))
-
-
-def _squared(x, z):
-    half = cdist(x, z, "sqeuclidean", out=empty((len(x), len(z))))
-    half *= -0.5
-    return half
-
-
-def _expanded(x, z):
-    half = empty((len(x), len(z)))
-    np.matmul(_augmented(x, False), _augmented(z, True).T, out=half)
-    return half
-
-
-def _augmented(points, ones_first):
-    n, d = points.shape
-    out = np.ones((n, d + 2))
-    out[:, :d] = points
-    out[:, d + ones_first] = -0.5 * np.einsum("ij,ij->i", points, points)
-    return out
-
-
-def _subtracted(X, Z, scale):
-    """``H``; the difference comes first, and then the scale, so that no digit is lost."""
-    half = 0.0
-    for x, z, unit in zip(X.T, Z.T, scale):
-        offsets = x[:, None] - z
-        offsets /= unit
-        np.multiply(offsets, offsets, out=offsets)
-        offsets += half
-        half = offsets
-    return np.multiply(half, -0.5, out=half)
-
-
 # -- profiles --------------------------------------------------------------------------------------
 # A profile takes ``H``, may overwrite it, and returns the value and ``weigh(G) -> factor``, which
 # leaves ``W = G * h / factor`` in ``G``. Exponents end at -230: products of values below 1e-100
@@ -262,7 +224,7 @@ def squared_exponential(H):
 def matern_12(H):
     """Profile of Matern with nu = 1/2."""
     r = _distance(H, 1.0)
-    K = np.negative(r, out=empty(r.shape))
+    K = np.negative(r, out=_like(r))
     np.exp(K, out=K)
     return K, partial(_weigh_12, K, r)
 
@@ -278,7 +240,7 @@ def _weigh_12(K, r, G):
 def matern_32(H):
     """Profile of Matern with nu = 3/2."""
     s = _distance(H, 3.0)
-    e = np.negative(s, out=empty(s.shape))
+    e = np.negative(s, out=_like(s))
     np.exp(e, out=e)
     s += 1.0
     s *= e
@@ -288,14 +250,18 @@ def matern_32(H):
 def matern_52(H):
     """Profile of Matern with nu = 5/2."""
     s = _distance(H, 5.0)
-    e = np.negative(s, out=empty(s.shape))
+    e = np.negative(s, out=_like(s))
     np.exp(e, out=e)
-    se = np.multiply(s, e, out=empty(s.shape))
+    se = np.multiply(s, e, out=_like(s))
     e += se
     s *= se
     s *= 1.0 / 3.0
     s += e
     return s, partial(_times, e, 5.0 / 3.0)
+
+
+def _like(H):
+    return empty(H.shape) if H.dtype == np.float64 else np.empty_like(H)
 
 
 def _times(h, factor, G):
@@ -326,7 +292,7 @@ class StationaryRule(KernelRule):
         return self._of_pairs(kernel, pairs)
 
     def linearize_diag(self, kernel, X):
-        return constant_diag(1.0)
+        return 1.0, no_gradient
 
     def _scale(self, kernel, d):
         return length_scale(kernel, d)
@@ -339,32 +305,24 @@ class LengthScaleRule(StationaryRule):
     ----------
     profile : callable
         ``profile(H) -> (K, weigh)``.
-    roots : bool
-        Whether the profile takes the root of ``H``.
     footprint : int
         Arrays kept alive.
     nu : float
         Of a Matern kernel, where ``H`` enters by its root; infinite where it enters itself.
     """
 
-    def __init__(self, profile, roots, footprint, nu=np.inf):
-        self.profile, self.roots, self.footprint, self.nu = profile, roots, footprint, nu
-        self.far = max(LOWEST, LOWEST**2 / (4.0 * nu))
+    def __init__(self, profile, footprint, nu=np.inf):
+        self.profile, self.footprint, self.nu = profile, footprint, nu
+        self.roots, self.far = nu == 0.5, self.farthest(LOWEST)
+
+    def farthest(self, lowest):
+        """Return the ``-H`` from which values are below ``exp(-lowest)``."""
+        return max(lowest, lowest**2 / (4.0 * self.nu))
 
     def _of_pairs(self, kernel, pairs):
         K, weigh = self.profile(pairs.half)
         del pairs.half
         return K, partial(_pull_length_scale, kernel, pairs, weigh)
-
-    def evaluate(self, kernel, X, Z):
-        half = None
-        if self.roots and X is Z:
-            half = half_of_pairs(X, length_scale(kernel, X.shape[1]), self.far)
-        if half is None:
-            return super().evaluate(kernel, X, Z)
-        K = squareform(self.profile(half)[0], checks=False)
-        np.fill_diagonal(K, 1.0)
-        return K
 
 
 def _pull_length_scale(kernel, pairs, weigh, G, inputs):
@@ -447,11 +405,11 @@ def _pull_sine(pairs, rate, t, K, G, inputs):
     return {"length_scale": log_length, "periodicity": log_period.sum()}, Z_bar
 
 
-RBF_RULE = LengthScaleRule(squared_exponential, roots=False, footprint=1)
+RBF_RULE = LengthScaleRule(squared_exponential, footprint=1)
 MATERN = {
-    0.5: LengthScaleRule(matern_12, roots=True, footprint=2, nu=0.5),
-    1.5: LengthScaleRule(matern_32, roots=True, footprint=2, nu=1.5),
-    2.5: LengthScaleRule(matern_52, roots=True, footprint=2, nu=2.5),
+    0.5: LengthScaleRule(matern_12, footprint=2, nu=0.5),
+    1.5: LengthScaleRule(matern_32, footprint=2, nu=1.5),
+    2.5: LengthScaleRule(matern_52, footprint=2, nu=2.5),
     np.inf: RBF_RULE,
 }
 
@@ -464,15 +422,11 @@ class ConstantRule(KernelRule):
 
     footprint = 0
 
-    def linearize(self, kernel, X, Z):
-        return self.linearize_diag(kernel, X)
-
-    def linearize_stack(self, kernel, P):
-        return self.linearize_diag(kernel, P)
-
-    def linearize_diag(self, kernel, X):
+    def linearize(self, kernel, X, Z=None):
         value = float(kernel.constant_value)
         return value, partial(_pull_constant, kernel, value)
+
+    linearize_stack = linearize_diag = linearize
 
 
 def _pull_constant(kernel, value, G, inputs):
@@ -491,18 +445,228 @@ class DotProductRule(KernelRule):
 
     def linearize(self, kernel, X, Z):
         variance = float(kernel.sigma_0) ** 2
-        K = X @ Z.T
+        K = np.matmul(X, Z.T, dtype=float)
         K += variance
-        return K, partial(_pull_product, variance, X)
+        return K, partial(_pull_dot, variance, X)
 
     def linearize_diag(self, kernel, X):
         variance = float(kernel.sigma_0) ** 2
         return variance + np.einsum("ij,ij->i", X, X), partial(_pull_square, variance, X)
 
 
-def _pull_product(variance, X, G, inputs):
+def _pull_dot(variance, X, G, inputs):
     return {"sigma_0": 2.0 * variance * np.sum(G)}, G.T @ X if inputs else 0.0
 
 
 def _pull_square(variance, X, g, inputs):
     return {"sigma_0": 2.0 * variance * np.sum(g)}, 2.0 * g[:, None] * X
+
+
+# -- sums, products and powers ---------------------------------------------------------------------
+# Reverse mode for two children with values ``K1, K2`` and cotangent ``G``:
+#
+#     K1 + K2 : G, G            K1 * K2 : G * K2, G * K1            K ** p : G * p * K ** (p - 1)
+#
+# The diagonal carries white noise as a second component, ``(signal, noise)`` with
+# ``signal + noise = kernel.diag``, so that noise nested in products is still told apart.
+#
+# A child with a scalar value never overwrites its cotangent, and needs only its sum: it goes first
+# and costs no copy.
+
+
+def _is_scalar(value):
+    return getattr(value, "ndim", 0) == 0
+
+
+def _is_zero(value):
+    return _is_scalar(value) and value == 0.0
+
+
+def _join(left, right):
+    return np.concatenate([left[0], right[0]]), left[1] + right[1]
+
+
+def _both_times(factor, pulled):
+    return factor * pulled[0], factor * pulled[1]
+
+
+class _Pair(Node):
+    """Two children; abstract."""
+
+    def __init__(self, kernel):
+        self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
+        is_noise = any(isinstance(child, White) for child in self.children)
+        super().__init__(kernel, arrays=0 if is_noise else 1)
+
+    @abstractmethod
+    def join(self, left, right):
+        """Return a value and its pullback, from those of the children."""
+
+    def linearize(self, X, Z):
+        return self.join(self.left.linearize(X, Z), self.right.linearize(X, Z))
+
+
+class SumNode(_Pair):
+    """``k1 + k2``."""
+
+    combine = np.add
+
+    def join(self, left, right):
+        (K1, pull1), (K2, pull2) = left, right
+        scalars = _is_scalar(K1), _is_scalar(K2)
+        return _add(K1, K2, applied), partial(_pull_sum, pull1, pull2, scalars)
+
+    def evaluate(self, X, Z):
+        return _add(self.left.evaluate(X, Z), self.right.evaluate(X, Z), _applied_within)
+
+    def diagonal(self, X):
+        s1, n1, pull1 = self.left.diagonal(X)
+        s2, n2, pull2 = self.right.diagonal(X)
+        return s1 + s2, n1 + n2, partial(_pull_sum_diag, pull1, pull2)
+
+
+def _pull_sum(pull1, pull2, scalars, G, inputs):
+    if scalars[1]:
+        right = pull2(G, inputs)
+        return _join(pull1(G, inputs), right)
+    left = pull1(G if scalars[0] else applied(np.positive, G), inputs)
+    return _join(left, pull2(G, inputs))
+
+
+def _pull_sum_diag(pull1, pull2, g_signal, g_noise, inputs):
+    return _join(pull1(g_signal, g_noise, inputs), pull2(g_signal, g_noise, inputs))
+
+
+def _add(K1, K2, apply):
+    if _is_zero(K1):
+        return K2
+    return K1 if _is_zero(K2) else apply(np.add, K1, K2)
+
+
+def _applied_within(function, K1, K2):
+    """The function of two values, in the place of one of them that is an array."""
+    arrays = [K for K in (K1, K2) if not _is_scalar(K)]
+    return function(K1, K2, out=arrays[0] if arrays else None)
+
+
+class ProductNode(_Pair):
+    """``k1 * k2``."""
+
+    combine = np.multiply
+
+    def join(self, left, right):
+        (K1, pull1), (K2, pull2) = left, right
+        if _is_zero(K1) or _is_zero(K2):
+            return 0.0, partial(_pull_zero, self.kernel)
+        K = applied(np.multiply, K1, K2)
+        if _is_scalar(K1):
+            return K, partial(_pull_scaled, True, self.left.kernel, K, K1, pull1, pull2)
+        if _is_scalar(K2):
+            return K, partial(_pull_scaled, False, self.right.kernel, K, K2, pull2, pull1)
+        return K, partial(_pull_product, K1, K2, pull1, pull2)
+
+    def evaluate(self, X, Z):
+        K1, K2 = self.left.evaluate(X, Z), self.right.evaluate(X, Z)
+        return 0.0 if _is_zero(K1) or _is_zero(K2) else _applied_within(np.multiply, K1, K2)
+
+    def diagonal(self, X):
+        left, right = self.left.diagonal(X), self.right.diagonal(X)
+        (s1, n1, _), (s2, n2, _) = left, right
+        noise = _multiply(n1, s2) + _multiply(s1, n2) + _multiply(n1, n2)
+        return _multiply(s1, s2), noise, partial(_pull_product_diag, left, right)
+
+
+def _pull_zero(kernel, G, inputs):
+    return np.zeros(len(kernel.theta)), 0.0
+
+
+def _pull_scaled(scalar_first, scalar, K, factor, pull_scalar, pull_other, G, inputs):
+    """Pull on ``K = factor * other``, scaling the other's results instead of `G`."""
+    g_factor = np.asarray(_dot(G, K) / factor) if free(scalar) else np.zeros(())
+    pulled = pull_scalar(g_factor, False)
+    other = _both_times(factor, pull_other(G, inputs))
+    return _join(pulled, other) if scalar_first else _join(other, pulled)
+
+
+def _pull_product(K1, K2, pull1, pull2, G, inputs):
+    left = pull1(applied(np.multiply, G, K2), inputs)
+    return _join(left, pull2(np.multiply(G, K1, out=G), inputs))
+
+
+def _pull_product_diag(left, right, g_signal, g_noise, inputs):
+    (s1, n1, pull1), (s2, n2, pull2) = left, right
+    pulled = pull1(g_signal * s2 + g_noise * n2, g_noise * (s2 + n2), inputs)
+    return _join(pulled, pull2(g_signal * s1 + g_noise * n1, g_noise * (s1 + n1), inputs))
+
+
+def _multiply(a, b):
+    # a scalar zero stays one
+    return 0.0 if _is_zero(a) or _is_zero(b) else a * b
+
+
+def _dot(G, K):
+    return K * np.sum(G) if _is_scalar(K) else np.vdot(G, K)
+
+
+class PowerNode(Node):
+    """``k ** exponent``; scikit-learn does not optimise the exponent."""
+
+    def __init__(self, kernel):
+        super().__init__(kernel, arrays=1)
+        self.base, self.exponent = node(kernel.kernel), float(kernel.exponent)
+        self.children = (self.base,)
+
+    def linearize(self, X, Z):
+        base, pull_base = self.base.linearize(X, Z)
+        return np.power(base, self.exponent), partial(_pull_power, self.exponent, base, pull_base)
+
+    def diagonal(self, X):
+        s, n, pull_base = self.base.diagonal(X)
+        signal = np.power(s, self.exponent)
+        noise = 0.0 if _is_zero(n) else np.power(s + n, self.exponent) - signal
+        return signal, noise, partial(_pull_power_diag, self.exponent, s, n, pull_base)
+
+
+def _pull_power(exponent, base, pull_base, G, inputs):
+    slope = _slope(exponent, base)
+    if _is_scalar(base):
+        return _both_times(slope, pull_base(G, inputs))
+    return pull_base(np.multiply(G, slope, out=G), inputs)
+
+
+def _pull_power_diag(exponent, s, n, pull_base, g_signal, g_noise, inputs):
+    at_signal, at_sum = _slope(exponent, s), _slope(exponent, s + n)
+    g_base = g_signal * at_signal + g_noise * (at_sum - at_signal)
+    return pull_base(g_base, g_noise * at_sum, inputs)
+
+
+def _slope(exponent, base):
+    with np.errstate(divide="ignore"):
+        slope = exponent * np.power(base, exponent - 1.0)
+    # a kernel value that underflowed to 0 must not turn a zero gradient into NaN
+    return np.where(np.equal(base, 0.0), 0.0, slope) if exponent < 1.0 else slope
+
+
+def _refuse_compound(kernel):
+    raise ValueError("CompoundKernel is not a covariance. Add or multiply its kernels instead.")
+
+
+def _matern(kernel):
+    rule = MATERN.get(float(kernel.nu))
+    return Opaque(kernel) if rule is None else Leaf(kernel, rule)
+
+
+_RULES = {
+    _sk.ConstantKernel: ConstantRule(),
+    _sk.DotProduct: DotProductRule(),
+    _sk.RBF: RBF_RULE,
+    _sk.RationalQuadratic: RationalQuadraticRule(),
+    _sk.ExpSineSquared: ExpSineSquaredRule(),
+}
+BUILDERS.update({kernel: partial(Leaf, rule=rule) for kernel, rule in _RULES.items()})
+BUILDERS[_sk.Matern] = _matern
+BUILDERS[_sk.WhiteKernel] = White
+BUILDERS[_sk.Sum] = SumNode
+BUILDERS[_sk.Product] = ProductNode
+BUILDERS[_sk.Exponentiation] = PowerNode
+BUILDERS[_sk.CompoundKernel] = _refuse_compound
