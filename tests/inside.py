@@ -46,10 +46,8 @@ from skgp_sparse.engine.feature_posterior import FeaturePosterior, Normals
 from skgp_sparse.engine.functions import sobol_indices
 from skgp_sparse.engine.iterative import (
     IterativePosterior,
-    KernelProduct,
-    leading_rows,
-    precision,
     preconditioner,
+    products,
     solve,
 )
 from skgp_sparse.engine.neighbors import (
@@ -144,6 +142,7 @@ from skgp_sparse.likelihoods._base import Parametric, best_constant
 from skgp_sparse.likelihoods._classes import EachClass, Softmax
 from skgp_sparse.likelihoods._special import clipped_moments, log_probability
 from skgp_sparse.methods import contract
+from skgp_sparse.methods import exact as methods_exact
 from skgp_sparse.methods import neighbors as neighbors_of_methods
 from skgp_sparse.methods.contract import (
     Job,

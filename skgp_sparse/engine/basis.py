@@ -506,11 +506,6 @@ class InducingFeatures(Features):
         """A copy without the parts that only gradients need, and without L for means only."""
         return replace(self, L=None if mean_only else self.L, T=None, pull_Kuu=None)
 
-    def first(self, size):
-        """Features of the first inducing points only, with the leading block of the factor L."""
-        L = self.L[:size, :size].copy()
-        return replace(self, Z=self.Z[:size], L=L, T=None, pull_Kuu=None)
-
     def without_data(self):
         """Features of the process itself, where L belongs to a kernel matrix with noise."""
         options = Options(jitter=_LITTLE_JITTER)

@@ -300,10 +300,6 @@ class ExactFeatures(InducingFeatures):
         """A copy of the features for prediction, without L and D if only means are wanted."""
         return replace(super().for_prediction(mean_only), D=None if mean_only else self.D)
 
-    def first(self, size):
-        """Features of the first `size` distinct rows only."""
-        return replace(super().first(size), D=self.D[:size])
-
 
 # -- value and gradient given all rows -------------------------------------------------------------
 # With ``A = (K + D)⁻¹``, ``α = A ȳ``, ``e_i = y_i - ȳ_j + D_j α_j``:

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
+from skgp_sparse.bounds import Titsias
 from skgp_sparse.choices.choices import resolve_bound, with_noise_floor
 from skgp_sparse.choices.plan import tolerance
 from skgp_sparse.data.checks import check_columns, is_gaussian
-from skgp_sparse.engine.basis import InducingBasis, Options
+from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse.exceptions import warn
@@ -100,23 +101,18 @@ def _bounds(fit, parameters, rows, bound, value):
     tol = min(_RESIDUAL, tolerance(parameters.tol))
     start = f"[{type(parameters).__name__}] bounds, iteration"
 
-    def report(iteration, residual):
+    def report(iteration, excess):
         if parameters.verbose and iteration % int(parameters.verbose) == 0:
-            print(f"{start} {iteration}: residual {residual:.2e}, until {tol:.0e}")
+            print(f"{start} {iteration}: residual {tol * excess:.2e}, until {tol:.0e}")
 
     with single_threaded_blas(), arithmetic():
         if value is None:
             model, Z = GaussianObjectives(bound), basis.parameters
             value = model.sparse(rows, Z, options).value(kernel)
-        upper, residual = upper_bound(
-            kernel,
-            basis.at(kernel, options).for_prediction(),
-            rows.everything(),
-            n_jobs,
-            tol=tol,
-            max_iter=parameters.max_iter,
-            report=report,
-        )
+        problem = Problem(kernel, basis, rows, Titsias(), options)
+        stop = {"tol": tol, "max_iter": parameters.max_iter, "report": report}
+        upper, excess = upper_bound(problem, **stop)
+    residual = tol * excess
     if residual > _RESIDUAL:
         warn(
             f"The solve for the bounds ended with a residual of {residual:.1e}, not "

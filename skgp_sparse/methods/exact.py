@@ -14,19 +14,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import Batch, Dataset
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.iterative import (
     IterativePosterior,
-    KernelProduct,
     LinearSolution,
-    Preconditioner,
-    leading_rows,
-    precision,
     preconditioner,
+    products,
     solve,
 )
+from skgp_sparse.engine.neighbors import DistinctRows, NeighborsPosterior, known_rows
+from skgp_sparse.engine.posterior import RowTerms, float64
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.validation import Array, Bools, Ints, as_text
+from skgp_sparse.ground.linalg import TINY
+from skgp_sparse.ground.validation import Array, Ints, as_text
 from skgp_sparse.inference.contracts import Settings, arithmetic
 from skgp_sparse.methods.contract import (
     Job,
@@ -123,9 +123,9 @@ def _with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
 # 2. ``(K + D) α = y`` is solved for all rows, by conjugate gradients. The matrix of FITC at some
 #    rows is the preconditioner. Less noise than a small share of the process changes no prediction,
 #    but costs iterations: it counts as this share.
-# 3. The variances, which are too large given some of the rows only, and as wrong as the amplitude
-#    of the kernel, are multiplied by one number, which makes held-out rows most likely, and
-#    intervals of 95 % contain as many of them. Then these rows join the others.
+# 3. The variances, which are too large given the nearest rows only, and as wrong as the amplitude
+#    of the kernel, are multiplied by one number, which makes rows that are left out most likely,
+#    and intervals of 95 % contain as many of them. The same solve leaves them out (`_factor`).
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
 _ROWS_OF_OPAQUE = (500,)  # ... for kernels whose gradient is an array of n x n x p
@@ -134,13 +134,13 @@ _NOTICED = 1e-4  # ... this share, if it is less
 _RESIDUAL = 10.0  # relative residual of the solve, in units of the tolerance of a fit ...
 _LARGEST_RESIDUAL = 0.05  # ... at most this, and at most the noise ...
 _RESIDUAL_OF_NO_NOISE = 2e-3  # ... of which less than this counts as this
-_ROWS_OF_VARIANCE = 2000  # rows that tell the variance of the process
 _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another number
-_LEADING = 500  # rows given which all variances are computed
-_HELD_OUT, _HELD_OUT_SHARE = 1000, 10  # held-out rows: so many, and one in so many, at most
-_CENTRAL = 0.95  # of the held-out rows, at least, are in intervals of 95 %
+_NEAREST = 150  # rows given which variances are computed
+_LEFT_OUT, _LEFT_OUT_SHARE = 2000, 2  # rows that are left out: so many, and one in so many at most
+_PROBES = 8  # right-hand sides that tell the diagonal of an inverse ...
+_RESIDUAL_OF_PROBES = 0.1  # ... and the relative residual that they need
+_CENTRAL = 0.95  # of the rows that are left out, at least, are in intervals of 95 %
 _LEAST_FACTOR = 1e-3  # of all variances
-_HIDDEN = 1e6  # noise of held-out rows, in units of the variance of the process
 
 
 class IterativeExact(PosteriorMethod):
@@ -149,9 +149,9 @@ class IterativeExact(PosteriorMethod):
     Hyperparameters come from an exact fit of 3000 rows, after one of 1500. The mean comes from a
     solve by preconditioned conjugate gradients. Its relative residual is at most ``10 * tol``,
     0.05, and the standard deviation of the noise in units of that of the targets, of which less
-    than 0.002 counts as 0.002. Variances are those given 500 rows that are spread over the table
-    and the 100 rows nearest to the query, which can only be too large, times a factor that is
-    calibrated on a tenth of the rows, and 1000 at most, before the solve sees them.
+    than 0.002 counts as 0.002. Variances are those given the 150 rows nearest to the query, which
+    can only be too large, times a factor that is calibrated on half of the rows, and 2000 at
+    most, each of which is left out.
 
     A fit takes O(n²) time per iteration of the solve, and a prediction O(n) time per query. All
     rows are in memory, those of a source or a cluster, too.
@@ -203,10 +203,13 @@ class IterativeExact(PosteriorMethod):
     def go_on(self, job: Job, learned: Fit, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given all rows at the hyperparameters that were learned from some."""
         rows, settings = job.rows, job.settings
-        least = _least_noise(learned.kernel, rows) if settings.solver.moves else 0.0
+        known = known_rows(rows)
+        signal = kernels.diagonal(learned.kernel, float64(known.X))[0]
+        least = min(float(_LEAST_NOISE * np.mean(signal)), _NOTICED * rows.target_variance())
+        least *= settings.solver.moves
         kernel = _with_least_noise(learned.kernel, least)
         with arithmetic():
-            posterior, Z, jitter = _posterior(job, kernel, least, random_state)
+            posterior, Z, jitter = _posterior(job, kernel, known, least, random_state)
             objective = job.model.sparse(rows, Z, settings.options)
             value = objective.value(kernel)
         return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
@@ -225,53 +228,39 @@ class IterativeExact(PosteriorMethod):
 
 
 def _posterior(
-    job: Job, kernel: Kernel, least: float, random_state: np.random.RandomState
+    job: Job, kernel: Kernel, known: DistinctRows, least: float, random_state: np.random.RandomState
 ) -> tuple[IterativePosterior, Array, float]:
     """`IterativePosterior`, the rows that lead, and the jitter that these took."""
-    rows, settings = job.rows, job.settings
-    data = rows.everything().used()
-    n_jobs, n = settings.options.n_jobs, len(data.X)
-    held_out, free = np.split(random_state.permutation(n), [min(_HELD_OUT, n // _HELD_OUT_SHARE)])
-    prior, learned, _ = kernels.diagonal(kernel, data.X)
-    signal, noise = np.mean(prior), np.maximum(data.noise + learned, least)
-    hidden = float(_HIDDEN * signal)
-    first, noise, given = _noises(noise, np.asarray(data.weight), held_out, rows.merged, hidden)
-    dtype = precision(noise, signal)
-    chosen = free[: _most_leading(job, n, dtype)]
-    Z = data.X[chosen]
-    features, jitter = leading_rows(kernel, Z, noise[chosen], n_jobs)
-    near = preconditioner(kernel, features, data.X, first, n_jobs, dtype=dtype)
-    goal = _goal(noise, rows, settings.tol)
-    before = _solve(kernel, data, first, near, settings, goal)
-    given[chosen[:_LEADING]] = False
-    leading, rest = features.first(_LEADING), np.flatnonzero(given)
-    scale = kernels.length_scales(kernel, rows.scale())
-    posterior = IterativePosterior(kernel, data.X, first, before.x, leading, rest=rest, scale=scale)
-    posterior = replace(posterior, factor=_factor(posterior, data, held_out, n_jobs))
-    if before.stopped or before.n_iter >= settings.max_iter:
-        _warn_of(before, settings, goal, len(Z))
-        return posterior, Z, jitter
-    residual = before.residual + (first - noise)[:, None] * before.x
-    before = before._replace(residual=residual)
-    last = _solve(kernel, data, noise, near.with_noise(noise), settings, goal, before)
-    _warn_of(last, settings, goal, len(Z))
-    rest = np.setdiff1d(np.arange(n), chosen[:_LEADING])
-    return replace(posterior, noise=noise, alpha=last.x, rest=rest), Z, jitter
+    rows, settings, (n, p) = job.rows, job.settings, known.y.shape
+    n_jobs, X = settings.options.n_jobs, float64(known.X)
+    learned = kernels.diagonal(kernel, X)[1]
+    known = known._replace(noise=np.maximum(known.noise, least - learned))
+    near = NeighborsPosterior.of(kernel, known, _NEAREST)
+    wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
+    most = max(min(wanted, int(settings.options.memory / (8 * n))), 1)
+    leading = random_state.permutation(n)[:most]
+    chosen = random_state.permutation(np.flatnonzero(rows.row_weights() > 0))
+    chosen = np.sort(chosen[: min(_LEFT_OUT, len(chosen) // _LEFT_OUT_SHARE)])
+    probes, places = np.zeros((n, _PROBES)), known.of(chosen)
+    probes[places] = random_state.choice([-1.0, 1.0], size=(len(places), _PROBES))
+    multiply, rough = products(kernel, X, near.noise, n_jobs)
+    precondition, jitter = preconditioner(kernel, X, near.noise, leading, n_jobs)
+    goal = _goal(near.noise, rows, settings.tol)
 
+    def report(iteration: int, excess: float) -> Any:
+        note = f"residual of all rows {goal * excess:.2e}, until {goal:.1e}"
+        return settings.progress is not None and settings.progress(iteration, note=note)
 
-def _noises(
-    noise: Array, weight: Array, held_out: Ints, merged: bool, of_held_out: float
-) -> tuple[Array, Array, Bools]:
-    """Noise variances at first and at last, and which rows are given at first, from those of a row.
-
-    Rows that are held out have so much noise at first that they tell nothing. Of repeated rows
-    one copy is held out, as a row to predict has copies among the others, too.
-    """
-    left = weight.copy()
-    left[held_out] -= 1.0 if merged else left[held_out]
-    given = left > 0
-    first = np.divide(noise, left, out=np.full(len(left), of_held_out), where=given)
-    return first, noise / weight, given
+    tol = np.repeat((goal, max(goal, _RESIDUAL_OF_PROBES)), (p, _PROBES))
+    Y, most = np.hstack([known.y, probes]), settings.max_iter
+    solution = solve(multiply, precondition, Y, tol=tol, max_iter=most, rough=rough, report=report)
+    if solution.excess > 1.0 and not solution.stopped:
+        _warn_of(solution, settings, goal, len(leading))
+    alpha, inverse = solution.x[:, :p], np.mean(probes * solution.x[:, p:], axis=1)
+    if len(chosen):
+        solved = alpha[places], solution.residual[places, :p], inverse[places]
+        near = replace(near, factor=_factor(rows, near, *solved, chosen, n_jobs))
+    return IterativePosterior(near, alpha), X[leading], jitter
 
 
 def _of_some(job: Job, rows: Dataset) -> Job:
@@ -286,70 +275,48 @@ def _goal(noise: Array, rows: Dataset, tol: float) -> float:
     return float(min(_RESIDUAL * tol, _LARGEST_RESIDUAL, max(of_noise, _RESIDUAL_OF_NO_NOISE)))
 
 
-def _solve(
-    kernel: Kernel,
-    data: Batch,
-    noise: Array,
-    near: Preconditioner,
-    settings: Settings,
-    goal: float,
-    before: LinearSolution | None = None,
-) -> LinearSolution:
-    """`LinearSolution` for α, by conjugate gradients, which go on from an earlier solution."""
-    product = KernelProduct(kernel, data.X, settings.options.n_jobs)
-    multiply, rough = product.with_noise(noise)
-    spent = 0 if before is None else before.n_iter
-
-    def report(iteration: int, residual: float) -> Any:
-        if settings.progress is None:
-            return False
-        which = "all rows" if before else "all rows but those held out"
-        note = f"residual of {which} {residual:.2e}, until {goal:.1e}"
-        return settings.progress(spent + iteration, note=note)
-
-    options = {"rough": rough, "report": report, "start": before}
-    most = settings.max_iter - spent
-    solution = solve(multiply, near, data.y, tol=goal, max_iter=most, **options)
-    return solution._replace(n_iter=spent + solution.n_iter)
-
-
 def _warn_of(solution: LinearSolution, settings: Settings, goal: float, n_leading: int) -> None:
-    """Warn where the residual is larger than asked for."""
-    if solution.relative > goal and not solution.stopped:
-        tol = f"tol (now {settings.tol:g}), " if goal == _RESIDUAL * settings.tol else ""
-        warn(
-            f"The solve for all rows ended after {solution.n_iter} products with a residual of "
-            f"{solution.relative:.1e} of the targets, not {goal:.1e}. Raise max_iter (now "
-            f"{settings.max_iter}), n_inducing (now {n_leading}), {tol}or the noise (by alpha, or "
-            "the bounds of the WhiteKernel), or set posterior='inducing'.",
-            ConvergenceWarning,
-        )
+    """Warn that the residual is larger than asked for."""
+    tol = f"tol (now {settings.tol:g}), " if goal == _RESIDUAL * settings.tol else ""
+    warn(
+        f"The solve for all rows ended after {solution.n_iter} products with a residual of "
+        f"{solution.excess * goal:.1e} of the targets, not {goal:.1e}. Raise max_iter (now "
+        f"{settings.max_iter}), n_inducing (now {n_leading}), {tol}or the noise (by alpha, or "
+        "the bounds of the WhiteKernel), or set posterior='inducing'.",
+        ConvergenceWarning,
+    )
 
 
-def _factor(posterior: IterativePosterior, data: Batch, held_out: Ints, n_jobs: int) -> float:
-    """The `variance_factor` that the held-out rows ask for."""
-    if not len(held_out):
-        return 1.0
-    columns: Any = data  # all are arrays, as rows in use have them
-    X, y, known, weight, _ = (column[held_out] for column in columns)
-    mean, variance = posterior.mean_and_variance(X, n_jobs)
-    learned = kernels.diagonal(posterior.prior, X)[1]
-    variance = np.maximum(variance + learned, np.finfo(float).tiny)
-    errors = (y - mean) ** 2
-    return variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
+def _factor(
+    rows: Dataset,
+    near: NeighborsPosterior,
+    alpha: Array,
+    residual: Array,
+    inverse: Array,
+    chosen: Ints,
+    n_jobs: int,
+) -> float:
+    """The `variance_factor` that chosen rows ask for, each of which is left out.
 
+    Without a share q of a place, of repeated rows one copy, and with the diagonal A of
+    ``(K + D)⁻¹``, the mean is wrong by e, of variance v, and what the solve has left:
 
-def _most_leading(job: Job, n: int, dtype: np.dtype[Any]) -> int:
-    """Rows of the preconditioner, whose features fit the memory."""
-    wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
-    fitting = int(job.settings.options.memory / (dtype.itemsize * n))
-    return max(min(wanted, n, fitting), 1)
-
-
-def _least_noise(kernel: Kernel, rows: Dataset) -> float:
-    """The least noise that is told from none."""
-    signal = kernels.diagonal(kernel, rows.block(slice(_ROWS_OF_VARIANCE)).X)[0]
-    return min(float(_LEAST_NOISE * np.mean(signal)), _NOTICED * rows.target_variance())
+        e = α (D + q v),    1/v = A/(1 - A D) + (1 - q)/D.
+    """
+    block, place = rows.block(chosen), near.rows.of(chosen)
+    noise, total = near.noise[place], near.rows.weight[place]
+    weight, known = (np.broadcast_to(one, len(chosen)) for one in (block.weight, block.noise))
+    copy = np.minimum(weight, 1.0)  # that neighbours leave out; rows with weights go as a whole
+    left = copy if rows.merged else weight
+    signal, learned, _ = kernels.diagonal(near.prior, block.X)
+    given = near.leave_one_out(rows, chosen, RowTerms(), n_jobs).variance
+    given = 1.0 / np.maximum(1.0 / given - (left - copy) / (total * noise), 1.0 / signal)
+    q = left / total
+    precision = np.maximum(inverse, 0.0) / np.maximum(1.0 - inverse * noise, TINY)
+    variance = np.minimum(1.0 / (precision + (1.0 - q) / noise), given)
+    errors = alpha * (noise + q * variance)[:, None] + residual
+    variance = np.maximum(given + learned, TINY)
+    return variance_factor(errors**2, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
 
 
 def _with_least_noise(kernel: Kernel, least: float) -> Kernel:
