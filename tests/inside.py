@@ -127,7 +127,7 @@ from skgp_sparse.inference.site_objective import (
     Spherical,
     Variational,
 )
-from skgp_sparse.inference.starts import longest_alias, restarts
+from skgp_sparse.inference.starts import restarts
 from skgp_sparse.inference.stochastic import (
     GaussianMinibatchView,
     Reservoir,

@@ -328,9 +328,7 @@ class Solution(NamedTuple):
     history: deque  # of steps, for another solve of a map that is nearly the same
 
 
-def solve_fixed_point(
-    evaluate, state, admissible, *, tol, max_iter, size=None, history=(), propose=None
-):
+def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, size=None, history=()):
     """Iterate ``state -> evaluate(state).target`` until the gap closes.
 
     Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose value falls
@@ -351,8 +349,6 @@ def solve_fixed_point(
         None: the value, or 1.
     history : sequence
         That of an earlier solution, if there is one.
-    propose : callable, optional
-        ``(state, step) -> state``, in the place of the acceleration.
 
     Returns
     -------
@@ -374,9 +370,8 @@ def solve_fixed_point(
     n_iter = 1
     while n_iter < max_iter and not _closed(step, tol, size) and since_best < _STALLED:
         n_iter += 1
-        target = step.target if propose is None else propose(state, step)
-        proposal = state + damping * (target - state)
-        if damping == 1.0 and history and propose is None:
+        proposal = state + damping * (step.target - state)
+        if damping == 1.0 and history:
             proposal = admissible(_accelerated(state, step, history), step.target)
         trial = evaluate(proposal)
         if _accepted(trial, step):

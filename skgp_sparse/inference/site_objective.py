@@ -43,7 +43,7 @@ from skgp_sparse.inference.stochastic import SiteMinibatchView
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
-_OF_GRADIENTS = 1e-15
+_OF_GRADIENTS = 1e-18
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
 _REMEMBERED = 10_000  # counts of inner iterations, for reports
 _OF_A_KIND = 0.1  # of the rows of a start, where there are so many

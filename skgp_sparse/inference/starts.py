@@ -3,13 +3,12 @@
 An evaluation costs little here, so that a fit may begin from several values of theta, and may go on
 across plateaus on which a fit of many rows would end.
 
-Restarts draw periods, a periodogram names some (`candidates`), and rows that are evenly spaced
-leave aliases of them (`longest_alias`).
+Restarts draw periods, and a periodogram names some (`candidates`). Of aliases, which evenly spaced
+rows cannot tell apart, the longest one that a start has found stays.
 """
 
 from contextlib import suppress
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +34,7 @@ def fit_exact(objective, kernel, settings, random_state):
     noise alone, a few starts around it are tried before that is believed. With a
     `ThoroughSearch`, it has further starts, of which the best one ends at an optimum, and so does
     each of those that follow, unless it comes to where another one has ended or explains nothing.
-    Of periods that rows cannot tell apart, the longest wins.
+    Of periods with equal values, the longest wins.
 
     Returns
     -------
@@ -46,7 +45,8 @@ def fit_exact(objective, kernel, settings, random_state):
     prior, thorough = settings.prior, settings.thorough
     function, ends = VectorFunction(objective, kernel, prior=prior), []
     within = VectorFunction(objective, thorough.kernel, prior=prior) if thorough else function
-    first = _IN_A_BASIN if period_places(kernel) else 1.0
+    periods = period_places(kernel)
+    first = _IN_A_BASIN if periods else 1.0
 
     def rough(theta):
         return climb(function, settings, function.parameters.pack(kernel=theta), first=first)
@@ -58,17 +58,17 @@ def fit_exact(objective, kernel, settings, random_state):
         return ends[-1]
 
     others = settings.deadline.until(_others(objective, kernel, thorough))
-    best = fine(_best(rough, rough(kernel.theta), others))
+    best = fine(_best(rough, rough(kernel.theta), others, periods))
     if len(kernel.theta) == 0:
         return within, best
     reached, _ = within.at(best.x)
     of_noise = reached.constant_log_likelihood()
     if not settings.believes_noise and best.value < of_noise:
         near = np.random.RandomState(0).normal(size=(_RESCUES, len(kernel.theta)))
-        best = fine(_best(rough, best, settings.deadline.until(kernel.theta + near)))
+        best = fine(_best(rough, best, settings.deadline.until(kernel.theta + near), periods))
     drawn = settings.deadline.until(_further(objective, kernel, settings, random_state))
-    best = _best(lambda theta: fine(rough(theta), of_noise), best, drawn)
-    return within, with_longest(within, best)
+    best = _best(lambda theta: fine(rough(theta), of_noise), best, drawn, periods)
+    return within, best
 
 
 def _others(objective, kernel, thorough):
@@ -81,14 +81,20 @@ def _others(objective, kernel, thorough):
     yield from thorough.starts if thorough else ()
 
 
-def _best(climb_from, best, thetas):
-    """The highest `Maximum`: the best one so far, or one from other starts; ends if told to."""
+def _best(climb_from, best, thetas, periods):
+    """The highest `Maximum`: the best one so far, or one from other starts; ends if told to.
+
+    Of equal ones, it is that with the longest periods.
+    """
     for theta in thetas:
         if best.message == STOPPED:
             break
         with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
             last = climb_from(theta)
-            best = max(best, last, key=lambda maximum: maximum.value)
+            slack = _SAME * max(1.0, abs(best.value)) if periods else 0.0
+            is_longer = last.x[periods].sum() > best.x[periods].sum()
+            if last.value > best.value + (-slack if is_longer else slack):
+                best = last
             if last.message == STOPPED:
                 best = best._replace(message=STOPPED)
     return best
@@ -149,54 +155,24 @@ def drawn_starts(limits, n_restarts, random_state):
         yield random_state.uniform(*limits.T)
 
 
-_FINEST = 0.01  # of the smallest gap: spacings of which gaps may be multiples
-_SAME_GAP = 1e-6  # of the spacing, by which a gap may miss a multiple of it
 _FEWEST_ROWS = 8  # of different positions, from which a periodogram says something
 _FREQUENCIES_PER_PEAK, _MOST_FREQUENCIES = 5, 10_000  # of a periodogram
 _ENTRIES_PER_BLOCK = 1 << 18  # entries (rows, frequencies) of a periodogram that are in memory
 _PEAKS, _MULTIPLES = 3, np.arange(1, 7)  # highest peaks, and multiples of their periods
 _SHORTER = 0.3  # length scale of a wave with many harmonics, in units of the kernel's own
-_ALIAS_TOLERANCE = 1e-6  # by which the evidence of an alias may be lower, relative to its size
+_SAME = 1e-6  # difference of the evidence of aliases, and of a period and the range, relative
 
 
-# -- periods of kernels: where restarts draw them, what a periodogram says, their aliases ----------
+# -- periods of kernels: where restarts draw them, and what a periodogram says -------------------
 # All of this is for rows on a line, with one column.
 
 
-class Line(NamedTuple):
-    """Different positions of rows on a line, sorted, and what they are apart."""
-
-    x: np.ndarray  # (k,)
-    gap: float  # the median
-    spacing: float | None  # of which all gaps are multiples; None: there is none
-
-    @property
-    def span(self):
-        """From the first position to the last one."""
-        return self.x[-1] - self.x[0]
-
-
-def line_of(rows):
-    """The `Line` of a table in memory; None if its inputs are no numbers on a line."""
+def positions(rows):
+    """Different positions (k,) of a table in memory, sorted; None if they are not on a line."""
     if rows is None or not rows.in_memory or rows.n_features != 1:
         return None
     x = np.unique(np.asarray(rows.stored_inputs(), dtype=float))
-    if len(x) < 2 or not np.isfinite(x).all():
-        return None
-    return Line(x, float(np.median(np.diff(x))), _spacing(x))
-
-
-def _spacing(x):
-    """The largest spacing of which all gaps are multiples, by Euclid's algorithm."""
-    gaps = np.diff(x)
-    spacing, finest = gaps.min(), _FINEST * gaps.min()
-    while spacing > finest:
-        counts = np.rint(gaps / spacing)
-        rest = np.abs(gaps - counts * spacing)
-        if rest.max() <= _SAME_GAP * spacing:
-            return float(gaps.sum() / counts.sum())
-        spacing = rest[rest > _SAME_GAP * spacing].min()
-    return None
+    return x if len(x) > 1 and np.isfinite(x).all() else None
 
 
 def period_places(kernel):
@@ -210,9 +186,9 @@ def period_limits(kernel, rows):
     A period keeps its bounds where these exclude all of that.
     """
     bounds, found = np.reshape(kernel.bounds, (-1, 2)).copy(), period_places(kernel)
-    line = line_of(rows) if found else None
-    for place in found if line else ():
-        narrow = np.clip(np.log([2.0 * line.gap, line.span]), *bounds[place])
+    x = positions(rows) if found else None
+    for place in found if x is not None else ():
+        narrow = np.clip(np.log([2.0 * np.median(np.diff(x)), np.ptp(x)]), *bounds[place])
         if narrow[0] < narrow[1]:
             bounds[place] = narrow
     return bounds
@@ -225,15 +201,15 @@ def starts(objective, kernel, prior):
     the wave and at a shorter one, as harmonics explain most where it is long. If the shorter one is
     better, there are two starts.
     """
-    line = line_of(objective.rows) if period_places(kernel) else None
-    if line is None or len(line.x) < _FEWEST_ROWS:
+    x = positions(objective.rows) if period_places(kernel) else None
+    if x is None or len(x) < _FEWEST_ROWS:
         return []
-    periods, best = np.log(candidates(objective.rows, line)), kernel
+    periods, best = np.log(candidates(objective.rows, x)), kernel
     for place, length in _places_with_lengths(kernel):
         thetas = [*_tried(best, place, periods, length)]
         tried = [kernel.clone_with_theta(theta) for theta in thetas]
         values = [value_or_minus_inf(objective, one, False, prior=prior) for one in tried]
-        best = tried[int(np.argmax(values))] if tried else best
+        best = tried[_highest(values)] if tried else best
     if best is kernel:
         return []
     are_periods = np.isin(np.arange(len(kernel.theta)), period_places(kernel))
@@ -263,23 +239,29 @@ def _tried(kernel, place, periods, length):
             yield shorter
 
 
-def candidates(rows, line):
+def _highest(values):
+    """Index of the highest value, of equal ones the last, which is that of the longest period."""
+    least = np.max(values) - _SAME * max(1.0, abs(np.max(values)))
+    return np.flatnonzero(values >= least)[-1]
+
+
+def candidates(rows, x):
     """Periods of the highest peaks of a periodogram, and multiples of them within the range."""
-    frequencies = _frequencies(line)
+    frequencies = _frequencies(x)
     if len(frequencies) == 0:
         return np.zeros(0)
     power = np.r_[-np.inf, _power(rows, frequencies), -np.inf]
     peaks = np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:]))
     highest = peaks[np.argsort(-power[1:-1][peaks], kind="stable")[:_PEAKS]]
     periods = np.unique(np.multiply.outer(_MULTIPLES, 1.0 / frequencies[highest]))
-    return periods[periods <= line.span * (1.0 + _SAME_GAP)]
+    return periods[periods <= np.ptp(x) * (1.0 + _SAME)]
 
 
-def _frequencies(line):
+def _frequencies(x):
     """From one wave over the range to one over two gaps."""
-    step = 1.0 / (_FREQUENCIES_PER_PEAK * line.span)
-    highest = min(0.5 / line.gap, _MOST_FREQUENCIES * step)
-    return np.arange(1.0 / line.span, highest, step)
+    span, step = np.ptp(x), 1.0 / (_FREQUENCIES_PER_PEAK * np.ptp(x))
+    highest = min(0.5 / np.median(np.diff(x)), _MOST_FREQUENCIES * step)
+    return np.arange(1.0 / span, highest, step)
 
 
 def _power(rows, frequencies):
@@ -299,70 +281,3 @@ def _power(rows, frequencies):
     blocks = np.split(2.0 * np.pi * frequencies, range(size, len(frequencies), size))
     power = np.concatenate([lombscargle(x, common, block) for block in blocks])
     return np.nan_to_num(power)  # of a wave that is 0 at all rows
-
-
-def with_longest(function, maximum):
-    """The `Maximum` at the longest periods that the rows cannot tell from those that it has.
-
-    These are aliases and, where waves are so rough that rows only repeat, multiples of the period.
-
-    Parameters
-    ----------
-    function : VectorFunction
-    maximum : Maximum
-    """
-    found = period_places(function.kernel)
-    line = line_of(function.objective.rows) if found else None
-    if line is None or line.spacing is None:
-        return maximum
-    for place in found:
-        maximum = _with_longest(function, maximum, place, line)
-    return maximum
-
-
-def _with_longest(function, maximum, place, line):
-    """`Maximum` at the longest value of one period that leaves covariance and evidence equal."""
-    blocks = function.parameters.unpack(maximum.x)
-    theta, most = blocks["kernel"], np.reshape(function.kernel.bounds, (-1, 2))[place, 1]
-    kernel = function.kernel.clone_with_theta(theta)
-    multiples = np.exp(theta[place]) * _MULTIPLES
-    periods = [longest_alias(one, line.spacing, np.exp(most)) for one in multiples]
-    for period in np.minimum(np.log(np.unique(periods)[::-1]), most):
-        if period <= theta[place] + _SAME_GAP:
-            break
-        other = theta.copy()
-        other[place] = period
-        if not _is_same(kernel, kernel.clone_with_theta(other), line.x):
-            continue
-        x = function.parameters.pack(**blocks | {"kernel": other})
-        at = function.at(x)
-        value = value_or_minus_inf(*at, False, function.inner_state, function.prior)
-        if value >= maximum.value - _ALIAS_TOLERANCE * max(1.0, abs(maximum.value)):
-            return maximum._replace(x=x, value=value)
-    return maximum
-
-
-def _is_same(kernel, other, x):
-    """Whether two kernels have the same covariances of the first row with all others."""
-    ours, theirs = (one(x[:1, None], x[:, None]) for one in (kernel, other))
-    return np.allclose(ours, theirs, rtol=0.0, atol=_ALIAS_TOLERANCE * np.ptp(ours))
-
-
-def longest_alias(period, spacing, most):
-    """The longest period of at most `most` with the same values on multiples of a spacing.
-
-    On rows that are multiples of a spacing h apart, a period P and its aliases have one evidence:
-
-        1 / P' = |m / h ± 1 / P|,    m = 0, 1, 2, ...,
-
-    as ``sin²(π k h / P)`` is the same for all whole numbers k. The longest of them says most of
-    what is between two rows.
-
-    It is the period itself where its aliases are longer than that, or shorter.
-    """
-    frequency, unit = 1.0 / period, 1.0 / spacing
-    frequency = abs(frequency - np.rint(frequency / unit) * unit)
-    multiples = unit * (np.floor(1.0 / (most * unit)) + np.arange(3))
-    frequencies = np.abs(np.add.outer(multiples, [-frequency, frequency])).ravel()
-    frequencies = frequencies[frequencies * most >= 1.0]
-    return max(period, 1.0 / frequencies.min()) if len(frequencies) else period

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from inside import ArrayDataset, longest_alias
+from inside import ArrayDataset
 from inside import starts as periods
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, WhiteKernel
 
@@ -154,7 +154,7 @@ def test_rows_with_two_columns_have_no_periodogram():
     x = np.random.RandomState(0).uniform(size=(20, 2))
     rows = ArrayDataset(x, x[:, :1])
     kernel = ExpSineSquared() + WhiteKernel()
-    assert periods.line_of(rows) is None
+    assert periods.positions(rows) is None
     np.testing.assert_array_equal(periods.period_limits(kernel, rows), kernel.bounds)
 
 
@@ -168,32 +168,10 @@ def test_restarts_draw_periods_from_two_gaps_to_the_range_within_their_bounds():
     np.testing.assert_array_equal(periods.period_limits(free, rows)[0], free.bounds[0])
 
 
-@pytest.mark.parametrize("spacing", [0.25, 1.0, 3600.0])
-@pytest.mark.parametrize("period", [0.3, 0.7, 0.999, 1.2, 1.9, 3.0, 40.0])
-@pytest.mark.parametrize("most", [0.8, 2.5, 30.0, 1e5])
-def test_aliases_have_the_same_kernel_on_even_rows(spacing, period, most):
-    x = spacing * np.arange(50)[:, None]
-    longest = longest_alias(period * spacing, spacing, most * spacing)
-    assert longest >= period * spacing
-    assert longest <= max(most, period) * spacing * (1 + 1e-12)
-    kernels = [ExpSineSquared(1.0, one)(x) for one in (period * spacing, longest)]
-    np.testing.assert_allclose(*kernels, atol=1e-9)
-    if most == 1e5:
-        assert longest >= 2.0 * spacing
-
-
-def test_gaps_have_the_largest_spacing_of_which_all_are_multiples():
-    assert periods.line_of(table([0.0, 2.0, 5.0, 11.0])).spacing == pytest.approx(1.0)
-    assert periods.line_of(table(np.linspace(0, 1, 38))).spacing == pytest.approx(1 / 37)
-    assert periods.line_of(table(months())).spacing == pytest.approx(1.0)
-    uneven = np.random.RandomState(0).uniform(size=20)
-    assert periods.line_of(table(uneven)).spacing is None
-
-
 def test_peaks_of_a_periodogram_hold_the_period():
     x, y, period = drawn("uneven")
     rows = table(x, y)
-    found = periods.candidates(rows, periods.line_of(rows))
+    found = periods.candidates(rows, periods.positions(rows))
     assert np.abs(found / period - 1).min() < 0.03
     assert found.max() <= x.max() - x.min()
 
