@@ -131,7 +131,7 @@ class Softmax(_Classes):
         ndarray of shape (C, n)
             Probabilities, with an absolute error of about 1e-11. In each row, they add up to 1.
         """
-        return integrals.probabilities(mean, variance)
+        return integrals.log_sum_exp(mean, variance)[1]
 
     def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the log probabilities of labels; see `Likelihood.log_density`.
