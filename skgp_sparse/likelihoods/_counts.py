@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, digamma, expit, gammaln, log_expit, logit, ndtri, zeta
+from scipy.special import betainc, digamma, expit, gammainc, gammaln, log_expit, logit, ndtri, zeta
 
 from skgp_sparse.ground.integrals import expectation, log_moments, log_moments_of_one_top
 from skgp_sparse.ground.linalg import LOG_2PI
@@ -18,7 +18,7 @@ from skgp_sparse.likelihoods._base import (
     expect,
     log_of_mean,
 )
-from skgp_sparse.likelihoods._special import count_quantile, gamma_quantile, solve_quantile
+from skgp_sparse.likelihoods._special import count_quantile, mixture_cdf, solve_quantile
 
 
 class Gamma(special.Exponential):
@@ -82,7 +82,16 @@ class Gamma(special.Exponential):
 
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
-        return gamma_quantile(q, self._shifted(mean), variance, self.shape)
+        centre, width = self._shifted(mean), np.sqrt(variance + 1.0 / self.shape)
+
+        def given(v: Array) -> Array:
+            return gammainc(self.shape, self.shape * np.exp(-v))
+
+        def cdf(t: Array, rows: Index) -> Array:
+            return mixture_cdf(given, centre[rows] - t, variance[rows], self.shape**-0.5)
+
+        with np.errstate(over="ignore"):
+            return np.exp(solve_quantile(cdf, q, centre + ndtri(q) * width, width))
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw positive numbers, none of which is rounded to zero; see `Likelihood.sample`."""
@@ -280,7 +289,6 @@ def _draw(rate: Array, random_state: np.random.RandomState) -> Array:
 
 
 _BETA_STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow like the counts
-_WIDEST = 0.56  # unit of the latent value: the strip, where `expectation` assumes 2.8
 _LEAST_PRECISION = 1e-6  # of a site to start with
 _HALVINGS, _REACH = 30, 10.0  # of an interval that contains the top
 _FURTHEST, _WIDEST_GUESS = 700.0, 100.0  # logits of quantiles to start with
@@ -445,14 +453,12 @@ class Beta(LevelLikelihood):
     def _cdf(self, t: Array, mean: Array, variance: Array) -> Array:
         """Probability that the logit of an observation is at most t."""
         top, gain = self._tops(t)
-        unit = np.minimum(gain**-0.5, _WIDEST)
 
-        def given(x: Array, top: Array, unit: Array, t: Array) -> tuple[Array]:
-            a, b = self._shapes(top + unit * x)
-            return (np.where(t < 0, betainc(a, b, expit(t)), 1.0 - betainc(b, a, expit(-t))),)
+        def given(v: Array, top: Array, t: Array) -> Array:
+            a, b = self._shapes(top + v)
+            return np.where(t < 0, betainc(a, b, expit(t)), 1.0 - betainc(b, a, expit(-t)))
 
-        by_row = (mean - top) / unit, variance / unit**2, top, unit, t
-        return expectation(given, *by_row)[0]
+        return mixture_cdf(given, mean - top, variance, gain**-0.5, top, t)
 
 
 def _sigmoid_and_slope(f: Array) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
+from scipy.special import digamma, gammaln, ndtri, stdtr, wofz
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import alike, expectation, log_moments, means, trapezoid
@@ -321,20 +321,15 @@ class StudentT(LocationScale):
 
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
-        u, logs = _precisions(self.df, _left_end(self.df))
-        weights = np.exp(logs - logs.max())
-        weights /= weights.sum()
-        noise = self._value("scale") ** 2 * np.exp(-u)
-        quantiles = np.empty(len(mean))
-        for rows, _ in alike(np.full(len(mean), float(len(u)))):
-            inverse = 1.0 / np.sqrt(variance[rows, None] + noise)
+        scale = self._value("scale")
 
-            def cdf(t: Array, some: Index, inverse: Array = inverse) -> Array:
-                return ndtr(t[:, None] * inverse[some]) @ weights
+        def cdf(t: Array, rows: Index) -> Array:
+            unit = min(self._reach() / _NEAREST, scale)
+            given = lambda x: (stdtr(self.df, -unit / scale * x),)
+            return expectation(given, -t / unit, variance[rows] / unit**2)[0]
 
-            width = np.sqrt(variance[rows] + self._value("scale") ** 2)
-            quantiles[rows] = solve_quantile(cdf, q, ndtri(q) * width, width)
-        return self._shifted(mean) + quantiles
+        width = np.sqrt(variance + scale**2)
+        return self._shifted(mean) + solve_quantile(cdf, q, ndtri(q) * width, width)
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Add Student-t noise to the latent values; see `Likelihood.sample`."""
