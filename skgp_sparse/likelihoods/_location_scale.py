@@ -185,12 +185,8 @@ class StudentT(LocationScale):
     r"""Student-t likelihood: ``y = f + level + scale t``, where ``t`` has `df` degrees of freedom.
 
     Observations far from ``f`` count less than under a Gaussian likelihood. The likelihood is not
-    log-concave: the curvature of an outlier is negative. With ``a = scale √df`` and the Faddeeva
-    function ``w``, the slope of the expected log likelihood for ``f + level ~ N(m, s)`` is
-
-        (df + 1) √(π/(2s)) Im w(z),    z = (y - m + i a) / √(2s).
-
-    `tilted` is an integral over the precision ``λ`` of the noise, as a Student-t distribution is a
+    log-concave: the curvature of an outlier is negative. Expectations are numerical integrals.
+    That of `tilted` is over the precision ``λ`` of the noise, as a Student-t distribution is a
     mixture of ``N(0, scale²/λ)`` in which ``λ`` has a gamma distribution. See Jylänki, Vanhatalo
     and Vehtari (2011), "Robust Gaussian process regression with a Student-t likelihood".
 
