@@ -179,11 +179,11 @@ class _Rows(NamedTuple):
         return self.power * value - 0.5 * z * z, extras
 
 
-def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
+def log_moments(log_density, mean, variance, power, strip, *by_row, start=None, tops=None):
     """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives.
 
-    The function ``log p`` must be concave, so that the integrand has one top. The integral of a row
-    is a trapezoidal sum about that top:
+    The function ``log p`` must be concave, so that the integrand has one top, unless `tops` are
+    given. The integral of a row is a trapezoidal sum about that top:
 
     - The top comes from Newton's method with a bracket. A crude top is enough.
     - The step follows the width of the top and the strip around the real axis in which the
@@ -191,6 +191,9 @@ def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
     - The sum ends on both sides where the integrand has fallen to ``exp(-40)`` of its top. Left and
       right may differ: ``exp(-exp(f))`` falls at once on the right, and with the normal density on
       the left.
+
+    With `tops`, ``p`` has one top and falls on both sides, but is not log-concave: crude nodes on
+    all scales, between its top and the mean and around both, find the interval where it counts.
 
     Everything is computed in ``z = (f - mean) / std``, where the negative logarithm of the
     integrand has a second derivative of at least one.
@@ -210,57 +213,42 @@ def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
     start : ndarray of shape (n,) or None
         Where ``a log p(f) - (f - mean)² / (2 variance)`` is largest, roughly. It is needed if
         `log_density` overflows at `mean`.
-
-    Returns
-    -------
-    tuple of ndarray of shape (n,)
-        The logarithm, its first derivative with respect to `mean`, its negative second derivative,
-        and the expectations of the other results of `log_density` under the tilted distribution.
-    """
-    rows = _rows_of(log_density, mean, variance, power, by_row)
-    with np.errstate(all="ignore"):
-        z = np.zeros_like(rows.mean) if start is None else (start[:, None] - rows.mean) / rows.std
-        top, gain = _find_top(rows, z)
-        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * rows.std))
-        left, right = _find_ends(rows, top, gain).T
-        count = np.fmin(np.ceil((left + right) / step[:, 0]) + 1.0, _MOST_NODES)
-        return _sum_all(rows, top, gain[:, 0], left, right, count)
-
-
-def log_moments_of_one_top(log_density, mean, variance, strip, *by_row, tops):
-    """``log E[p(f)]`` of a function with one top that is not log-concave, with its derivatives.
-
-    The integrand has its tops between that of ``p`` and the mean, and falls on both sides. Crude
-    nodes on all scales find the interval where it counts.
-
-    Parameters
-    ----------
-    log_density, mean, variance, strip, *by_row
-        As in `log_moments`.
-    tops : tuple of ndarray of shape (n,)
+    tops : tuple of ndarray of shape (n,) or None
         Where ``p`` is largest, and the negative second derivative of ``log p`` there.
 
     Returns
     -------
     tuple of ndarray of shape (n,)
-        As from `log_moments`. The negative second derivative may be negative.
+        The logarithm, its first derivative with respect to `mean`, its negative second derivative
+        (which may be negative if there are `tops`), and the expectations of the other results of
+        `log_density` under the tilted distribution.
     """
-    rows = _rows_of(log_density, mean, variance, 1.0, by_row)
+    power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
+    std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
+    columns = [column[:, None] for column in (mean, std, power)]
+    rows = _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
     with np.errstate(all="ignore"):
-        peak, width = (tops[0][:, None] - rows.mean) / rows.std, tops[1][:, None] ** -0.5 / rows.std
-        parts = slices(len(mean), _VALUES_OF_TILTED // 100)
-        found = [_find_interval(rows.where(part), peak[part], width[part]) for part in parts]
-        top, gain, left, right = map(np.concatenate, zip(*found))
-        of_strip = strip / (_STEPS_PER_STRIP * rows.std[:, 0])
-        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, of_strip)
+        if tops is None:
+            z = np.zeros_like(rows.mean)
+            z = z if start is None else (start[:, None] - rows.mean) / rows.std
+            top, gain = _find_top(rows, z)
+            left, right = _find_ends(rows, top, gain).T
+        else:
+            peak, width = (tops[0] - mean) / std, tops[1] ** -0.5 / std
+            parts = slices(len(mean), _VALUES_OF_TILTED // 100)
+            found = [_find_interval(rows.where(some), peak[some], width[some]) for some in parts]
+            top, gain, left, right = map(np.concatenate, zip(*found))
+        step = np.minimum(gain[:, 0] ** -0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * std))
         count = np.fmin(np.ceil((left + right) / step) + 1.0, _MOST_NODES)
-        return _sum_all(rows, top[:, None], gain, left, right, count, least=-np.inf)
+        least = 0.0 if tops is None else -np.inf
+        return _sum_all(rows, top, gain[:, 0], left, right, count, least)
 
 
 def _find_interval(rows, peak, width):
     """A top, the largest second derivative, and how far from the top the integrands count (n,)."""
     own = np.broadcast_to(_NODES, (len(peak), len(_NODES)))
-    z = np.sort(np.hstack([own, peak + width * _NODES, peak * _BETWEEN]), axis=1)
+    around, between = peak[:, None] + width[:, None] * _NODES, peak[:, None] * _BETWEEN
+    z = np.sort(np.hstack([own, around, between]), axis=1)
     exponent, (_, curvature, *_) = rows.at(z)
     every, best, index = np.arange(len(z)), np.argmax(exponent, axis=1), np.arange(z.shape[1])
     counts = exponent > exponent[every, best, None] - _FALL
@@ -269,14 +257,7 @@ def _find_interval(rows, peak, width):
     inside = (index >= first[:, None]) & (index <= last[:, None])
     gain = 1.0 + rows.std[:, 0] ** 2 * np.max(np.where(inside, curvature, 0.0), axis=1)
     top = z[every, best]
-    return top, gain, top - z[every, first], z[every, last] - top
-
-
-def _rows_of(log_density, mean, variance, power, by_row):
-    power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
-    std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
-    columns = [column[:, None] for column in (mean, std, power)]
-    return _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
+    return top[:, None], gain[:, None], top - z[every, first], z[every, last] - top
 
 
 def _find_top(rows, z):

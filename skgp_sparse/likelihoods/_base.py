@@ -537,7 +537,6 @@ class Parametric(Likelihood):
     parameters: tuple[str, ...] = ()
     _expected: Callable[..., Any]
     _tilted: Callable[..., Any]
-    _by_theta: Callable[..., Array]
 
     @property
     def theta(self) -> Array:
@@ -600,16 +599,18 @@ class Parametric(Likelihood):
         bounds = getattr(self, f"{name}_bounds")
         return (np.finfo(float).tiny, np.inf) if bounds is None else bounds
 
-    def _slopes(self, n: int, **by_name: Array) -> Array:
-        """The derivatives that belong to learned parameters, as an array (k, n)."""
-        return np.array([by_name[name] for name in self._learned()]).reshape(-1, n)
+    def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
+        """Derivatives (k, n) with respect to `theta`: the slope and means are those of all."""
+        return self._of_learned(slope, *means)
+
+    def _of_learned(self, *by_parameter: Array) -> Array:
+        learned, n = self._learned(), np.shape(by_parameter[0])[0]
+        some = [one for name, one in zip(self.parameters, by_parameter) if name in learned]
+        return np.array(some).reshape(-1, n)
 
 
 class LevelLikelihood(Parametric):
-    """A likelihood with a level, which it adds to the latent value of every row.
-
-    A subclass defines `_others`, the derivatives with respect to its other parameters.
-    """
+    """A likelihood with a level, which it adds to the latent value of every row."""
 
     may_be_none: tuple[str, ...] = ("level",)
     may_be_negative: tuple[str, ...] = ("level",)
@@ -635,13 +636,6 @@ class LevelLikelihood(Parametric):
             return self
         level = self._within("level", self._first_level(y, weight, offset))
         return self._with({"level": level})
-
-    def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
-        return self._slopes(len(slope), level=slope, **self._others(y, slope, power, *means))
-
-    def _others(self, y: Array, slope: Array, power: Scalars, *means: Array) -> dict[str, Array]:
-        """Derivatives with respect to the other parameters, by name: means in their order."""
-        return dict(zip(self.parameters[1:], means))
 
 
 def best_constant(

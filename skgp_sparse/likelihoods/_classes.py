@@ -355,14 +355,10 @@ class Ordinal(Labels, Parametric):
         noisy = f + random_state.normal(size=np.shape(f))
         return np.searchsorted(self.thresholds, noisy).astype(float)
 
-    def _ends(self, y: Array) -> tuple[Array, Array]:
-        """Thresholds below and above the labels, infinite for the first and the last one."""
-        ends = np.hstack([-np.inf, self.thresholds, np.inf])
-        return ends[y.astype(int)], ends[y.astype(int) + 1]
-
     def _centred(self, y: Array, mean: Array) -> tuple[Array, Array, Array]:
         """Means and ends, from the middle of the interval or from its finite end."""
-        low, high = self._ends(y)
+        ends = np.hstack([-np.inf, self.thresholds, np.inf])
+        low, high = ends[y.astype(int)], ends[y.astype(int) + 1]
         is_inside = np.isfinite(low) & np.isfinite(high)
         centre = np.where(is_inside, 0.5 * (low + high), np.where(np.isfinite(low), low, high))
         return mean - centre, low - centre, high - centre

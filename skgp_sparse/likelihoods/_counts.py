@@ -23,7 +23,6 @@ from skgp_sparse.ground.integrals import (
     SMALLEST_VARIANCE,
     expectation,
     log_moments,
-    log_moments_of_one_top,
 )
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Index, Limits, Scalars, Triple
@@ -81,14 +80,14 @@ class LogLink(LevelLikelihood):
         at = lambda y, f: self._expected(y, f - self.intercept, np.zeros(len(y)))[:3]
         return best_constant(at, y, weight, offset, level, max_iter=most)
 
-    def _expected(self, y: Array, mean: Array, variance: Scalars) -> tuple[Any, ...]:
+    def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and the expectation of the function of ``v``, in closed form."""
         count, scale, v, peak = self._form(y, mean)
         rise = np.expm1(v + 0.5 * variance)
         value, slope = count * v - scale * rise, self.sign * ((count - scale) - scale * rise)
         return value + peak, slope, scale * (1.0 + rise), value
 
-    def _tilted(self, y: Array, mean: Array, variance: Scalars, power: Scalars) -> tuple[Any, ...]:
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Any, ...]:
         """`tilted`, and the expectation of the function of ``v`` under the tilted distribution."""
         count, scale, v, peak = self._form(y, mean)
         variance = np.maximum(variance, SMALLEST_VARIANCE)
@@ -101,7 +100,7 @@ class LogLink(LevelLikelihood):
 
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the smallest such integers; see `Likelihood.quantile`."""
-        t, every, share, mean = np.zeros(len(mean)), slice(None), self._share, self._shifted(mean)
+        share, mean = self._share, self._shifted(mean)
 
         def given(v: Array, shape: Array) -> Array:
             if share == 0.0:
@@ -110,20 +109,19 @@ class LogLink(LevelLikelihood):
 
         def cdf(t: Array, rows: Index) -> Array:
             """``P(Y + 1 <= e^t)``, continued between the integers."""
+            t = np.maximum(t, np.log(_TINY))
             shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
             width = np.sqrt(1.0 / shape + share)
             return mixture_cdf(given, mean[rows] - t, variance[rows], width, shape)
 
         with np.errstate(all="ignore"):
-            rows = np.flatnonzero(cdf(t, every) < q)
-            centre = mean[rows] + ndtri(q) * np.sqrt(variance[rows] + share)
-            width = np.sqrt(variance[rows] + np.exp(-np.maximum(centre, 0.0)) + share)
-            some = lambda t, those: cdf(t, rows[those])
-            t[rows] = solve_quantile(some, q, np.maximum(centre, 0.1), width)
+            centre = mean + ndtri(q) * np.sqrt(variance + share)
+            width = np.sqrt(variance + np.exp(-np.maximum(centre, 0.0)) + share)
+            t = solve_quantile(cdf, q, np.maximum(centre, 0.1), width)
             y = np.expm1(t)
             count = np.maximum(np.ceil(np.minimum(y, _LARGEST_SHAPE) - 1e-6), 1.0) - 1.0
             for _ in range(3):  # the root may be one or two integers off
-                count += cdf(np.log1p(count), every) < q
+                count += cdf(np.log1p(count), slice(None)) < q
             return np.where(y < _LARGEST_SHAPE, count, y)
 
     def _first_level(self, y: Array, weight: Array, offset: Array) -> float:
@@ -226,8 +224,9 @@ class Gamma(LogLink):
         k = self.shape
         return k, k, np.log(y) - self._shifted(mean), gamma_peak(k) - np.log(y)
 
-    def _others(self, y: Array, slope: Array, power: Scalars, exponent: Array) -> dict[str, Array]:  # type: ignore[override]
-        return {"shape": power * (self.shape * digamma_rest(self.shape) + exponent)}
+    def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
+        by_shape = power * (self.shape * digamma_rest(self.shape) + means[0])
+        return self._of_learned(slope, by_shape)
 
 
 class Poisson(LogLink):
@@ -324,8 +323,10 @@ class NegativeBinomial(LogLink):
         """Draw counts, from a normal distribution if the rate exceeds 1e15."""
         return _draw(self._draw_means(f, random_state), random_state)
 
-    def _others(self, y: Array, slope: Array, power: Scalars, low: Array) -> dict[str, Array]:  # type: ignore[override]
-        return {"size": power * self.size * (self._rise(y) - low) - slope}
+    def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
+        # ψ(y + size) - ψ(size)
+        rise = np.log1p(y / self.size) + digamma_rest(self.size) - digamma_rest(y + self.size)
+        return self._of_learned(slope, power * self.size * (rise - means[0]) - slope)
 
     def _logit(self, mean: Array) -> Array:
         return self._shifted(mean) - np.log(self.size)
@@ -338,12 +339,9 @@ class NegativeBinomial(LogLink):
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Any, ...]:
         """`tilted`, and the expectation of ``log(1 + e^x)`` under the tilted distribution."""
-        x = self._logit(mean)
-        value, *means = log_moments(self._log_sigmoids, x, variance, power, _STRIP, y)
+        at = lambda x, y: _of_counts(y, self.size, *_softplus_and_sigmoid(x))
+        value, *means = log_moments(at, self._logit(mean), variance, power, _STRIP, y)
         return value + power * self._log_binomial(y), *means
-
-    def _log_sigmoids(self, x: Array, y: Array) -> tuple[Any, ...]:
-        return _of_counts(y, self.size, *_softplus_and_sigmoid(x))
 
     def _log_binomial(self, y: Array) -> Array:
         """``log Γ(y + size) - log Γ(size) - log Γ(y + 1)``, whose large parts cancel."""
@@ -353,11 +351,6 @@ class NegativeBinomial(LogLink):
         half = 0.5 * (LOG_2PI + np.log(safe))
         log_binomial += rest(safe + size) - rest(size) - rest(safe) - half
         return np.where(y > 0.0, log_binomial, 0.0)
-
-    def _rise(self, y: Array) -> Array:
-        """``ψ(y + size) - ψ(size)``."""
-        rest = digamma_rest
-        return np.log1p(y / self.size) + rest(self.size) - rest(y + self.size)
 
 
 def _draw(rate: Array, random_state: np.random.RandomState) -> Array:
@@ -505,8 +498,13 @@ class Beta(LevelLikelihood):
         width = np.minimum(np.sqrt(variance + zeta(2.0, a) + zeta(2.0, b)), _WIDEST_GUESS)
         guess = np.clip(digamma(a) - digamma(b), -_FURTHEST, _FURTHEST) + ndtri(q) * width
 
+        def given(v: Array, top: Array, t: Array) -> Array:
+            a, b = self._shapes(top + v)
+            return np.where(t < 0, betainc(a, b, expit(t)), 1.0 - betainc(b, a, expit(-t)))
+
         def cdf(t: Array, rows: Index) -> Array:
-            return self._cdf(t, mean[rows], variance[rows])
+            top, gain = self._tops(t)
+            return mixture_cdf(given, mean[rows] - top, variance[rows], gain**-0.5, top, t)
 
         return np.clip(expit(solve_quantile(cdf, q, guess, width)), _LEAST, _MOST)
 
@@ -528,7 +526,7 @@ class Beta(LevelLikelihood):
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError("Beta has no moments of powers. Use a variational bound.")
         tops, mean = self._tops(logit(y)), self._shifted(mean)
-        return log_moments_of_one_top(self._at, mean, variance, _STRIP, y, tops=tops)
+        return log_moments(self._at, mean, variance, 1.0, _STRIP, y, tops=tops)
 
     def _at_level(self, y: Array, f: Array) -> Triple:
         value, slope, *_ = self._at(f, y)
@@ -570,16 +568,6 @@ class Beta(LevelLikelihood):
             is_left = digamma(a) - digamma(b) < t
             low, high = np.where(is_left, middle, low), np.where(is_left, high, middle)
         return middle, self._information(middle)
-
-    def _cdf(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Probability that the logit of an observation is at most t."""
-        top, gain = self._tops(t)
-
-        def given(v: Array, top: Array, t: Array) -> Array:
-            a, b = self._shapes(top + v)
-            return np.where(t < 0, betainc(a, b, expit(t)), 1.0 - betainc(b, a, expit(-t)))
-
-        return mixture_cdf(given, mean - top, variance, gain**-0.5, top, t)
 
 
 def _sigmoid_and_slope(f: Array) -> tuple[Array, Array]:

@@ -1,5 +1,6 @@
 """Likelihoods of numbers with outliers (Student-t), and of numbers that are censored."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -134,46 +135,53 @@ class Censored(LocationScale):
         noise = random_state.normal(size=np.shape(f))
         return np.clip(self._shifted(f) + self._value("scale") * noise, *self.ends)
 
-    def _expected(self, y: Array, mean: Array, variance: Scalars) -> Any:
+    def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
         """`expected`, and its derivative with respect to the logarithm of the scale."""
-        return self._moments(y, mean, variance)
+        of_limits = lambda side, t, v, _: Probit().expected(side, t, v)
+        return self._joined(_log_of_normal, of_limits, y, mean, variance, 1.0, 0.0)
 
-    def _tilted(self, y: Array, mean: Array, variance: Scalars, power: Scalars) -> Any:
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Array, ...]:
         """`tilted`, and its derivative with respect to the logarithm of the scale."""
-        return self._moments(y, mean, variance, power)
+        return self._joined(_log_power_of_normal, Probit().tilted, y, mean, variance, power, 1.0)
 
-    def _moments(
-        self, y: Array, mean: Array, variance: Scalars, power: Scalars | None = None
+    def _joined(
+        self,
+        of_numbers: Callable[..., Triple],
+        of_limits: Callable[..., Triple],
+        y: Array,
+        mean: Array,
+        variance: Array,
+        power: Scalars,
+        is_tilted: float,
     ) -> tuple[Array, ...]:
-        """`expected`, or `tilted` of a power, and the derivative by the logarithm of the scale.
+        """Results of two functions of ``t ~ N(t, v)``, in units of the scale from what is observed.
 
-        In units of the scale, the latent value is at ``t ~ N(t, v)`` relative to what is observed.
         A change of the scale is one of t, of v and of the unit of exact numbers.
         """
         scale, exact = self._value("scale"), self.is_density(y)
         t = (self._shifted(mean) - np.clip(y, *self.ends)) / scale
         side = np.where(y >= self.upper, 1.0, -1.0)
-        known = (t, variance / scale**2) if power is None else (t, variance / scale**2, power)
-        side, *known = np.broadcast_arrays(side, *known)
-        of_limits = Probit().expected if power is None else Probit().tilted
+        known = np.broadcast_arrays(side, t, variance / scale**2, power)
         found = np.empty((3, len(t)))
-        if exact.any():
-            found[:, exact] = _of_normal(*(column[exact] for column in known))
-        if not exact.all():
-            found[:, ~exact] = of_limits(side[~exact], *(column[~exact] for column in known))
+        for function, rows, first in ((of_numbers, exact, 1), (of_limits, ~exact, 0)):
+            if rows.any():
+                found[:, rows] = function(*(column[rows] for column in known[first:]))
         value, slope, curvature = found
-        exact = exact if power is None else power * exact
-        spread = curvature if power is None else curvature - slope**2
-        by_scale = known[1] * spread - t * slope - exact
-        return value - exact * np.log(scale), slope / scale, curvature / scale**2, by_scale
+        unit = exact * known[3]
+        by_scale = known[2] * (curvature - is_tilted * slope**2) - t * slope - unit
+        return value - unit * np.log(scale), slope / scale, curvature / scale**2, by_scale
 
 
-def _of_normal(t: Array, variance: Array, power: Array | None = None) -> tuple[Array, ...]:
-    """``E[log N(0; f, 1)]`` for ``f ~ N(t, variance)``, or ``log E[N(0; f, 1)^power]``."""
-    if power is None:
-        return -0.5 * (LOG_2PI + t**2 + variance), -t, np.ones_like(t)
+def _log_of_normal(t: Array, variance: Array, _: Array) -> Triple:
+    """``E[log N(0; f, 1)]`` for ``f ~ N(t, variance)``."""
+    return -0.5 * (LOG_2PI + t**2 + variance), -t, np.ones_like(t)
+
+
+def _log_power_of_normal(t: Array, variance: Array, power: Array) -> Triple:
+    """``log E[N(0; f, 1)^power]`` for ``f ~ N(t, variance)``."""
     inverse = 1.0 / (variance + 1.0 / power)
-    return 0.5 * (np.log(inverse / power) - power * LOG_2PI - t**2 * inverse), -t * inverse, inverse
+    value = 0.5 * (np.log(inverse / power) - power * LOG_2PI - t**2 * inverse)
+    return value, -t * inverse, inverse
 
 
 _NEAREST = 3.0  # distance of the poles: that of the singularities of `expectation`, and more
@@ -299,33 +307,33 @@ class StudentT(LocationScale):
         return expectation(_of_outliers, factor * distance, factor**2 * variance)
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
-        """`tilted`, and its derivatives with respect to the logarithms of scale and df."""
+        """`tilted`, and its derivatives with respect to the logarithms of scale and df.
+
+        They are trapezoidal sums over ``u``, the logarithm of the precision.
+        """
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError("StudentT has no moments of powers. Use a variational bound.")
-        distance, square = y - self._shifted(mean), self._value("scale") ** 2
-        excess = np.maximum(1.0, (distance**2 - variance) / square)
+        half, distance, square = 0.5 * self.df, y - self._shifted(mean), self._value("scale") ** 2
         few = _FALL / self.df
-        end = 2.0 * few + min(1.0, 2.0 * few**0.5) + np.log(excess)
+        step = min(np.sqrt(1.0 / (half + 0.5)) / _STEPS_PER_WIDTH, 0.5 * np.pi / _STEPS_PER_STRIP)
+        left = 2.0 * few + min(1.0, 2.0 * few**0.5)
+        left = left + np.log(np.maximum(1.0, (distance**2 - variance) / square))
+        right = 1.0 / self.df + np.sqrt(1.0 / self.df**2 + 4.0 * few)
         sums = np.empty((5, len(y)))
-        for rows, number in alike(np.ceil(end / _step(self.df)) + 1.0):
-            u, logs = _precisions(self.df, number * _step(self.df))
-            sums[:, rows] = self._sum(distance[rows], variance[rows], u, logs)
+        for rows, number in alike(np.ceil(left / step) + 1.0):
+            u = step * np.arange(-number, np.ceil(right / step) + 1.0)
+            noise = square * np.exp(-u)
+            inverse = 1.0 / (variance[rows, None] + noise)
+            pull = distance[rows, None] * inverse
+            squares = distance[rows, None] * pull
+            density = gamma_peak(half) + half * (u - np.expm1(u))
+            value, weights = trapezoid(0.5 * (np.log(inverse) - squares) + density, step)
+            slope = means(weights, pull)
+            curvature = means(weights, inverse) - means(weights, (pull - slope[:, None]) ** 2)
+            scale = means(weights, (squares - 1.0) * inverse * noise)
+            by_df = half * (digamma_rest(half) + weights @ (u - np.expm1(u)))
+            sums[:, rows] = value, slope, curvature, scale, by_df
         return sums
-
-    def _sum(self, distance: Array, variance: Array, u: Array, logs: Array) -> tuple[Any, ...]:
-        """Trapezoidal sums over ``u``, the logarithm of the precision."""
-        noise = self._value("scale") ** 2 * np.exp(-u)
-        inverse = 1.0 / (variance[:, None] + noise)
-        pull = distance[:, None] * inverse
-        square = distance[:, None] * pull
-        exponent = 0.5 * (np.log(inverse) - square) + logs
-        value, weights = trapezoid(exponent, _step(self.df))
-        slope = means(weights, pull)
-        curvature = means(weights, inverse) - means(weights, (pull - slope[:, None]) ** 2)
-        scale = means(weights, (square - 1.0) * inverse * noise)
-        half = 0.5 * self.df
-        df = half * (digamma_rest(half) + weights @ (u - np.expm1(u)))
-        return value, slope, curvature, scale, df
 
 
 class _ScaleMixture(StudentT):
@@ -355,15 +363,3 @@ def _of_outliers(x: Array) -> tuple[Array, ...]:
     precision = 1.0 / (1.0 + square)
     slope = x * precision
     return np.log1p(square), square * precision, slope, precision - 2.0 * slope**2
-
-
-def _step(df: float) -> float:
-    return min(np.sqrt(2.0 / (df + 1.0)) / _STEPS_PER_WIDTH, 0.5 * np.pi / _STEPS_PER_STRIP)
-
-
-def _precisions(df: float, left: float) -> tuple[Array, Array]:
-    """Nodes from -left on for the log of the precision, and the log of its density there."""
-    step, half = _step(df), 0.5 * df
-    right = 1.0 / df + np.sqrt(1.0 / df**2 + 4.0 * _FALL / df)
-    u = step * np.arange(-np.ceil(left / step), np.ceil(right / step) + 1.0)
-    return u, gamma_peak(half) + half * (u - np.expm1(u))

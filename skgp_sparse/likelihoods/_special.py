@@ -199,7 +199,7 @@ def solve_quantile(cdf: _OfRows, q: float, guess: Array, width: Array) -> Array:
     """
     t, unknown = guess.astype(float), np.full(len(guess), np.nan)
     ends = np.full(len(t), -np.inf), np.full(len(t), np.inf)
-    state = np.arange(len(t)), t.copy(), 0.5 * width, unknown, unknown, *ends
+    state = [np.arange(len(t)), t.copy(), 0.5 * width, unknown, unknown, *ends]
     with np.errstate(all="ignore"):
         for count in range(_MOST_ITERATIONS):
             rows, x, width, last, before, low, high = state
