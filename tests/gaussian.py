@@ -64,14 +64,14 @@ class Gaussian(Parametric):
     def expected_slopes(self, y, mean, variance):
         """Compute the gradient with respect to ``log σ²``; see `Likelihood.expected_slopes`."""
         slope = 0.5 * (((y - mean) ** 2 + variance) / self.variance - 1.0)
-        return self._slopes(len(y), variance=slope)
+        return self._of_learned(slope)
 
     def tilted_slopes(self, y, mean, variance, power=1.0):
         """Compute the gradient with respect to ``log σ²``; see `Likelihood.tilted_slopes`."""
         noise = self.variance / power
         total = noise + variance
         slope = 0.5 * noise * ((y - mean) ** 2 / total - 1.0) / total + 0.5 * (1.0 - power)
-        return self._slopes(len(y), variance=slope)
+        return self._of_learned(slope)
 
 
 def _log_peak(variance):

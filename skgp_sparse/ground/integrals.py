@@ -3,7 +3,7 @@
 - `expectation`: of any smooth function, ``E[g(f)]``;
 - `log_moments`: of a power of a likelihood, ``log E[p(f)^a]``, and moments of the tilted
   distribution ``p(f)^a N(f; mean, variance)``;
-- `log_sum_exp` and `probabilities`: of a softmax and of its normaliser, under independent values.
+- `log_sum_exp`: of a softmax and of its normaliser, under independent values.
 
 All of them are sums over nodes, which converge exponentially where the integrand is analytic in a
 strip around the real axis. Rows that need similar nodes are summed together. Each section says
@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import ndtr
 
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.parallel import empty, slices
@@ -180,11 +179,11 @@ class _Rows(NamedTuple):
         return self.power * value - 0.5 * z * z, extras
 
 
-def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
+def log_moments(log_density, mean, variance, power, strip, *by_row, start=None, tops=None):
     """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives.
 
-    The function ``log p`` must be concave, so that the integrand has one top. The integral of a row
-    is a trapezoidal sum about that top:
+    The function ``log p`` must be concave, so that the integrand has one top, unless `tops` are
+    given. The integral of a row is a trapezoidal sum about that top:
 
     - The top comes from Newton's method with a bracket. A crude top is enough.
     - The step follows the width of the top and the strip around the real axis in which the
@@ -192,6 +191,9 @@ def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
     - The sum ends on both sides where the integrand has fallen to ``exp(-40)`` of its top. Left and
       right may differ: ``exp(-exp(f))`` falls at once on the right, and with the normal density on
       the left.
+
+    With `tops`, ``p`` has one top and falls on both sides, but is not log-concave: crude nodes on
+    all scales, between its top and the mean and around both, find the interval where it counts.
 
     Everything is computed in ``z = (f - mean) / std``, where the negative logarithm of the
     integrand has a second derivative of at least one.
@@ -211,57 +213,42 @@ def log_moments(log_density, mean, variance, power, strip, *by_row, start=None):
     start : ndarray of shape (n,) or None
         Where ``a log p(f) - (f - mean)² / (2 variance)`` is largest, roughly. It is needed if
         `log_density` overflows at `mean`.
-
-    Returns
-    -------
-    tuple of ndarray of shape (n,)
-        The logarithm, its first derivative with respect to `mean`, its negative second derivative,
-        and the expectations of the other results of `log_density` under the tilted distribution.
-    """
-    rows = _rows_of(log_density, mean, variance, power, by_row)
-    with np.errstate(all="ignore"):
-        z = np.zeros_like(rows.mean) if start is None else (start[:, None] - rows.mean) / rows.std
-        top, gain = _find_top(rows, z)
-        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * rows.std))
-        left, right = _find_ends(rows, top, gain).T
-        count = np.fmin(np.ceil((left + right) / step[:, 0]) + 1.0, _MOST_NODES)
-        return _sum_all(rows, top, gain[:, 0], left, right, count)
-
-
-def log_moments_of_one_top(log_density, mean, variance, strip, *by_row, tops):
-    """``log E[p(f)]`` of a function with one top that is not log-concave, with its derivatives.
-
-    The integrand has its tops between that of ``p`` and the mean, and falls on both sides. Crude
-    nodes on all scales find the interval where it counts.
-
-    Parameters
-    ----------
-    log_density, mean, variance, strip, *by_row
-        As in `log_moments`.
-    tops : tuple of ndarray of shape (n,)
+    tops : tuple of ndarray of shape (n,) or None
         Where ``p`` is largest, and the negative second derivative of ``log p`` there.
 
     Returns
     -------
     tuple of ndarray of shape (n,)
-        As from `log_moments`. The negative second derivative may be negative.
+        The logarithm, its first derivative with respect to `mean`, its negative second derivative
+        (which may be negative if there are `tops`), and the expectations of the other results of
+        `log_density` under the tilted distribution.
     """
-    rows = _rows_of(log_density, mean, variance, 1.0, by_row)
+    power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
+    std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
+    columns = [column[:, None] for column in (mean, std, power)]
+    rows = _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
     with np.errstate(all="ignore"):
-        peak, width = (tops[0][:, None] - rows.mean) / rows.std, tops[1][:, None] ** -0.5 / rows.std
-        parts = slices(len(mean), _VALUES_OF_TILTED // 100)
-        found = [_find_interval(rows.where(part), peak[part], width[part]) for part in parts]
-        top, gain, left, right = map(np.concatenate, zip(*found))
-        of_strip = strip / (_STEPS_PER_STRIP * rows.std[:, 0])
-        step = np.minimum(gain**-0.5 / _STEPS_PER_WIDTH, of_strip)
+        if tops is None:
+            z = np.zeros_like(rows.mean)
+            z = z if start is None else (start[:, None] - rows.mean) / rows.std
+            top, gain = _find_top(rows, z)
+            left, right = _find_ends(rows, top, gain).T
+        else:
+            peak, width = (tops[0] - mean) / std, tops[1] ** -0.5 / std
+            parts = slices(len(mean), _VALUES_OF_TILTED // 100)
+            found = [_find_interval(rows.where(some), peak[some], width[some]) for some in parts]
+            top, gain, left, right = map(np.concatenate, zip(*found))
+        step = np.minimum(gain[:, 0] ** -0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * std))
         count = np.fmin(np.ceil((left + right) / step) + 1.0, _MOST_NODES)
-        return _sum_all(rows, top[:, None], gain, left, right, count, least=-np.inf)
+        least = 0.0 if tops is None else -np.inf
+        return _sum_all(rows, top, gain[:, 0], left, right, count, least)
 
 
 def _find_interval(rows, peak, width):
     """A top, the largest second derivative, and how far from the top the integrands count (n,)."""
     own = np.broadcast_to(_NODES, (len(peak), len(_NODES)))
-    z = np.sort(np.hstack([own, peak + width * _NODES, peak * _BETWEEN]), axis=1)
+    around, between = peak[:, None] + width[:, None] * _NODES, peak[:, None] * _BETWEEN
+    z = np.sort(np.hstack([own, around, between]), axis=1)
     exponent, (_, curvature, *_) = rows.at(z)
     every, best, index = np.arange(len(z)), np.argmax(exponent, axis=1), np.arange(z.shape[1])
     counts = exponent > exponent[every, best, None] - _FALL
@@ -270,14 +257,7 @@ def _find_interval(rows, peak, width):
     inside = (index >= first[:, None]) & (index <= last[:, None])
     gain = 1.0 + rows.std[:, 0] ** 2 * np.max(np.where(inside, curvature, 0.0), axis=1)
     top = z[every, best]
-    return top, gain, top - z[every, first], z[every, last] - top
-
-
-def _rows_of(log_density, mean, variance, power, by_row):
-    power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
-    std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
-    columns = [column[:, None] for column in (mean, std, power)]
-    return _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
+    return top[:, None], gain[:, None], top - z[every, first], z[every, last] - top
 
 
 def _find_top(rows, z):
@@ -390,15 +370,15 @@ def means(weights, values):
 
 
 _CUT = 31.0  # what is left out is smaller than exp(-31) = 3e-14
-_ERROR_MARGIN = 4.0  # added to it where the error of ψ at all nodes adds up
-_NARROW = 0.0025  # variance below which Taylor series serve
-_TERMS = 24  # of a Taylor series
-_SMOOTHED = 0.125  # variance from which σ is half of the variance, otherwise 0
-_FINE = 0.25  # step of the rule for E_σ
+_STEP = 0.31  # of the nodes: the relative error is about exp(-π² / 0.31) = 1e-14
+_LATTICE_STEP = 0.36  # the error of ψ is about exp(-π² / 0.36) = 1e-12
+_SHARPENED = 0.08  # twice the variance that a convolution of E takes away at most
+_STRIP_OF_E = 0.5 * np.pi  # in which E is bounded
 _FLAT = 6.0  # E and its derivatives vanish from here on
 _LEVELS = 3  # values of h between a number and its double
 _SOFTMAX_VALUES = 1 << 17  # values of ψ
 _COLUMNS = 64  # tables have multiples of this number of columns on both sides of 0
+_TINY = 1e-300
 
 
 # -- expectations of a softmax ---------------------------------------------------------------------
@@ -416,67 +396,44 @@ _COLUMNS = 64  # tables have multiples of this number of columns on both sides o
 # ``exp(-π²/step)``. To the left of the nodes, ``1 - Π ψ_c`` is nearly
 # ``exp(u) Σ exp(m_c + s_c/2)``, whose sum is known.
 #
-# **ψ at all nodes** is a matrix product. Let ``m_c = hn + ε``. For ``s > σ²``,
-# ``ψ(hk + ε) = Σ_l w_l E_σ(hk + gl)``, where E_σ is E after convolution with ``N(0, σ²)``, and
-# where ``w_l = g N(gl; ε, s - σ²)``. For nearly constant values, it is a Taylor series of E at
-# ``hk``. The matrix ``E_σ(hk + gl)`` is a constant for all values of similar variance, and n shifts
-# its products. The sums for p and β multiply by ``E_σ'`` from the other side.
+# **ψ at all nodes** is a matrix product. Let ``m_c = hn + ε``. Then
+# ``ψ(hk + ε) = Σ_l w_l E_σ(hk + gl)`` with ``w_l = g N(gl; ε, s - σ²)``, where E_σ is E after
+# convolution with ``N(0, σ²)``. For small s, the variance σ² is negative: ``E_σ(x)`` is the
+# expectation of ``E(x + i|σ|z)`` for a standard normal z. The matrix ``E_σ(hk + gl)`` is a constant
+# for all values of similar variance, and n shifts its products. The sums for p and β multiply by
+# ``E_σ'`` from the other side.
 
 
-def log_sum_exp(mean, variance, step=0.3):
+def log_sum_exp(mean, variance):
     """Compute ``E[log Σ exp f_c]`` for ``f_c ~ N(mean_c, variance_c)``, with its derivatives.
 
     Parameters
     ----------
     mean, variance : ndarray of shape (C, n)
         Means and variances of C values in each of n rows.
-    step : float, default=0.3
-        The relative error of the nodes is about ``exp(-π²/step)``.
 
     Returns
     -------
     value : ndarray of shape (n,)
         The expectation L.
     p, curvature : ndarray of shape (C, n)
-        The expectations of ``softmax_c`` and ``softmax_c (1 - softmax_c)``, which are the first
-        and second derivatives of L with respect to `mean`.
+        The expectations of ``softmax_c``, which add up to 1, and of ``softmax_c (1 - softmax_c)``.
+        They are the first and second derivatives of L with respect to `mean`.
     """
     value, p, curvature = np.empty(mean.shape[1]), np.empty(mean.shape), np.empty(mean.shape)
-    for rows, part in _softmax_parts(mean, variance, step):
-        product, p[:, rows], curvature[:, rows] = part.sums()
-        value[rows] = part.log_sum_exp(product)
+    for rows, *part in _softmax_parts(mean, variance):
+        value[rows], p[:, rows], curvature[:, rows] = _softmax_sums(*part)
     return value + mean.max(axis=0), p / p.sum(axis=0), curvature
 
 
-def probabilities(mean, variance, step=0.35):
-    """Compute ``E[softmax_c]`` for ``f_c ~ N(mean_c, variance_c)``.
-
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (C, n)
-        Means and variances of C values in each of n rows.
-    step : float, default=0.35
-        The relative error of the nodes is about ``exp(-π²/step)``.
-
-    Returns
-    -------
-    ndarray of shape (C, n)
-        Probabilities, which add up to 1.
-    """
-    p = np.empty(mean.shape)
-    for rows, part in _softmax_parts(mean, variance, step):
-        p[:, rows] = part.sums(curvature=False)[1]
-    return p / p.sum(axis=0)
-
-
-def _softmax_parts(mean, variance, step):
+def _softmax_parts(mean, variance):
     """Divide the rows into parts that need similar nodes."""
     n_classes, n = mean.shape
     x, left, right, has_tail = _ranges(mean, variance)
     with np.errstate(divide="ignore", over="ignore"):
         narrow = 1.0 / (1.0 / variance).sum(axis=0)
-    level = np.log2(0.5 + 0.5 * np.sqrt(1.0 + 8.0 * narrow / step))
-    h = step * 2.0 ** (np.floor(_LEVELS * level) / _LEVELS)
+    level = np.log2(0.5 + 0.5 * np.sqrt(1.0 + 8.0 * narrow / _STEP))
+    h = _STEP * 2.0 ** (np.floor(_LEVELS * level) / _LEVELS)
     before, after = np.ceil(left / h).astype(int), np.ceil(right / h).astype(int)
     order = np.lexsort((-before - after, h))
     ends = np.append(np.flatnonzero(np.diff(h[order])) + 1, n)
@@ -487,7 +444,7 @@ def _softmax_parts(mean, variance, step):
         stop = min(start + size, ends[np.searchsorted(ends, start, side="right")])
         rows = order[start:stop]
         nodes = float(h[rows[0]]), before[rows].max(), after[rows].max()
-        yield rows, _Part(x[:, rows], variance[:, rows], has_tail[rows], *nodes, step)
+        yield rows, x[:, rows], variance[:, rows], has_tail[rows], *nodes
         start = stop
 
 
@@ -505,208 +462,84 @@ def _ranges(mean, variance):
     return x, np.minimum(left, left_of_tail), right, left_of_tail < left
 
 
-class _Part:
-    """Rows with the same nodes.
-
-    Parameters
-    ----------
-    x, variance : ndarray of shape (C, n)
-        Means, the largest of which is 0, and variances.
-    has_tail : ndarray of shape (n,)
-        Whether to add the sum to the left of the nodes.
-    h : float
-    before, after : int
-        The nodes are ``hk`` for ``-before <= k <= after``.
-    step : float
-        The accuracy of what is summed over them.
-    """
-
-    def __init__(self, x, variance, has_tail, h, before, after, step):
-        self.h, self.before, self.after, self.step = h, before, after, step
-        n_shifts = np.rint(x / h).astype(int)
-        self.shift = -n_shifts.ravel()
-        self.x, self.epsilon = x, (x - h * n_shifts).ravel()
-        self.variance = variance.ravel()
-        self.n_nodes = before + after + 1
-        self.pad = self.shift.max()
-        # h / (exp(h) - 1), whose exponential would overflow for wide steps
-        log_tail = np.log(h / -np.expm1(-h)) - h * (before + 1)
-        self.tail = np.exp(np.where(has_tail, x + 0.5 * variance + log_tail, -np.inf))
-        # Values of similar variance are neighbours in `order`.
-        with np.errstate(divide="ignore"):
-            group = np.maximum(np.floor(np.log2(self.variance / _NARROW)), -1.0)
-        self.order = np.argsort(group, kind="stable")
-        self.groups, starts = np.unique(group[self.order], return_index=True)
-        self.slices = [slice(*ends) for ends in zip(starts, [*starts[1:], len(group)])]
-
-    def log_sum_exp(self, product):
-        """L, given the sums of the products of all ψ."""
-        centre = self.h * (0.5 + self.before) - np.euler_gamma
-        return centre - self.h * product + self.tail.sum(axis=0)
-
-    def sums(self, curvature=True):
-        """Sums over the nodes: of the products of all ψ, p and β (unless not needed)."""
-        expansions = [_expansion(g, self.h, self.step) for g in self.groups]
-        weights, psi = self._psi(expansions)
-        product, all_but_one = _products_of_others(psi, self.pad)
-        width = self.n_nodes + self.pad
-        starts = self.order * all_but_one.shape[-1] + self.shift[self.order]
-        all_but_one = sliding_window_view(all_but_one.reshape(-1), width)[starts]
-        p, beta = np.empty(self.shift.shape), np.empty(self.shift.shape)
-        for some, expansion, weight in zip(self.slices, expansions, weights):
-            table = self._columns(expansion, 1)
-            moved = np.matmul(all_but_one[some], table.T, out=empty(weight.shape))
-            rows = self.order[some]
-            p[rows] = np.einsum("ij,ij->i", weight, moved)
-            if curvature:
-                beta[rows] = expansion.slope(weight, moved, self.epsilon[rows], self.variance[rows])
-        p, beta = (self.h * array.reshape(self.x.shape) + self.tail for array in (p, beta))
-        return product, np.minimum(p, 1.0), np.maximum(beta, 0.0)
-
-    def _psi(self, expansions):
-        """Weights of the values in `order`, and ψ, an array of shape (C, n, nodes)."""
-        width = self.n_nodes + self.pad
-        unshifted, weights = empty((len(self.order), width)), []
-        for some, expansion in zip(self.slices, expansions):
-            rows = self.order[some]
-            weights.append(expansion.weights(self.epsilon[rows], self.variance[rows]))
-            np.matmul(weights[-1], self._columns(expansion, 0), out=unshifted[some])
-        starts = np.argsort(self.order) * width + self.pad - self.shift
-        windows = sliding_window_view(unshifted.reshape(-1), self.n_nodes)
-        return weights, windows[starts.reshape(self.x.shape)]
-
-    def _columns(self, expansion, derivative):
-        """The table of an expansion, with columns from the leftmost shifted node to the last."""
-        before = self.before + self.pad
-        n_left, n_right = (-(-count // _COLUMNS) * _COLUMNS for count in (before, self.after))
-        table = expansion.table(n_left, n_right)[derivative]
-        return table[:, n_left - before : n_left + self.after + 1]
+def _softmax_sums(x, variance, has_tail, h, before, after):
+    """L (n,), p and β (C, n) by nodes ``hk``, ``-before <= k <= after``; the largest x is 0."""
+    n_nodes, shape = before + after + 1, x.shape
+    # h / (exp(h) - 1), whose exponential would overflow for wide steps
+    log_tail = np.log(h / -np.expm1(-h)) - h * (before + 1)
+    tail = np.exp(np.where(has_tail, x + 0.5 * variance + log_tail, -np.inf))
+    x, variance = x.ravel(), variance.ravel()
+    shift = np.rint(-x / h).astype(int)
+    epsilon, pad, every = x + h * shift, shift.max(), np.arange(len(x))
+    level = np.floor(np.log2(1.0 + variance / _SHARPENED))
+    unshifted, known = empty((len(x), n_nodes + pad)), []
+    most = [-(-count // _COLUMNS) * _COLUMNS for count in (before + pad, after)]
+    columns = slice(most[0] - before - pad, most[0] + after + 1)
+    for one in np.unique(level):
+        rows = np.flatnonzero(level == one)
+        points, smoothed, *tables = _lattice(one, h, *most)
+        values, slopes = (table[:, columns] for table in tables)
+        weights = _normal_weights(points, epsilon[rows], variance[rows] - smoothed)
+        unshifted[rows] = weights @ values
+        known.append((rows, points, smoothed, weights, slopes))
+    windows = sliding_window_view(unshifted.reshape(-1), n_nodes)
+    psi = windows[every * (n_nodes + pad) + pad - shift].reshape(*shape, n_nodes)
+    product = psi.prod(axis=0)
+    others = np.zeros((*shape, n_nodes + 2 * pad))
+    np.divide(product, psi + _TINY, out=others[:, :, pad : pad + n_nodes])
+    windows = sliding_window_view(others.reshape(-1), n_nodes + pad)
+    p, beta = np.empty(len(x)), np.empty(len(x))
+    for rows, points, smoothed, weights, slopes in known:
+        weights *= windows[rows * (n_nodes + 2 * pad) + shift[rows]] @ slopes.T
+        p[rows], first = weights.sum(axis=1), weights @ points
+        beta[rows] = (first - epsilon[rows] * p[rows]) / (variance[rows] - smoothed)
+    p, beta = (h * one.reshape(shape) + tail for one in (p, beta))
+    value = h * (0.5 + before) - np.euler_gamma - h * product.sum(axis=1) + tail.sum(axis=0)
+    return value, np.minimum(p, 1.0), np.maximum(beta, 0.0)
 
 
-def _products_of_others(psi, pad):
-    """Sums of the products of all classes, and products of all but one, between zeros."""
-    n_classes, n, n_nodes = psi.shape
-    out = empty((n_classes, n, n_nodes + 2 * pad))
-    out[:, :, :pad] = 0.0
-    out[:, :, pad + n_nodes :] = 0.0
-    all_but_one = out[:, :, pad : pad + n_nodes]
-    all_but_one[-1] = 1.0
-    for c in range(n_classes - 1, 0, -1):
-        np.multiply(all_but_one[c], psi[c], out=all_but_one[c - 1])
-    product = psi[0]
-    for c in range(1, n_classes):
-        all_but_one[c] *= product
-        product *= psi[c]
-    return product.sum(axis=1), out
+def _normal_weights(points, mean, variance):
+    """Spacing of the points times normal densities, an array (n, points)."""
+    weights = (points - mean[:, None]) ** 2
+    weights *= -0.5 / variance[:, None]
+    np.exp(weights, out=weights)
+    weights *= ((points[1] - points[0]) / np.sqrt(2.0 * np.pi * variance))[:, None]
+    return weights
 
 
 @lru_cache(maxsize=128)
-def _expansion(group, h, step):
-    """How values of similar variance give ψ from a table."""
-    return _Taylor(h) if group < 0 else _Lattice(_NARROW * 2.0**group, h, step)
+def _lattice(level, h, before, after):
+    """Points ``gl``, σ², and ``E_σ(hk + gl)`` and its slope: for variances of this level.
 
-
-class _Taylor:
-    """Taylor series of E at the nodes, whose weights are the moments of a value."""
-
-    def __init__(self, h):
-        self.h = h
-        self.table = lru_cache(maxsize=8)(self._table)
-
-    def weights(self, epsilon, variance):
-        """Moments, an array of shape (n, terms)."""
-        moments = np.ones((_TERMS, len(epsilon)))
-        moments[1] = epsilon
-        for d in range(2, _TERMS):
-            moments[d] = epsilon * moments[d - 1] + (d - 1) * variance * moments[d - 2]
-        return np.ascontiguousarray(moments.T)
-
-    def slope(self, weights, moved, epsilon, variance):
-        """Derivative with respect to ε of the sum of ``weights * moved``."""
-        return (weights[:, :-1] * moved[:, 1:]) @ np.arange(1.0, _TERMS)
-
-    def _table(self, before, after):
-        """Coefficients of E and -E' at the nodes."""
-        a = np.exp(np.minimum(self.h * np.arange(-before, after + 1), _FLAT))
-        polynomial = np.polynomial.Polynomial([1.0])  # the derivative of E, divided by E, in -a
-        coefficients = np.empty((_TERMS + 1, len(a)))
-        factorial = 1.0
-        for d in range(_TERMS + 1):
-            coefficients[d] = np.exp(-a) * polynomial(-a) / factorial
-            polynomial = np.polynomial.Polynomial([0.0, 1.0]) * (polynomial + polynomial.deriv())
-            factorial *= d + 1
-        return coefficients[:-1], -coefficients[1:] * np.arange(1.0, _TERMS + 1)[:, None]
-
-
-class _Lattice:
-    """Sums over a lattice, for variances from `low` to twice as much."""
-
-    def __init__(self, low, h, step):
-        self.h = h
-        self.smoothed = 0.5 * low if low >= _SMOOTHED else 0.0
-        spacing = _largest_spacing(low, step)
-        # Nodes and lattice are multiples of a unit.
-        self.unit = h if spacing > 4.0 * h else 0.25 * h
-        self.unit /= np.ceil(self.unit / spacing)
-        self.stride = int(spacing / self.unit)
-        reach = np.sqrt(2.0 * (_CUT + _ERROR_MARGIN) * (2.0 * low - self.smoothed)) + 0.5 * h
-        self.count = int(np.ceil(reach / (self.stride * self.unit)))
-        self.points = self.stride * self.unit * np.arange(-self.count, self.count + 1)
-        self.powers = np.stack([np.ones_like(self.points), self.points, self.points**2])
-        self.table = lru_cache(maxsize=8)(self._table)
-
-    def weights(self, epsilon, variance):
-        """Weights of the lattice, an array of shape (n, points)."""
-        precision = 1.0 / (variance - self.smoothed)
-        scale = np.log(self.stride * self.unit) + 0.5 * np.log(precision / (2.0 * np.pi))
-        exponents = [scale - 0.5 * precision * epsilon**2, precision * epsilon, -0.5 * precision]
-        weights = np.stack(exponents, axis=1) @ self.powers
-        return np.exp(weights, out=weights)
-
-    def slope(self, weights, moved, epsilon, variance):
-        """Derivative with respect to ε of the sum of ``weights * moved``."""
-        moments = np.multiply(weights, moved, out=moved) @ self.powers[:2].T
-        return (moments[:, 1] - epsilon * moments[:, 0]) / (variance - self.smoothed)
-
-    def _table(self, before, after):
-        """E_σ and -E_σ' at sums of a lattice point and a node."""
-        per_node = round(self.h / self.unit)
-        columns = per_node * np.arange(-before, after + 1)
-        rows = self.stride * np.arange(-self.count, self.count + 1)
-        first, last = rows[0] + columns[0], rows[-1] + columns[-1]
-        values = _smoothed(self.unit * np.arange(first, last + 1), self.smoothed)
-        index = rows[:, None] + columns - first
-        return values[0][index], values[1][index]
-
-
-def _largest_spacing(variance, step):
-    """Spacing of a lattice for `variance` whose error is ``exp(-π²/step)``."""
-    if variance < 0.125 * step:
-        return np.sqrt(2.0 * variance * step)
-    needed = 1.0 / step + 0.125 / variance
-    if variance < _SMOOTHED:
-        return 1.0 / needed
-    return variance / (np.sqrt(0.25 + 2.0 * variance * needed) - 0.5)
+    The narrowest weights have the variance w. The error of their sums is ``exp(-π²/step)`` if the
+    transforms of these weights and of E_σ are together that small at the frequency ``2π/g``.
+    """
+    low = _SHARPENED * 2.0**level
+    w, smoothed = 0.5 * low, 0.5 * low - _SHARPENED
+    rate = np.pi**2 * (0.125 / w + (1.0 + smoothed / w) / _LATTICE_STEP)
+    root = np.sqrt(max(0.25 * np.pi**2 + 2.0 * smoothed * rate, 0.0))
+    spacing = np.pi * (0.5 * np.pi + root) / rate
+    unit = 0.125 * h / np.ceil(0.125 * h / spacing)  # of which points and nodes are multiples
+    stride = int(spacing / unit)
+    count = np.ceil((np.sqrt(3.0 * _CUT * low) + 0.5 * h) / (stride * unit))
+    number = stride * np.arange(-count, count + 1.0)
+    columns = np.rint(h / unit) * np.arange(-before, after + 1)
+    places, index = np.unique(number[:, None] + columns, return_inverse=True)
+    tables = (table[index.reshape(len(number), -1)] for table in _smoothed(unit * places, smoothed))
+    return unit * number, smoothed, *tables
 
 
 def _smoothed(x, variance):
-    """E and -E' at `x` after convolution with ``N(0, variance)``.
+    """E and -E' at `x` after convolution with ``N(0, variance)``, which may be negative."""
+    if variance > 0.0:
+        unit = _STRIP_OF_E / STRIP
+        spread = np.full(len(x), variance / unit**2)
+        return expectation(lambda f: _gumbel(unit * f), x / unit, spread)
+    z, weights = _rule(1.0)
+    return [part.real @ weights for part in _gumbel(x[:, None] + 1j * np.sqrt(-variance) * z)]
 
-    Because E is the probability that a variable of density -E' is larger, the convolution is
-    ``-∫ E'(g) Φ((g - x) / σ) dg``.
-    """
-    if not variance:
-        a = np.exp(np.minimum(x, _FLAT))
-        return np.exp(-a), a * np.exp(-a)
-    step, std = 1.0 / (1.0 / _FINE + 0.125 / variance), np.sqrt(variance)
-    first, last = -_CUT - 2.0 * _ERROR_MARGIN, np.log(_CUT) + 1.0
-    g = step * np.arange(np.floor(first / step), np.ceil(last / step))
-    weights = np.exp(g - np.exp(g))
-    weights /= weights.sum()  # the error of their sum would add up over all nodes
-    value, slope = np.empty_like(x), np.empty_like(x)
-    size = max(1, _SOFTMAX_VALUES // len(g))
-    for some in slices(len(x), size):
-        z = (g - x[some, None]) / std
-        value[some] = ndtr(z) @ weights
-        slope[some] = np.exp(-0.5 * z**2) @ weights / (np.sqrt(2.0 * np.pi) * std)
-    return value, slope
+
+def _gumbel(x):
+    """E and -E'."""
+    a = np.exp(np.where(x.real < _FLAT, x, _FLAT))
+    return np.exp(-a), a * np.exp(-a)

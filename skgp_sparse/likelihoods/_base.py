@@ -1,9 +1,9 @@
 """The contract of a likelihood, the domain of its observations, and bases that share code.
 
 - `Likelihood` is the contract, and `Domain` says which observations a likelihood takes.
-- `Parametric` has parameters, some of which are learned: their check, and the vector of them.
-- `LevelLikelihood`, `LogLink` and `LocationScale` have a level, the last one also a scale, in units
-  of the observations.
+- `Parametric` has parameters, some of which are learned: the vector of them.
+- `LevelLikelihood` and `LocationScale` have a level, the latter also a scale, in units of the
+  observations.
 - `LogConcave` has a logarithm that is a concave function: all of its integrals are numerical.
 """
 
@@ -13,7 +13,6 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 
 from skgp_sparse.exceptions import warn
@@ -531,10 +530,13 @@ class Parametric(Likelihood):
 
     A subclass lists the names of its parameters in the order of `theta`, which has the logarithms
     of those that are positive, and those that `may_be_negative` as they are. A parameter whose
-    bounds are "fixed" is not learned.
+    bounds are "fixed" is not learned. `_expected` and `_tilted` return a value, its slope, its
+    curvature, and what `_by_theta` needs besides for the derivatives with respect to `theta`.
     """
 
     parameters: tuple[str, ...] = ()
+    _expected: Callable[..., Any]
+    _tilted: Callable[..., Any]
 
     @property
     def theta(self) -> Array:
@@ -553,6 +555,24 @@ class Parametric(Likelihood):
         signed, names = self.may_be_negative, self._learned()
         values = {n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)}
         return self._with(values)
+
+    def expected(self, y: Array, mean: Array, variance: Scalars) -> Triple:
+        """Compute the expectation; see `Likelihood.expected`."""
+        return self._expected(y, mean, variance)[:3]
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Compute an integral; see `Likelihood.tilted`."""
+        return self._tilted(y, mean, variance, power)[:3]
+
+    def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
+        _, slope, _, *means = self._expected(y, mean, variance)
+        return self._by_theta(y, slope, 1.0, *means)
+
+    def tilted_slopes(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Array:
+        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
+        _, slope, _, *means = self._tilted(y, mean, variance, power)
+        return self._by_theta(y, slope, power, *means)
 
     def _with(self, values: dict[str, Any]) -> "Parametric":
         """The likelihood with some other parameters; itself if there are none."""
@@ -579,17 +599,18 @@ class Parametric(Likelihood):
         bounds = getattr(self, f"{name}_bounds")
         return (np.finfo(float).tiny, np.inf) if bounds is None else bounds
 
-    def _slopes(self, n: int, **by_name: Array) -> Array:
-        """The derivatives that belong to learned parameters, as an array (k, n)."""
-        return np.array([by_name[name] for name in self._learned()]).reshape(-1, n)
+    def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
+        """Derivatives (k, n) with respect to `theta`: the slope and means are those of all."""
+        return self._of_learned(slope, *means)
+
+    def _of_learned(self, *by_parameter: Array) -> Array:
+        learned, n = self._learned(), np.shape(by_parameter[0])[0]
+        some = [one for name, one in zip(self.parameters, by_parameter) if name in learned]
+        return np.array(some).reshape(-1, n)
 
 
 class LevelLikelihood(Parametric):
-    """A likelihood with a level, which it adds to the latent value of every row.
-
-    A subclass defines `_expected` and `_tilted`, which return a value, its slope, its curvature and
-    what `_others` needs besides for the derivatives with respect to the parameters.
-    """
+    """A likelihood with a level, which it adds to the latent value of every row."""
 
     may_be_none: tuple[str, ...] = ("level",)
     may_be_negative: tuple[str, ...] = ("level",)
@@ -609,63 +630,12 @@ class LevelLikelihood(Parametric):
     def _shifted(self, mean: Array) -> Array:
         return mean + self.intercept
 
-    def expected(self, y: Array, mean: Array, variance: Scalars) -> Triple:
-        """Compute the expectation; see `Likelihood.expected`."""
-        return self._expected(y, mean, variance)[:3]
-
-    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
-        """Compute an integral; see `Likelihood.tilted`."""
-        return self._tilted(y, mean, variance, power)[:3]
-
-    def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
-        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
-        _, slope, _, *means = self._expected(y, mean, variance)
-        return self._slopes(len(slope), level=slope, **self._others(y, slope, 1.0, *means))
-
-    def tilted_slopes(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Array:
-        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
-        _, slope, _, *means = self._tilted(y, mean, variance, power)
-        return self._slopes(len(slope), level=slope, **self._others(y, slope, power, *means))
-
-    def _others(self, y: Array, slope: Array, power: Scalars, *means: Array) -> dict[str, Array]:
-        """Derivatives with respect to the other parameters, by name: means in their order."""
-        return dict(zip(self.parameters[1:], means))
-
-
-class LogLink(LevelLikelihood):
-    """A likelihood whose mean is ``exp(f + level)``, of observations that are not negative."""
-
-    latent_variance = (1e-3, 100.0)  # exp overflows beyond
-    _share: Any  # variance of an observation of mean one, beyond that of the latent value
-
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
-        """Set a missing level to the log of a mean observation; see `Likelihood.started`."""
+        """Estimate a missing level from the mean observation; see `Likelihood.started`."""
         if self.level is not None:
             return self
-        if weight @ y == 0.0:
-            warn("All observations are 0. The level starts at the rate of half an observation.")
-        level = log_of_mean(y, weight, offset)
-        return self._with({"level": self._within("level", level)})
-
-    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """Compute the mean and variance of an observation; see `Likelihood.response`."""
-        with np.errstate(over="ignore", divide="ignore"):
-            factor = np.log(self._share - np.expm1(-variance))
-            spread = np.exp(2.0 * (self._shifted(mean) + variance) + factor)
-            return np.exp(self._shifted(mean) + 0.5 * variance), spread
-
-    def _draw_means(self, f: Array, random_state: np.random.RandomState) -> Array:
-        """``exp(f + level)`` times gamma variables of mean one with variance `_share`."""
-        size = 1.0 / self._share
-        factor = random_state.gamma(size, size=np.shape(f)) / size
-        with np.errstate(over="ignore", divide="ignore"):
-            return np.exp(self._shifted(f) + np.log(factor))
-
-
-def log_of_mean(y: Array, weight: Array, offset: Array) -> float:
-    """Level of the rate of all rows together, of half an observation if there is none."""
-    total = weight @ y
-    return np.log(total if total > 0.0 else 0.5) - logsumexp(offset, b=weight)
+        level = self._within("level", self._first_level(y, weight, offset))
+        return self._with({"level": level})
 
 
 def best_constant(

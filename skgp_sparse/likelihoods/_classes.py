@@ -14,7 +14,7 @@ from skgp_sparse.ground import integrals
 from skgp_sparse.ground.integrals import log_moments
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Scalars, Triple
-from skgp_sparse.likelihoods._base import Domain, expect
+from skgp_sparse.likelihoods._base import Domain, Parametric, expect
 from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Binary, Labels
 from skgp_sparse.likelihoods._special import log_probability
 
@@ -131,7 +131,7 @@ class Softmax(_Classes):
         ndarray of shape (C, n)
             Probabilities, with an absolute error of about 1e-11. In each row, they add up to 1.
         """
-        return integrals.probabilities(mean, variance)
+        return integrals.log_sum_exp(mean, variance)[1]
 
     def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the log probabilities of labels; see `Likelihood.log_density`.
@@ -254,7 +254,7 @@ _START_STD = np.sqrt(2.0)  # of the latent value of the default kernel, noise in
 _UNSEEN = 0.5  # rows that a label without rows counts as, where thresholds start
 
 
-class Ordinal(Labels):
+class Ordinal(Labels, Parametric):
     r"""Cumulative probit likelihood of ordered labels, with one latent value for each row.
 
     The labels are the numbers ``0 ... C - 1`` in their order. With the increasing thresholds
@@ -321,24 +321,6 @@ class Ordinal(Labels):
         gaps = np.clip(np.diff(thresholds), *_GAPS)
         return Ordinal(float(thresholds[0]), tuple(gaps.tolist()))
 
-    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
-        """Compute the expectation by quadrature; see `Likelihood.expected`."""
-        return self._expected(y, mean, variance)[:3]
-
-    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
-        """Compute the closed form, or an integral of a power; see `Likelihood.tilted`."""
-        return self._tilted(y, mean, variance, power)[:3]
-
-    def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
-        """Compute the gradient of `expected`; see `Likelihood.expected_slopes`."""
-        _, slope, _, lower = self._expected(y, mean, variance)
-        return self._of_thresholds(y, slope, lower)
-
-    def tilted_slopes(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Array:
-        """Compute the gradient of `tilted`; see `Likelihood.tilted_slopes`."""
-        _, slope, _, lower = self._tilted(y, mean, variance, power)
-        return self._of_thresholds(y, slope, power * lower)
-
     def probability(self, mean: Array, variance: Array) -> Array:
         """Compute the probabilities of all labels.
 
@@ -373,14 +355,10 @@ class Ordinal(Labels):
         noisy = f + random_state.normal(size=np.shape(f))
         return np.searchsorted(self.thresholds, noisy).astype(float)
 
-    def _ends(self, y: Array) -> tuple[Array, Array]:
-        """Thresholds below and above the labels, infinite for the first and the last one."""
-        ends = np.hstack([-np.inf, self.thresholds, np.inf])
-        return ends[y.astype(int)], ends[y.astype(int) + 1]
-
     def _centred(self, y: Array, mean: Array) -> tuple[Array, Array, Array]:
         """Means and ends, from the middle of the interval or from its finite end."""
-        low, high = self._ends(y)
+        ends = np.hstack([-np.inf, self.thresholds, np.inf])
+        low, high = ends[y.astype(int)], ends[y.astype(int) + 1]
         is_inside = np.isfinite(low) & np.isfinite(high)
         centre = np.where(is_inside, 0.5 * (low + high), np.where(np.isfinite(low), low, high))
         return mean - centre, low - centre, high - centre
@@ -399,8 +377,9 @@ class Ordinal(Labels):
         value, slope, curvature, lower = _log_probability(mean / scale, low / scale, high / scale)
         return value, slope / scale, curvature / scale**2, lower / scale
 
-    def _of_thresholds(self, y: Array, slope: Array, lower: Array) -> Array:
+    def _by_theta(self, y: Array, slope: Array, power: Scalars, lower: Array) -> Array:  # type: ignore[override]
         """Derivatives with respect to `theta` (C - 1, n), from those with respect to both ends."""
+        lower = power * lower
         number, upper = np.arange(1, len(self.gaps) + 1)[:, None], lower - slope
         inner = upper * (y < len(self.gaps) + 1) * (y >= number) - lower * (y > number)
         return np.vstack([-slope, np.reshape(self.gaps, (-1, 1)) * inner])

@@ -3,25 +3,147 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, digamma, expit, gammaln, log_expit, logit, ndtri, zeta
+from scipy.special import (
+    betainc,
+    digamma,
+    expit,
+    gammainc,
+    gammaincc,
+    gammaln,
+    log_expit,
+    logit,
+    logsumexp,
+    ndtri,
+    wrightomega,
+    zeta,
+)
 
-from skgp_sparse.ground.integrals import expectation, log_moments, log_moments_of_one_top
+from skgp_sparse.exceptions import warn
+from skgp_sparse.ground.integrals import (
+    SMALLEST_VARIANCE,
+    expectation,
+    log_moments,
+)
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Index, Limits, Scalars, Triple
-from skgp_sparse.likelihoods import _special as special
-from skgp_sparse.likelihoods._base import (
-    Domain,
-    LevelLikelihood,
-    Likelihood,
-    LogLink,
-    best_constant,
-    expect,
-    log_of_mean,
+from skgp_sparse.likelihoods._base import Domain, LevelLikelihood, best_constant, expect
+from skgp_sparse.likelihoods._special import (
+    digamma_rest,
+    gamma_peak,
+    mixture_cdf,
+    solve_quantile,
+    stirling_rest,
+    trigamma,
 )
-from skgp_sparse.likelihoods._special import count_quantile, gamma_quantile, solve_quantile
+
+_LARGEST_RATE = 1e15  # that NumPy draws Poisson numbers of exactly enough
+_STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow, and exp(-exp(f)) is not bounded
+_REACH_IN_STDS = 7.5  # standard deviations, of quadrature
+_NEARLY_EXP = -36.0  # below which log(1 + exp(x)) is exp(x)
+_TINY = 1e-300
+_LARGEST_SHAPE = 1e14  # beyond which the noise of a count is too narrow to matter
 
 
-class Gamma(special.Exponential):
+class LogLink(LevelLikelihood):
+    """A likelihood whose mean is ``exp(f + level)``, of counts unless a subclass says otherwise.
+
+    Up to a constant, the logarithm is ``count v - scale (exp(v) - 1)``, where ``v`` is ``f`` or
+    ``-f``, as `sign` says, shifted so that ``v = 0`` is the best value of an observation: large
+    counts and shapes lose no digits. A subclass defines `_form`: count, scale, ``v`` at the mean,
+    and the constant; or `_expected` and `_tilted`.
+    """
+
+    latent_variance = (1e-3, 100.0)  # exp overflows beyond
+    domain = Domain(
+        "counts y >= 0", low=0.0, remedy='Use likelihood="student_t" or likelihood="gaussian".'
+    )
+    sign = 1.0
+    _share: Any  # variance of an observation of mean one, beyond that of the latent value
+    _is_count = True
+
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
+        """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
+        precision = y + 0.5
+        return precision * (np.log(precision) - self.intercept), precision
+
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Compute the mean and variance of an observation; see `Likelihood.response`."""
+        with np.errstate(over="ignore", divide="ignore"):
+            factor = np.log(self._share - np.expm1(-variance))
+            spread = np.exp(2.0 * (self._shifted(mean) + variance) + factor)
+            rate = np.exp(self._shifted(mean) + 0.5 * variance)
+            return rate, rate + spread if self._is_count else spread
+
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
+        """Compute the log likelihood of a constant mean; see the base class."""
+        level, most = log_of_mean(y, weight, offset), 200 if weight @ y > 0.0 else 0
+        at = lambda y, f: self._expected(y, f - self.intercept, np.zeros(len(y)))[:3]
+        return best_constant(at, y, weight, offset, level, max_iter=most)
+
+    def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
+        """`expected`, and the expectation of the function of ``v``, in closed form."""
+        count, scale, v, peak = self._form(y, mean)
+        rise = np.expm1(v + 0.5 * variance)
+        value, slope = count * v - scale * rise, self.sign * ((count - scale) - scale * rise)
+        return value + peak, slope, scale * (1.0 + rise), value
+
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Any, ...]:
+        """`tilted`, and the expectation of the function of ``v`` under the tilted distribution."""
+        count, scale, v, peak = self._form(y, mean)
+        variance = np.maximum(variance, SMALLEST_VARIANCE)
+        push = variance * power * count + v
+        start = push - wrightomega(np.log(variance * power * scale) + push)
+        by_row = np.broadcast_arrays(count, scale, v)[:2]
+        moments = log_moments(_exponential, v, variance, power, _STRIP, *by_row, start=start)
+        value, slope, *means = moments
+        return value + power * peak, self.sign * slope, *means
+
+    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
+        """Compute the smallest such integers; see `Likelihood.quantile`."""
+        share, mean = self._share, self._shifted(mean)
+
+        def given(v: Array, shape: Array) -> Array:
+            if share == 0.0:
+                return gammaincc(shape, shape * np.exp(v))
+            return betainc(1.0 / share, shape, 1.0 / (1.0 + share * shape * np.exp(v)))
+
+        def cdf(t: Array, rows: Index) -> Array:
+            """``P(Y + 1 <= e^t)``, continued between the integers."""
+            t = np.maximum(t, np.log(_TINY))
+            shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
+            width = np.sqrt(1.0 / shape + share)
+            return mixture_cdf(given, mean[rows] - t, variance[rows], width, shape)
+
+        with np.errstate(all="ignore"):
+            centre = mean + ndtri(q) * np.sqrt(variance + share)
+            width = np.sqrt(variance + np.exp(-np.maximum(centre, 0.0)) + share)
+            t = solve_quantile(cdf, q, np.maximum(centre, 0.1), width)
+            y = np.expm1(t)
+            count = np.maximum(np.ceil(np.minimum(y, _LARGEST_SHAPE) - 1e-6), 1.0) - 1.0
+            for _ in range(3):  # the root may be one or two integers off
+                count += cdf(np.log1p(count), slice(None)) < q
+            return np.where(y < _LARGEST_SHAPE, count, y)
+
+    def _first_level(self, y: Array, weight: Array, offset: Array) -> float:
+        if weight @ y == 0.0:
+            warn("All observations are 0. The level starts at the rate of half an observation.")
+        return log_of_mean(y, weight, offset)
+
+    def _draw_means(self, f: Array, random_state: np.random.RandomState) -> Array:
+        """``exp(f + level)`` times gamma variables of mean one with variance `_share`."""
+        size = 1.0 / self._share
+        factor = random_state.gamma(size, size=np.shape(f)) / size
+        with np.errstate(over="ignore", divide="ignore"):
+            return np.exp(self._shifted(f) + np.log(factor))
+
+
+def log_of_mean(y: Array, weight: Array, offset: Array) -> float:
+    """Level of the rate of all rows together, of half an observation if there is none."""
+    total = weight @ y
+    return np.log(total if total > 0.0 else 0.5) - logsumexp(offset, b=weight)
+
+
+class Gamma(LogLink):
     r"""Gamma likelihood of positive numbers with mean ``μ = exp(f + level)``.
 
     The standard deviation is ``μ / √shape``. A shape of one is the exponential distribution. The
@@ -62,6 +184,7 @@ class Gamma(special.Exponential):
     )
     parameters = ("level", "shape")
     sign = -1.0
+    _is_count = False
     _share = property(lambda self: 1.0 / self.shape)
 
     def __init__(
@@ -82,46 +205,31 @@ class Gamma(special.Exponential):
 
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
-        return gamma_quantile(q, self._shifted(mean), variance, self.shape)
+        centre, width = self._shifted(mean), np.sqrt(variance + 1.0 / self.shape)
+
+        def given(v: Array) -> Array:
+            return gammainc(self.shape, self.shape * np.exp(-v))
+
+        def cdf(t: Array, rows: Index) -> Array:
+            return mixture_cdf(given, centre[rows] - t, variance[rows], self.shape**-0.5)
+
+        with np.errstate(over="ignore"):
+            return np.exp(solve_quantile(cdf, q, centre + ndtri(q) * width, width))
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw positive numbers, none of which is rounded to zero; see `Likelihood.sample`."""
         return np.maximum(self._draw_means(f, random_state), np.finfo(float).tiny)
 
-    def _best_level(self, y: Array, weight: Array, offset: Array) -> float:
-        return log_of_mean(y * np.exp(-offset), weight, np.zeros(len(y)))
-
     def _form(self, y: Array, mean: Array) -> tuple[Any, ...]:
         k = self.shape
-        return k, k, np.log(y) - self._shifted(mean), special.gamma_peak(k) - np.log(y)
+        return k, k, np.log(y) - self._shifted(mean), gamma_peak(k) - np.log(y)
 
-    def _others(self, y: Array, slope: Array, power: Scalars, exponent: Array) -> dict[str, Array]:  # type: ignore[override]
-        return {"shape": power * (self.shape * special.digamma_rest(self.shape) + exponent)}
-
-
-_LARGEST_RATE = 1e15  # that NumPy draws Poisson numbers of exactly enough
-_STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow like the size and the count
+    def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
+        by_shape = power * (self.shape * digamma_rest(self.shape) + means[0])
+        return self._of_learned(slope, by_shape)
 
 
-class _Count(LogLink):
-    """Likelihoods of observations that are not negative, whose mean is ``exp(f + level)``."""
-
-    domain = Domain(
-        "counts y >= 0", low=0.0, remedy='Use likelihood="student_t" or likelihood="gaussian".'
-    )
-
-    def first_sites(self, y: Array) -> tuple[Array, Array]:
-        """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
-        precision = y + 0.5
-        return precision * (np.log(precision) - self.intercept), precision
-
-    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """Compute the mean and variance of a count; see `Likelihood.response`."""
-        rate, spread = super().response(mean, variance)
-        return rate, rate + spread
-
-
-class Poisson(_Count, special.Exponential):
+class Poisson(LogLink):
     r"""Poisson likelihood of counts, ``p(y | f) = r^y exp(-r) / y!`` with ``r = exp(f + level)``.
 
     The expected log likelihood has the closed form
@@ -152,10 +260,6 @@ class Poisson(_Count, special.Exponential):
 
     _share = 0.0
 
-    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
-        """Compute the smallest such integers; see `Likelihood.quantile`."""
-        return count_quantile(q, self._shifted(mean), variance)
-
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw counts, from a normal distribution if the rate exceeds 1e15."""
         with np.errstate(over="ignore"):
@@ -163,12 +267,12 @@ class Poisson(_Count, special.Exponential):
 
     def _form(self, y: Array, mean: Array) -> tuple[Any, ...]:
         scale = np.where(y > 0.0, y, 1.0)
-        peak = -0.5 * (LOG_2PI + np.log(scale)) - special.stirling_rest(scale)
+        peak = -0.5 * (LOG_2PI + np.log(scale)) - stirling_rest(scale)
         v = self._shifted(mean) - np.log(scale)
         return y, scale, v, np.where(y > 0.0, peak, -1.0)
 
 
-class NegativeBinomial(_Count):
+class NegativeBinomial(LogLink):
     r"""Negative binomial likelihood of counts with mean ``μ = exp(f + level)``.
 
     Its variance is ``μ + μ² / size``, more than that of the Poisson likelihood, which is the limit
@@ -215,58 +319,38 @@ class NegativeBinomial(_Count):
         self.size = size
         self.size_bounds = size_bounds
 
-    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
-        """Compute the log likelihood of a constant mean; see the base class."""
-
-        def log_likelihood(y: Array, f: Array) -> Triple:
-            value, *derivatives, _ = self._log_sigmoids(self._logit(f), y)
-            return value + self._log_binomial(y), *derivatives
-
-        level, most = log_of_mean(y, weight, offset), 200 if weight @ y > 0.0 else 0
-        return best_constant(log_likelihood, y, weight, offset, level, max_iter=most)
-
-    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
-        """Compute the smallest such integers; see `Likelihood.quantile`."""
-        return count_quantile(q, self._shifted(mean), variance, self.size)
-
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw counts, from a normal distribution if the rate exceeds 1e15."""
         return _draw(self._draw_means(f, random_state), random_state)
 
-    def _others(self, y: Array, slope: Array, power: Scalars, low: Array) -> dict[str, Array]:  # type: ignore[override]
-        return {"size": power * self.size * (self._rise(y) - low) - slope}
+    def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
+        # ψ(y + size) - ψ(size)
+        rise = np.log1p(y / self.size) + digamma_rest(self.size) - digamma_rest(y + self.size)
+        return self._of_learned(slope, power * self.size * (rise - means[0]) - slope)
 
     def _logit(self, mean: Array) -> Array:
         return self._shifted(mean) - np.log(self.size)
 
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and the expectation of ``log(1 + e^x)``."""
-        sigmoids = special.expected_sigmoids(self._logit(mean), variance)
-        value, *means = special.of_counts(y, self.size, *sigmoids)
+        sigmoids = _expected_sigmoids(self._logit(mean), variance)
+        value, *means = _of_counts(y, self.size, *sigmoids)
         return value + self._log_binomial(y), *means
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Any, ...]:
         """`tilted`, and the expectation of ``log(1 + e^x)`` under the tilted distribution."""
-        x = self._logit(mean)
-        value, *means = log_moments(self._log_sigmoids, x, variance, power, _STRIP, y)
+        at = lambda x, y: _of_counts(y, self.size, *_softplus_and_sigmoid(x))
+        value, *means = log_moments(at, self._logit(mean), variance, power, _STRIP, y)
         return value + power * self._log_binomial(y), *means
-
-    def _log_sigmoids(self, x: Array, y: Array) -> tuple[Any, ...]:
-        return special.of_counts(y, self.size, *special.softplus_and_sigmoid(x))
 
     def _log_binomial(self, y: Array) -> Array:
         """``log Γ(y + size) - log Γ(size) - log Γ(y + 1)``, whose large parts cancel."""
         size, safe = self.size, np.where(y > 0.0, y, 1.0)
-        rest = special.stirling_rest
+        rest = stirling_rest
         log_binomial = (size - 0.5) * np.log1p(safe / size) + safe * np.log1p(size / safe)
         half = 0.5 * (LOG_2PI + np.log(safe))
         log_binomial += rest(safe + size) - rest(size) - rest(safe) - half
         return np.where(y > 0.0, log_binomial, 0.0)
-
-    def _rise(self, y: Array) -> Array:
-        """``ψ(y + size) - ψ(size)``."""
-        rest = special.digamma_rest
-        return np.log1p(y / self.size) + rest(self.size) - rest(y + self.size)
 
 
 def _draw(rate: Array, random_state: np.random.RandomState) -> Array:
@@ -279,12 +363,56 @@ def _draw(rate: Array, random_state: np.random.RandomState) -> Array:
     return count
 
 
-_BETA_STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow like the counts
-_WIDEST = 0.56  # unit of the latent value: the strip, where `expectation` assumes 2.8
+def _exponential(v: Array, count: Array, scale: Array) -> tuple[Any, ...]:
+    rise = np.expm1(v)
+    fall = scale * rise
+    value = count * v - fall
+    return value, (count - scale) - fall, scale + fall, value
+
+
+def _expected_sigmoids(mean: Array, variance: Array) -> Any:
+    """Expectations of what `_softplus_and_sigmoid` returns, for ``x ~ N(mean, variance)``.
+
+    Far to the left, all digits are those of ``exp(x)``, whose mass lies at ``mean + variance``.
+    """
+    is_left = np.maximum(_REACH_IN_STDS * np.sqrt(variance), variance) < -mean
+    sigmoids, rest = np.empty((5, len(mean))), ~is_left
+    if rest.any():
+        sigmoids[:, rest] = expectation(_softplus_and_sigmoid, mean[rest], variance[rest])
+    if is_left.any():
+        m, s = mean[is_left], variance[is_left]
+        scale = np.exp(m + 0.5 * s)
+        low, up, bend = (scale * part for part in expectation(_sigmoids_over_exp, m + s, s))
+        sigmoids[:, is_left] = low, low - m, up, 1.0 - up, bend
+    return sigmoids
+
+
+def _of_counts(
+    ups: Array, downs: Scalars, low: Array, high: Array, up: Array, down: Array, bend: Array
+) -> tuple[Any, ...]:
+    """``log(s(x)^ups s(-x)^downs)``, its slope and curvature, and ``log(1 + e^x)``."""
+    return -ups * high - downs * low, ups * down - downs * up, (ups + downs) * bend, low
+
+
+def _sigmoids_over_exp(x: Array) -> Triple:
+    """``log(1 + e^x)``, the sigmoid of x and its derivative, all times ``exp(-x)``."""
+    near, down = np.maximum(x, _NEARLY_EXP), expit(-x)
+    return -log_expit(-near) * np.exp(-near), down, down**2
+
+
+def _softplus_and_sigmoid(x: Array) -> tuple[Any, ...]:
+    """``log(1 + e^x)`` and ``log(1 + e^-x)``, the sigmoid of x and -x, and their product."""
+    small = np.exp(-np.abs(x))
+    rest, large = np.log1p(small), 1.0 / (1.0 + small)
+    small = small * large
+    positive = x > 0.0
+    up, down = np.where(positive, large, small), np.where(positive, small, large)
+    return rest + np.maximum(x, 0.0), rest + np.maximum(-x, 0.0), up, down, small * large
+
+
 _LEAST_PRECISION = 1e-6  # of a site to start with
 _HALVINGS, _REACH = 30, 10.0  # of an interval that contains the top
 _FURTHEST, _WIDEST_GUESS = 700.0, 100.0  # logits of quantiles to start with
-_TINY = 1e-300
 _LEAST, _MOST = np.finfo(float).tiny, 1.0 - 0.5 * np.finfo(float).eps  # numbers between 0 and 1
 
 
@@ -345,12 +473,6 @@ class Beta(LevelLikelihood):
         self.precision = precision
         self.precision_bounds = precision_bounds
 
-    def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
-        """Set a missing level to the logit of the mean observation; see `Likelihood.started`."""
-        if self.level is not None:
-            return self
-        return self._with({"level": self._within("level", self._best_level(y, weight, offset))})
-
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return sites whose mode is near the observation; see `Likelihood.first_sites`."""
         count = 1.0 / self._share
@@ -360,7 +482,7 @@ class Beta(LevelLikelihood):
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant mean, but for offsets; see the base class."""
-        level = self._best_level(y, weight, offset)
+        level = self._first_level(y, weight, offset)
         return best_constant(self._at_level, y, weight, offset, level)
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -376,8 +498,13 @@ class Beta(LevelLikelihood):
         width = np.minimum(np.sqrt(variance + zeta(2.0, a) + zeta(2.0, b)), _WIDEST_GUESS)
         guess = np.clip(digamma(a) - digamma(b), -_FURTHEST, _FURTHEST) + ndtri(q) * width
 
+        def given(v: Array, top: Array, t: Array) -> Array:
+            a, b = self._shapes(top + v)
+            return np.where(t < 0, betainc(a, b, expit(t)), 1.0 - betainc(b, a, expit(-t)))
+
         def cdf(t: Array, rows: Index) -> Array:
-            return self._cdf(t, mean[rows], variance[rows])
+            top, gain = self._tops(t)
+            return mixture_cdf(given, mean[rows] - top, variance[rows], gain**-0.5, top, t)
 
         return np.clip(expit(solve_quantile(cdf, q, guess, width)), _LEAST, _MOST)
 
@@ -385,7 +512,7 @@ class Beta(LevelLikelihood):
         """Draw numbers, none of which is rounded to 0 or 1; see `Likelihood.sample`."""
         return np.clip(random_state.beta(*self._shapes(self._shifted(f))), _LEAST, _MOST)
 
-    def _best_level(self, y: Array, weight: Array, offset: Array) -> float:
+    def _first_level(self, y: Array, weight: Array, offset: Array) -> float:
         count = weight / self._share
         mean = (count @ y + 0.5) / (count.sum() + 1.0)  # never 0 or 1
         return float(logit(mean) - np.average(offset, weights=weight))
@@ -399,7 +526,7 @@ class Beta(LevelLikelihood):
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError("Beta has no moments of powers. Use a variational bound.")
         tops, mean = self._tops(logit(y)), self._shifted(mean)
-        return log_moments_of_one_top(self._at, mean, variance, _BETA_STRIP, y, tops=tops)
+        return log_moments(self._at, mean, variance, 1.0, _STRIP, y, tops=tops)
 
     def _at_level(self, y: Array, f: Array) -> Triple:
         value, slope, *_ = self._at(f, y)
@@ -428,7 +555,7 @@ class Beta(LevelLikelihood):
         """Expected curvature of an observation, ``a² ψ'(a) (1 - μ)² + b² ψ'(b) μ²``."""
         s, rest = expit(f), expit(-f)
         a, b = self.precision * s, self.precision * rest
-        own, other = (1.0 + x * x * special.trigamma(1.0 + x) for x in (a, b))
+        own, other = (1.0 + x * x * trigamma(1.0 + x) for x in (a, b))
         return rest * rest * own + s * s * other
 
     def _tops(self, t: Array) -> tuple[Array, Array]:
@@ -441,18 +568,6 @@ class Beta(LevelLikelihood):
             is_left = digamma(a) - digamma(b) < t
             low, high = np.where(is_left, middle, low), np.where(is_left, high, middle)
         return middle, self._information(middle)
-
-    def _cdf(self, t: Array, mean: Array, variance: Array) -> Array:
-        """Probability that the logit of an observation is at most t."""
-        top, gain = self._tops(t)
-        unit = np.minimum(gain**-0.5, _WIDEST)
-
-        def given(x: Array, top: Array, unit: Array, t: Array) -> tuple[Array]:
-            a, b = self._shapes(top + unit * x)
-            return (np.where(t < 0, betainc(a, b, expit(t)), 1.0 - betainc(b, a, expit(-t))),)
-
-        by_row = (mean - top) / unit, variance / unit**2, top, unit, t
-        return expectation(given, *by_row)[0]
 
 
 def _sigmoid_and_slope(f: Array) -> tuple[Array, Array]:

@@ -1,15 +1,13 @@
 """Likelihoods of numbers with outliers (Student-t), and of numbers that are censored."""
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import digamma, gammaln, ndtr, ndtri, wofz
+from scipy.special import digamma, gammaln, ndtri, stdtr
 
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.integrals import alike, expectation, log_moments, means, trapezoid
+from skgp_sparse.ground.integrals import alike, expectation, means, trapezoid
 from skgp_sparse.ground.linalg import LOG_2PI, SMALLEST_PRECISION
 from skgp_sparse.ground.validation import Array, Bools, Index, Limits, Scalars, Triple
 from skgp_sparse.likelihoods._base import (
@@ -23,11 +21,8 @@ from skgp_sparse.likelihoods._special import (
     clipped_moments,
     digamma_rest,
     gamma_peak,
-    log_probability,
     solve_quantile,
 )
-
-_STRIP = 2.5  # in scales, in which probabilities have no zero
 
 
 class Censored(LocationScale):
@@ -97,11 +92,11 @@ class Censored(LocationScale):
 
     def is_density(self, y: Array) -> Bools:
         """Tell which observations are between the limits; see `Likelihood.is_density`."""
-        return np.equal(*self._ends(y))
+        return (y > self.lower) & (y < self.upper)
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level and scale from medians; see `Likelihood.started`."""
-        if self._learned() and any(np.all(np.isinf(end)) for end in self._ends(y)):
+        if self._learned() and (np.all(y <= self.lower) or np.all(y >= self.upper)):
             warn(
                 "All observations are at the same limit, which does not tell the level and the "
                 "scale. Set level_bounds and scale_bounds to 'fixed'."
@@ -140,98 +135,56 @@ class Censored(LocationScale):
         noise = random_state.normal(size=np.shape(f))
         return np.clip(self._shifted(f) + self._value("scale") * noise, *self.ends)
 
-    def _ends(self, y: Array) -> tuple[Array, Array]:
-        """Lower and upper ends (n,) of what is known of the numbers, equal between limits."""
-        below, above = y <= self.lower, y >= self.upper
-        lower = np.where(below, -np.inf, np.where(above, self.upper, y))
-        return lower, np.where(above, np.inf, np.where(below, self.lower, y))
-
-    def _expected(self, y: Array, mean: Array, variance: Scalars) -> Any:
+    def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
         """`expected`, and its derivative with respect to the logarithm of the scale."""
-        functions = _expected_log_density, _expected_log_probability
-        return self._by_kind(functions, y, mean, variance, 1.0)
+        of_limits = lambda side, t, v, _: Probit().expected(side, t, v)
+        return self._joined(_log_of_normal, of_limits, y, mean, variance, 1.0, 0.0)
 
-    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Array, ...]:
         """`tilted`, and its derivative with respect to the logarithm of the scale."""
-        functions = _log_power_of_density, _log_power_of_probability
-        return self._by_kind(functions, y, mean, variance, power)
+        return self._joined(_log_power_of_normal, Probit().tilted, y, mean, variance, power, 1.0)
 
-    def _by_kind(
-        self, functions: Any, y: Array, mean: Array, variance: Scalars, power: Scalars
-    ) -> Array:
-        """Results (4, n) of two functions in units of the scale, for exact numbers and others."""
-        scale = self._value("scale")
-        lower, upper = (end / scale for end in self._ends(y))
-        exact, found = lower == upper, np.empty((4, len(mean)))
-        known = lower, upper, self._shifted(mean) / scale, variance / scale**2, power
-        columns = np.broadcast_arrays(*known)
-        for function, rows in zip(functions, (exact, ~exact)):
-            found[:, rows] = function(*(column[rows] for column in columns))
-        found[0] -= exact * columns[-1] * np.log(scale)
-        found[1] /= scale
-        found[2] /= scale**2
-        return found
+    def _joined(
+        self,
+        of_numbers: Callable[..., Triple],
+        of_limits: Callable[..., Triple],
+        y: Array,
+        mean: Array,
+        variance: Array,
+        power: Scalars,
+        is_tilted: float,
+    ) -> tuple[Array, ...]:
+        """Results of two functions of ``t ~ N(t, v)``, in units of the scale from what is observed.
 
-
-def _expected_log_density(
-    lower: Array, upper: Array, mean: Array, variance: Array, power: Array
-) -> tuple[Array, ...]:
-    """``E[log N(y; f, 1)]``, its slope, its curvature, and its derivative by the log of the scale.
-
-    Functions of this form take ends, moments and powers (n,) in units of the scale.
-    """
-    distance = lower - mean
-    square = distance**2 + variance
-    return -0.5 * (LOG_2PI + square), distance, np.ones_like(square), square - 1.0
+        A change of the scale is one of t, of v and of the unit of exact numbers.
+        """
+        scale, exact = self._value("scale"), self.is_density(y)
+        t = (self._shifted(mean) - np.clip(y, *self.ends)) / scale
+        side = np.where(y >= self.upper, 1.0, -1.0)
+        known = np.broadcast_arrays(side, t, variance / scale**2, power)
+        found = np.empty((3, len(t)))
+        for function, rows, first in ((of_numbers, exact, 1), (of_limits, ~exact, 0)):
+            if rows.any():
+                found[:, rows] = function(*(column[rows] for column in known[first:]))
+        value, slope, curvature = found
+        unit = exact * known[3]
+        by_scale = known[2] * (curvature - is_tilted * slope**2) - t * slope - unit
+        return value - unit * np.log(scale), slope / scale, curvature / scale**2, by_scale
 
 
-def _log_power_of_density(
-    lower: Array, upper: Array, mean: Array, variance: Array, power: Array
-) -> tuple[Array, ...]:
-    """``log E[N(y; f, 1)^a]``, a normal density of the noise ``1/a`` but for a factor."""
+def _log_of_normal(t: Array, variance: Array, _: Array) -> Triple:
+    """``E[log N(0; f, 1)]`` for ``f ~ N(t, variance)``."""
+    return -0.5 * (LOG_2PI + t**2 + variance), -t, np.ones_like(t)
+
+
+def _log_power_of_normal(t: Array, variance: Array, power: Array) -> Triple:
+    """``log E[N(0; f, 1)^power]`` for ``f ~ N(t, variance)``."""
     inverse = 1.0 / (variance + 1.0 / power)
-    slope = (lower - mean) * inverse
-    value = 0.5 * (np.log(inverse / power) - power * LOG_2PI - (lower - mean) * slope)
-    return value, slope, inverse, 1.0 - power + (slope**2 - inverse) / power
+    value = 0.5 * (np.log(inverse / power) - power * LOG_2PI - t**2 * inverse)
+    return value, -t * inverse, inverse
 
 
-def _log_power_of_probability(
-    lower: Array, upper: Array, mean: Array, variance: Array, power: Array
-) -> tuple[Array, ...]:
-    """``log E[P(lower < z < upper)^a]`` for ``z ~ N(f, 1)``."""
-    if np.any(power != 1.0):
-        *moments, by_scale = log_moments(_at, mean, variance, power, _STRIP, lower, upper)
-        return *moments, power * by_scale
-    std = np.sqrt(1.0 + variance)
-    ends = (lower - mean) / std, (upper - mean) / std
-    value, slope, curvature = log_probability(*ends, (upper - lower) / std)
-    slope, curvature = slope / std, curvature / std**2
-    return value, slope, curvature, slope**2 - curvature
-
-
-def _expected_log_probability(
-    lower: Array, upper: Array, mean: Array, variance: Array, power: Array
-) -> Array:
-    """``E[log P(lower < z < upper)]`` for ``z ~ N(f, 1)``, where one end is finite."""
-    found = np.zeros((4, len(mean)))
-    for side, distance in ((1.0, mean - lower), (-1.0, upper - mean)):
-        rows = np.isfinite(distance)
-        if rows.any():
-            t, spread = distance[rows], variance[rows]
-            value, slope, curvature = Probit().expected(np.ones(1), t, spread)
-            found[:, rows] = value, side * slope, curvature, spread * curvature - t * slope
-    return found
-
-
-def _at(f: Array, lower: Array, upper: Array) -> tuple[Array, ...]:
-    """The logarithm, its slope, its curvature, and its derivative, at latent values."""
-    value, slope, curvature = log_probability(lower - f, upper - f, upper - lower)
-    return value, slope, curvature, slope**2 - curvature
-
-
-_NEAREST = 2.8  # distance of the singularities that `expectation` assumes
-_FAR, _TERMS = 10.0, 14  # of the Faddeeva function, from where its series serves, and its terms
-_SMALLEST_SHARE = 1e-20  # of a variance, relative to the distance of the singularities squared
+_NEAREST = 3.0  # distance of the poles: that of the singularities of `expectation`, and more
 _FALL = 42.0  # of the log integrand, to where sums over the precision go
 _STEPS_PER_WIDTH, _STEPS_PER_STRIP = 2.4, 7.0
 
@@ -240,12 +193,8 @@ class StudentT(LocationScale):
     r"""Student-t likelihood: ``y = f + level + scale t``, where ``t`` has `df` degrees of freedom.
 
     Observations far from ``f`` count less than under a Gaussian likelihood. The likelihood is not
-    log-concave: the curvature of an outlier is negative. With ``a = scale √df`` and the Faddeeva
-    function ``w``, the slope of the expected log likelihood for ``f + level ~ N(m, s)`` is
-
-        (df + 1) √(π/(2s)) Im w(z),    z = (y - m + i a) / √(2s).
-
-    `tilted` is an integral over the precision ``λ`` of the noise, as a Student-t distribution is a
+    log-concave: the curvature of an outlier is negative. Expectations are numerical integrals.
+    That of `tilted` is over the precision ``λ`` of the noise, as a Student-t distribution is a
     mixture of ``N(0, scale²/λ)`` in which ``λ`` has a gamma distribution. See Jylänki, Vanhatalo
     and Vehtari (2011), "Robust Gaussian process regression with a Student-t likelihood".
 
@@ -321,20 +270,15 @@ class StudentT(LocationScale):
 
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
-        u, logs = _precisions(self.df, _left_end(self.df))
-        weights = np.exp(logs - logs.max())
-        weights /= weights.sum()
-        noise = self._value("scale") ** 2 * np.exp(-u)
-        quantiles = np.empty(len(mean))
-        for rows, _ in alike(np.full(len(mean), float(len(u)))):
-            inverse = 1.0 / np.sqrt(variance[rows, None] + noise)
+        scale = self._value("scale")
 
-            def cdf(t: Array, some: Index, inverse: Array = inverse) -> Array:
-                return ndtr(t[:, None] * inverse[some]) @ weights
+        def cdf(t: Array, rows: Index) -> Array:
+            unit = min(self._reach() / _NEAREST, scale)
+            given = lambda x: (stdtr(self.df, -unit / scale * x),)
+            return expectation(given, -t / unit, variance[rows] / unit**2)[0]
 
-            width = np.sqrt(variance[rows] + self._value("scale") ** 2)
-            quantiles[rows] = solve_quantile(cdf, q, ndtri(q) * width, width)
-        return self._shifted(mean) + quantiles
+        width = np.sqrt(variance + scale**2)
+        return self._shifted(mean) + solve_quantile(cdf, q, ndtri(q) * width, width)
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Add Student-t noise to the latent values; see `Likelihood.sample`."""
@@ -347,61 +291,49 @@ class StudentT(LocationScale):
 
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and its derivatives with respect to the logarithms of scale and df."""
-        df, half, distance = self.df, 0.5 * self.df, y - self._shifted(mean)
-        log, share = self._logs(distance, variance)
-        slope, curvature = self._pull(distance, variance)
+        df, half, a = self.df, 0.5 * self.df, self._reach()
+        log, share, slope, curvature = self._parts(y - self._shifted(mean), variance)
         ratio = gammaln(half + 0.5) - gammaln(half)
         peak = ratio - 0.5 * np.log(np.pi * df) - np.log(self._value("scale"))  # at f = y
         scale = (df + 1.0) * share - 1.0
         change = digamma(half + 0.5) - digamma(half) - 1.0 / df - log
         by_df = 0.5 * (df * change + (df + 1.0) * share)
-        value = peak - 0.5 * (df + 1.0) * log
-        return value, (df + 1.0) * slope, (df + 1.0) * curvature, scale, by_df
+        value, slope = peak - 0.5 * (df + 1.0) * log, (df + 1.0) / a * slope
+        return value, slope, (df + 1.0) / a**2 * curvature, scale, by_df
 
-    def _logs(self, distance: Array, variance: Array) -> tuple[Array, Array]:
-        """``E[log(1 + e²/a²)]`` and ``E[e²/(a² + e²)]``, where ``e = y - f - level``."""
+    def _parts(self, distance: Array, variance: Array) -> tuple[Array, ...]:
+        """Of ``x = (y - f - level) / a``: ``E[log(1 + x²)]``, and those of `_of_outliers`."""
         factor = _NEAREST / self._reach()
-        return expectation(_log_and_share, factor * distance, factor**2 * variance)
-
-    def _pull(self, distance: Array, variance: Array) -> tuple[Array, Array]:
-        """``E[e/(a² + e²)]`` and its negative derivative with respect to the mean."""
-        reach = self._reach()
-        variance = np.maximum(variance, _SMALLEST_SHARE * (reach**2 + distance**2))
-        width, root = np.sqrt(2.0 * variance), np.sqrt(np.pi)
-        z = (distance + 1j * reach) / width
-        near = wofz(z)
-        bend = 2j / root - 2.0 * z * near
-        far = np.abs(z) > _FAR
-        bend[far] = _derivative_far_out(z[far])
-        return root / width * near.imag, root / width**2 * bend.imag
+        return expectation(_of_outliers, factor * distance, factor**2 * variance)
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
-        """`tilted`, and its derivatives with respect to the logarithms of scale and df."""
+        """`tilted`, and its derivatives with respect to the logarithms of scale and df.
+
+        They are trapezoidal sums over ``u``, the logarithm of the precision.
+        """
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError("StudentT has no moments of powers. Use a variational bound.")
-        distance, square = y - self._shifted(mean), self._value("scale") ** 2
-        excess = np.maximum(1.0, (distance**2 - variance) / square)
-        end = _left_end(self.df) + np.log(excess)
+        half, distance, square = 0.5 * self.df, y - self._shifted(mean), self._value("scale") ** 2
+        few = _FALL / self.df
+        step = min(np.sqrt(1.0 / (half + 0.5)) / _STEPS_PER_WIDTH, 0.5 * np.pi / _STEPS_PER_STRIP)
+        left = 2.0 * few + min(1.0, 2.0 * few**0.5)
+        left = left + np.log(np.maximum(1.0, (distance**2 - variance) / square))
+        right = 1.0 / self.df + np.sqrt(1.0 / self.df**2 + 4.0 * few)
         sums = np.empty((5, len(y)))
-        for rows, number in alike(np.ceil(end / _step(self.df)) + 1.0):
-            u, logs = _precisions(self.df, number * _step(self.df))
-            sums[:, rows] = self._sum(distance[rows], variance[rows], u, logs)
+        for rows, number in alike(np.ceil(left / step) + 1.0):
+            u = step * np.arange(-number, np.ceil(right / step) + 1.0)
+            noise = square * np.exp(-u)
+            inverse = 1.0 / (variance[rows, None] + noise)
+            pull = distance[rows, None] * inverse
+            squares = distance[rows, None] * pull
+            density = gamma_peak(half) + half * (u - np.expm1(u))
+            value, weights = trapezoid(0.5 * (np.log(inverse) - squares) + density, step)
+            slope = means(weights, pull)
+            curvature = means(weights, inverse) - means(weights, (pull - slope[:, None]) ** 2)
+            scale = means(weights, (squares - 1.0) * inverse * noise)
+            by_df = half * (digamma_rest(half) + weights @ (u - np.expm1(u)))
+            sums[:, rows] = value, slope, curvature, scale, by_df
         return sums
-
-    def _sum(self, distance: Array, variance: Array, u: Array, logs: Array) -> tuple[Any, ...]:
-        """Trapezoidal sums over ``u``, the logarithm of the precision."""
-        noise = self._value("scale") ** 2 * np.exp(-u)
-        inverse = 1.0 / (variance[:, None] + noise)
-        pull = distance[:, None] * inverse
-        square = distance[:, None] * pull
-        exponent = 0.5 * (np.log(inverse) - square) + logs
-        value, weights = trapezoid(exponent, _step(self.df))
-        slope = means(weights, pull)
-        curvature = means(weights, inverse) - means(weights, (pull - slope[:, None]) ** 2)
-        scale = means(weights, (square - 1.0) * inverse * noise)
-        half = 0.5 * self.df
-        df = half * (digamma_rest(half) + weights @ (u - np.expm1(u)))
-        return value, slope, curvature, scale, df
 
 
 class _ScaleMixture(StudentT):
@@ -417,48 +349,17 @@ class _ScaleMixture(StudentT):
     def majorised(self) -> "Likelihood | None":
         return None
 
-    def _pull(self, distance: Array, variance: Array) -> tuple[Array, Array]:
-        precision = 1.0 / (self._reach() ** 2 + distance**2 + variance)
-        return precision * distance, precision
-
-    def _logs(self, distance: Array, variance: Array) -> tuple[Array, Array]:
-        square, reach = distance**2 + variance, self._reach() ** 2
-        return np.log1p(square / reach), square / (reach + square)
+    def _parts(self, distance: Array, variance: Array) -> tuple[Array, ...]:
+        a = self._reach()
+        square = (distance**2 + variance) / a**2
+        precision = 1.0 / (1.0 + square)
+        return np.log1p(square), square * precision, distance / a * precision, precision
 
 
-def _log_and_share(x: Array) -> tuple[Array, Array]:
-    square = (x / _NEAREST) ** 2
-    return np.log1p(square), square / (1.0 + square)
-
-
-def _derivative_far_out(z: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
-    """Derivative of the Faddeeva function by its asymptotic series."""
-    term = -1j / np.sqrt(np.pi) / z**2
-    total = term.copy()
-    for k in range(1, _TERMS):
-        term = term * (k + 0.5) / z**2
-        total += term
-    return total
-
-
-def _step(df: float) -> float:
-    return min(np.sqrt(2.0 / (df + 1.0)) / _STEPS_PER_WIDTH, 0.5 * np.pi / _STEPS_PER_STRIP)
-
-
-@lru_cache(maxsize=64)
-def _left_end(df: float) -> float:
-    """How far below 0 the log of the precision is practically never."""
-    return brentq(lambda u: 0.5 * df * (u + np.expm1(-u)) - _FALL, 0.0, 2.0 * _FALL / df + 3.0)
-
-
-@lru_cache(maxsize=64)
-def _right_end(df: float) -> float:
-    low = np.log1p(1.0 / df)
-    return brentq(lambda u: 0.5 * df * (np.expm1(u) - u) - 0.5 * u - _FALL, low, low + 12.0)
-
-
-def _precisions(df: float, left: float) -> tuple[Array, Array]:
-    """Nodes from -left on for the log of the precision, and the log of its density there."""
-    step, half = _step(df), 0.5 * df
-    u = step * np.arange(-np.ceil(left / step), np.ceil(_right_end(df) / step) + 1.0)
-    return u, gamma_peak(half) + half * (u - np.expm1(u))
+def _of_outliers(x: Array) -> tuple[Array, ...]:
+    """``log(1 + x²)``, ``x² / (1 + x²)``, ``x / (1 + x²)`` and the derivative of the last."""
+    x = x / _NEAREST
+    square = x * x
+    precision = 1.0 / (1.0 + square)
+    slope = x * precision
+    return np.log1p(square), square * precision, slope, precision - 2.0 * slope**2
