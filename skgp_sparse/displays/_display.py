@@ -14,8 +14,9 @@ from skgp_sparse.data.columns import (
     as_table,
     columns_of,
     is_named,
+    objects_of,
 )
-from skgp_sparse.ground.validation import BOOLS, AnyArray, Array
+from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, as_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,15 +143,17 @@ class Range(NamedTuple):
         return _as_cells(numbers, self.kind)
 
 
-def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range | None:
-    """The `Range` of a column; None of levels, booleans among them, and where all is missing."""
+def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range:
+    """The `Range` of a column; raises if it has levels, booleans among them, or no value."""
     column = columns_of(X)[place]
-    if column.kind == CATEGORY:
-        return None
-    numbers = column.read()
+    numbers = np.empty(0) if column.kind == CATEGORY else column.read()
     known = np.flatnonzero(~np.isnan(numbers))
-    if not len(known) or isinstance(example := _cell(X, known[0], place), BOOLS):
-        return None
+    example = _cell(X, known[0], place) if len(known) else False
+    if isinstance(example, BOOLS):
+        raise ValueError(
+            f"Column {as_text([*X.columns][place] if is_frame(X) else place)} of X has levels or "
+            "no values. Draw what it does with EffectDisplay."
+        )
     low, high = numbers[known].min(), numbers[known].max()
     ends = low - margin * (high - low), high + margin * (high - low)
     return Range(column.kind, example, numbers, np.linspace(*ends, n_points))
@@ -158,9 +161,8 @@ def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range |
 
 def with_column(X: Any, rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
     """Rows of a table in which a column has the value number k."""
-    if drawn.is_grid:
-        return _replaced(X, rows, place, np.repeat(drawn.cells[k], len(rows)))
-    return _replaced(X, rows, place, _cells(X, np.repeat(drawn.cells[k], len(rows)), place))
+    cells = np.repeat(drawn.cells[k], len(rows))
+    return _replaced(X, rows, place, cells if drawn.is_grid else _cells(X, cells, place))
 
 
 class Axis(NamedTuple):
@@ -185,9 +187,7 @@ def axis_of(values: AnyArray, name: str | None) -> Axis:
 
 
 def _points(X: Any, place: int, rows: AnyArray) -> DrawnColumn:
-    values = np.empty(len(rows), dtype=object)
-    values[:] = [_cell(X, row, place) for row in rows]
-    return DrawnColumn(values, rows, is_curve=False)
+    return DrawnColumn(objects_of([_cell(X, row, place) for row in rows]), rows, is_curve=False)
 
 
 def _rows_of_levels(values: AnyArray, order: Any, most: int) -> AnyArray:
@@ -230,8 +230,8 @@ def _as_cells(numbers: Array, kind: str) -> AnyArray:
 
 def _time_of_day(hours: float) -> Any:
     """The time of the day so many hours after midnight, at most its last one."""
-    since = min(timedelta(hours=hours), timedelta(days=1, microseconds=-1))
-    return (datetime.min + max(since, timedelta(0))).time()
+    since = np.clip(hours, 0.0, 24.0)
+    return (datetime.min + min(timedelta(hours=since), timedelta(days=1, microseconds=-1))).time()
 
 
 def _shown(numbers: Array, kind: str, example: Any) -> AnyArray:
@@ -253,9 +253,7 @@ def _column(X: Any, place: int) -> Any:
 
 def _cell(X: Any, row: int, place: int) -> Any:
     """The entry of a table, of its own type."""
-    if is_frame(X):
-        return _column(X, place).iloc[row] if hasattr(X, "iloc") else X[int(row), place]
-    return X[row, place]
+    return _cells(X, np.array([row]), place)[0]
 
 
 def _cells(X: Any, rows: AnyArray, place: int) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -128,8 +128,18 @@ class PredictionBandDisplay(Display):
         """
         check_is_fitted(estimator)
         table, names = table_and_names(X)
-        ranges = cls._ranges(table, names, n_points)
-        mean, std = cls._predictions(estimator, table, [one.grid for one in ranges], ranges)
+        if len(names) > 2 or is_classifier(estimator):
+            raise (TypeError if is_classifier(estimator) else ValueError)(
+                f"{cls.__name__} draws one or two inputs of a regressor. Got {len(names)} columns "
+                f"and a {type(estimator).__name__}. Draw the effect of a column with EffectDisplay."
+            )
+        ranges = [range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))]
+        mean, std = _predictions(estimator, table, ranges)
+        if mean.ndim > len(ranges):
+            raise ValueError(
+                f"{cls.__name__} draws one target, but {type(estimator).__name__} has "
+                f"{mean.shape[-1]}. Fit it to one of them."
+            )
         values = [one.shown(one.grid) for one in ranges]
         data = np.column_stack([one.numbers for one in ranges])
         return cls(
@@ -142,46 +152,6 @@ class PredictionBandDisplay(Display):
             inducing_points=_inducing_points(estimator, ranges),
             names=[str(name) for name in names] if is_frame(table) else None,
         ).plot(ax=ax)
-
-    @classmethod
-    def _predictions(
-        cls, estimator: BaseEstimator, table: Any, grids: list[Array], ranges: list[Range]
-    ) -> tuple[Array, Array]:
-        """Means and standard deviations (k, ...) at all points of grids."""
-        if is_classifier(estimator):
-            raise TypeError(
-                f"{cls.__name__} draws regressors. Draw the probabilities of "
-                f"{type(estimator).__name__} with EffectDisplay."
-            )
-        rows = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1).reshape(-1, len(grids))
-        cells = [one.cells(values) for one, values in zip(ranges, rows.T)]
-        mean, std = estimator.predict(_like(table, cells), return_std=True)
-        if np.ndim(mean) > 1:
-            raise ValueError(
-                f"{cls.__name__} draws one target, but {type(estimator).__name__} has "
-                f"{np.shape(mean)[1]}. Fit it to one of them."
-            )
-        shape = tuple(map(len, grids))
-        return np.reshape(mean, shape), np.reshape(std, shape)
-
-    @classmethod
-    def _ranges(cls, table: Any, names: list[Any], n_points: int) -> list[Range]:
-        """The `Range` of each input."""
-        if len(names) > 2:
-            raise ValueError(
-                f"{cls.__name__} draws one or two inputs. X has {len(names)} columns. Choose "
-                "them, or draw partial dependence with EffectDisplay."
-            )
-        ranges: list[Any] = [
-            range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))
-        ]
-        if None in ranges:
-            raise ValueError(
-                f"{cls.__name__} draws inputs that are numbers or times. Column "
-                f"{as_text(names[ranges.index(None)])} of X has levels or no values. Draw what it "
-                "does with EffectDisplay."
-            )
-        return ranges
 
     def plot(self, ax: "Axes | AnyArray | None" = None) -> "PredictionBandDisplay":
         """Draw again.
@@ -238,11 +208,16 @@ class PredictionBandDisplay(Display):
             shorten_dates(ax.xaxis, ax.yaxis)
 
 
-def _like(table: Any, columns: list[AnyArray]) -> Any:
-    """Columns as a table of the type of another one."""
+def _predictions(estimator: BaseEstimator, table: Any, ranges: list[Range]) -> list[Array]:
+    """Means and standard deviations at all points of grids, an axis for each input."""
+    points = np.meshgrid(*(one.grid for one in ranges), indexing="ij")
+    cells = [one.cells(values.ravel()) for one, values in zip(ranges, points)]
     if is_frame(table):
-        return type(table)(dict(zip(table.columns, columns)))
-    return _side_by_side(columns)
+        grid = type(table)(dict(zip(table.columns, cells)))
+    else:
+        grid = _side_by_side(cells)
+    moments = estimator.predict(grid, return_std=True)
+    return [np.reshape(one, (*points[0].shape, *np.shape(one)[1:])) for one in moments]
 
 
 def _side_by_side(columns: list[AnyArray]) -> AnyArray:
@@ -267,10 +242,6 @@ def _inducing_points(estimator: BaseEstimator, ranges: list[Range]) -> AnyArray 
     if points is None or points.shape[1:] != (len(ranges),):
         return None
     return _shown(ranges, points) if getattr(estimator, "posterior_", "") == "inducing" else None
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class EffectDisplay(Display):
@@ -387,17 +358,18 @@ class EffectDisplay(Display):
         rows = np.random.RandomState(0).permutation(len(table))[:n_rows]
         drawn = drawn_column(table, names, place, known, n_points)
         first = with_column(table, rows[:1], place, drawn, 0)
-        question = _question(estimator, target, latent, first)
+        chosen, label, has_band = _question(estimator, target, latent, first)
         tables = (with_column(table, rows, place, drawn, k) for k in range(len(drawn.values)))
-        mean, std = map(np.array, zip(*(question.average(estimator, at) for at in tables)))
+        averages = [_average(estimator, at, chosen, has_band) for at in tables]
+        mean, std = map(np.array, zip(*averages))
         return cls(
             drawn.values,
             mean,
-            std if question.has_band else None,
+            std if has_band else None,
             name=str(column) if is_frame(table) else f"column {column}",
             coverage=coverage,
             is_curve=drawn.is_curve,
-            label=question.label,
+            label=label,
         ).plot(ax=ax)
 
     def plot(self, ax: "Axes | None" = None) -> "EffectDisplay":
@@ -414,72 +386,68 @@ class EffectDisplay(Display):
             The display, whose `ax_` and `figure_` hold the drawing.
         """
         (ax,) = self._axes(ax)
+        width = 0.0 if self.std is None else ndtri(0.5 + 0.5 * self.coverage) * self.std
+        band = {"color": "C0", "label": f"{100 * self.coverage:g}% of the function"}
         if self.is_curve:
             axis = axis_of(np.asarray(self.values), self.name)
             values, name = axis.of(np.asarray(self.values)), axis.label
             ax.plot(values, self.mean, color="C0")
+            if self.std is not None:
+                ax.fill_between(values, self.mean - width, self.mean + width, alpha=0.25, **band)
         else:
             values, name = np.arange(len(self.values)), self.name
             ax.plot(values, self.mean, "o", color="C0")
             ax.set_xticks(values, [_level(value) for value in self.values])
+            if self.std is not None:
+                ax.errorbar(values, self.mean, width, fmt="none", capsize=3, **band)
         if self.std is not None:
-            self._plot_band(ax, values, ndtri(0.5 + 0.5 * self.coverage) * self.std)
+            ax.legend()
         ax.set(xlabel=name, ylabel=self.label)
         shorten_dates(ax.xaxis)
         return self
 
-    def _plot_band(self, ax: "Axes", values: AnyArray, width: Array) -> None:
-        label = f"{100 * self.coverage:g}% of the function"
-        if self.is_curve:
-            ends = self.mean - width, self.mean + width
-            ax.fill_between(values, *ends, color="C0", alpha=0.25, label=label)
-        else:
-            ax.errorbar(values, self.mean, width, fmt="none", color="C0", capsize=3, label=label)
-        ax.legend()
+
+def _average(
+    estimator: BaseEstimator, at: Any, target: int | None, has_band: bool
+) -> tuple[float, float]:
+    """Mean and standard deviation of the average over rows; NaN where there is no band."""
+
+    def own(values: Array) -> Array:
+        return values if target is None else values[..., target]
+
+    if not has_band:
+        predict = estimator.predict_proba if is_classifier(estimator) else estimator.predict
+        return own(predict(at)).mean(), np.nan
+    mean, cov = estimator.predict(at, return_cov=True, latent=True)
+    return own(mean).mean(), np.sqrt(max(own(cov).mean(), 0.0))
 
 
-class _Question(NamedTuple):
-    """Prediction that is averaged: of a class, of a target, or of the only target."""
+def _question(
+    estimator: BaseEstimator, target: Any, latent: bool, at: Any
+) -> tuple[int | None, str, bool]:
+    """What is averaged: the number of a class or of a target, in words, and whether with a band.
 
-    target: int | None  # number of a class or of one of several targets
-    label: str
-    of_classes: bool = False
-    has_band: bool = False
-
-    def average(self, estimator: BaseEstimator, at: Any) -> tuple[Any, Any]:
-        """Mean and standard deviation of the average over rows; NaN where there is no band."""
-        if not self.has_band:
-            predict = estimator.predict_proba if self.of_classes else estimator.predict
-            return self._own(predict(at)).mean(), np.nan
-        mean, cov = estimator.predict(at, return_cov=True, latent=True)
-        return self._own(mean).mean(), np.sqrt(max(self._own(cov).mean(), 0.0))
-
-    def _own(self, values: Array) -> Array:
-        return values if self.target is None else values[..., self.target]
-
-
-def _question(estimator: BaseEstimator, target: Any, latent: bool, at: Any) -> _Question:
-    """The `_Question` of a fitted estimator; `at` is a row at which it can predict."""
+    `at` is a row at which the estimator can predict.
+    """
     if is_classifier(estimator):
         classes = [*estimator.classes_]
         target = classes[1] if target is None and len(classes) == 2 else target
-        if target not in classes:
-            _refuse(target, f"a class, one of {as_text(classes)}")
-        return _Question(classes.index(target), f"average probability of {target}", of_classes=True)
+        _check_target(target in classes, target, f"a class, one of {as_text(classes)}")
+        return classes.index(target), f"average probability of {target}", False
     is_gaussian = getattr(estimator, "likelihood", "gaussian") == "gaussian"
     label = "average latent value" if latent and not is_gaussian else "average prediction"
     shape, has_band = np.shape(estimator.predict(at)), latent or is_gaussian
-    if len(shape) == 1 and target is None:
-        return _Question(None, label, has_band=has_band)
     if len(shape) == 1:
-        _refuse(target, "None, because there is one target")
-    if not isinstance(target, Integral) or int(target) not in range(shape[1]):
-        _refuse(target, f"the number of a target, 0 to {shape[1] - 1}")
-    return _Question(int(target), f"{label} of target {target}", has_band=has_band)
+        _check_target(target is None, target, "None, because there is one target")
+        return None, label, has_band
+    is_number = isinstance(target, Integral) and int(target) in range(shape[1])
+    _check_target(is_number, target, f"the number of a target, 0 to {shape[1] - 1}")
+    return int(target), f"{label} of target {target}", has_band
 
 
-def _refuse(target: object, must: str) -> None:
-    raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
+def _check_target(is_right: bool, target: object, must: str) -> None:
+    if not is_right:
+        raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
 
 
 def _level(value: object) -> str:
@@ -487,9 +455,6 @@ def _level(value: object) -> str:
     is_missing = not isinstance(value, str) and str(value) in ("None", "nan", "<NA>", "NaT")
     return "missing" if is_missing else str(value)
 
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LEVELS = np.arange(1, 100) / 100.0
 _FEWEST_BINS, _ROWS_PER_BIN = 5, 10
@@ -637,9 +602,8 @@ class CoverageDisplay(Display):
             ax.set(xlabel="probability of central intervals", ylabel="share of targets in them")
         else:
             bins = max(_FEWEST_BINS, min(20, len(self.pit) // _ROWS_PER_BIN))
-            ax.hist(
-                self.pit, bins=np.linspace(0, 1, bins + 1).tolist(), density=True, label=self.name
-            )
+            edges = np.linspace(0, 1, bins + 1).tolist()
+            ax.hist(self.pit, bins=edges, density=True, label=self.name)
             ax.axhline(1.0, ls="--", color="0.6")
             ax.set(xlabel="predicted probability below the target", ylabel="density")
         if self.name is not None:
