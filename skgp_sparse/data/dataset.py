@@ -511,7 +511,11 @@ class Dataset(ABC):
         elif weight is None:  # with few numbers in memory
             chosen = sample_without_replacement(n, size, random_state=random_state)
         else:
-            chosen = _first_to_come(weight, size, random_state)
+            # each row comes after an exponential time of rate w, and those that come first are
+            # drawn (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir")
+            with np.errstate(divide="ignore"):
+                times = random_state.exponential(size=n) / weight
+            chosen = np.argpartition(times, size)[:size]
         return np.sort(chosen)
 
     def _squares(self) -> tuple[Any, Any]:
@@ -532,30 +536,17 @@ class Dataset(ABC):
                 yield block.X, block.weight
 
 
-def _first_to_come(weight: Array, size: int, random_state: np.random.RandomState) -> Ints:
-    """Rows that are drawn one after the other, each by the weights of those that are left.
-
-    Each row comes after an exponential time of rate w, and those that come first are drawn
-    (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir").
-    """
-    chosen, times = np.empty(0, dtype=np.intp), np.empty(0)
-    for start in range(0, len(weight), _ROWS_PER_PIECE):
-        part = weight[start : start + _ROWS_PER_PIECE]
-        with np.errstate(divide="ignore"):
-            come = random_state.exponential(size=len(part)) / part
-        times = np.concatenate([times, come])
-        chosen = np.concatenate([chosen, np.arange(start, start + len(part))])
-        first = np.argsort(times, kind="stable")[:size]
-        times, chosen = times[first], chosen[first]
-    return chosen
-
-
 def row_blocks(n: int, m: int, budget: float = np.inf) -> list[slice]:
     """Slices of rows whose (rows, m) arrays take at most 5 MB, or `budget` bytes."""
     size = int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1)))
     size = max(size, _FEWEST_ROWS)
     shares = min(_SHARES, n * m // _WORTH_SHARING, 2 * n // max(m, 1))
     count = max(-(-n // size), shares, 1)
+    return even_slices(n, count)
+
+
+def even_slices(n: int, count: int) -> list[slice]:
+    """So many slices of rows, as equal as can be."""
     edges = [-(-n * share // count) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
 

@@ -1,5 +1,6 @@
 """The axes, what all displays share, and values to draw of a column of any type."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,7 +71,7 @@ _UNITS = {
 
 
 class DrawnColumn(NamedTuple):
-    """Values of a column that are drawn, and the rows or cells of a table that have them.
+    """Values of a column that are drawn, and the entries of a table that stand for them.
 
     The column is of any type that `fit` takes. A column is read as estimators read it: by
     `data.columns`, in numbers. What is drawn are values of its own type: times on an axis of dates,
@@ -78,8 +79,7 @@ class DrawnColumn(NamedTuple):
     """
 
     values: AnyArray  # (k,) of its own type
-    cells: AnyArray  # (k,) rows in which they stand or, of a grid, what a table has instead
-    is_grid: bool = False
+    cells: Any  # (k,) what a table has, of its own type
     is_curve: bool = True  # whether values may be connected
 
 
@@ -120,10 +120,9 @@ def drawn_column(X: Any, names: list[Any], place: int, known: Any, n_points: int
     rows, distinct = rows[~np.isnan(distinct)], distinct[~np.isnan(distinct)]
     example = _cell(X, rows[0], place)
     if len(distinct) <= _MOST_VALUES:
-        return DrawnColumn(_shown(distinct, column.kind, example), rows)
+        return DrawnColumn(_shown(distinct, column.kind, example), _cells(X, rows, place))
     grid = _grid(numbers[~np.isnan(numbers)], distinct, n_points, hasattr(example, "to_timestamp"))
-    cells = _as_cells(grid, column.kind)
-    return DrawnColumn(_shown(grid, column.kind, example), cells, is_grid=True)
+    return DrawnColumn(_shown(grid, column.kind, example), _as_cells(grid, column.kind))
 
 
 class Range(NamedTuple):
@@ -161,33 +160,22 @@ def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range:
 
 def with_column(X: Any, rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
     """Rows of a table in which a column has the value number k."""
-    cells = np.repeat(drawn.cells[k], len(rows))
-    return _replaced(X, rows, place, cells if drawn.is_grid else _cells(X, cells, place))
+    return _replaced(X, rows, place, drawn.cells[np.repeat(k, len(rows))])
 
 
-class Axis(NamedTuple):
-    """Axis of matplotlib: durations are numbers in a unit, all other values are as they are."""
-
-    label: str | None
-    unit: Any = None  # of durations
-
-    def of(self, values: AnyArray) -> AnyArray:
-        """The values on this axis."""
-        return values if self.unit is None else values.astype("timedelta64[us]") / self.unit
-
-
-def axis_of(values: AnyArray, name: str | None) -> Axis:
-    """The `Axis` of some values; that of durations says its unit."""
+def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[Any], Any]]:
+    """The label of an axis, and a function that puts values there: durations in a unit."""
     if values.dtype.kind != "m":
-        return Axis(name)
+        return name, lambda values: values
     longest = np.abs(values).max()
     short = [unit for unit, size in _UNITS.items() if size <= longest]
     unit = (short or [*_UNITS])[0]
-    return Axis(f"{name} ({unit})", _UNITS[unit])
+    return f"{name} ({unit})", lambda values: values.astype("timedelta64[us]") / _UNITS[unit]
 
 
 def _points(X: Any, place: int, rows: AnyArray) -> DrawnColumn:
-    return DrawnColumn(objects_of([_cell(X, row, place) for row in rows]), rows, is_curve=False)
+    values = objects_of([_cell(X, row, place) for row in rows])
+    return DrawnColumn(values, _cells(X, rows, place), is_curve=False)
 
 
 def _rows_of_levels(values: AnyArray, order: Any, most: int) -> AnyArray:

@@ -174,28 +174,28 @@ class PredictionBandDisplay(Display):
 
     def _plot_line(self, ax: "Axes") -> None:
         width = ndtri(0.5 + 0.5 * self.coverage) * self.std
-        axis = axis_of(self.grid, self.names[0] if self.names else "x")
-        grid = axis.of(self.grid)
+        name, on_axis = axis_of(self.grid, self.names[0] if self.names else "x")
+        grid = on_axis(self.grid)
         (line,) = ax.plot(grid, self.mean, label="mean")
         color, label = line.get_color(), f"{self.coverage:.0%} interval"
         ends = self.mean - width, self.mean + width
         ax.fill_between(grid, *ends, color=color, alpha=0.2, lw=0, label=label)
         if self.y is not None:
-            ax.plot(axis.of(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
+            ax.plot(on_axis(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
         if self.inducing_points is not None:
             at = np.full(len(self.inducing_points), 0.02)
-            places, transform = axis.of(self.inducing_points[:, 0]), ax.get_xaxis_transform()
+            places, transform = on_axis(self.inducing_points[:, 0]), ax.get_xaxis_transform()
             ax.plot(places, at, "k|", ms=12, transform=transform, label="inducing points")
-        ax.set(xlabel=axis.label, ylabel="y")
+        ax.set(xlabel=name, ylabel="y")
         shorten_dates(ax.xaxis)
         ax.legend()
 
     def _plot_maps(self, axes: "AnyArray") -> None:
         names = self.names or ("first input", "second input")
-        sides = [axis_of(grid, name) for grid, name in zip(self.grid, names)]
+        names, sides = zip(*map(axis_of, self.grid, names))
 
         def drawn(columns: Iterable[AnyArray]) -> list[AnyArray]:
-            return [side.of(column) for side, column in zip(sides, columns)]
+            return [on_axis(column) for on_axis, column in zip(sides, columns)]
 
         for ax, values, title in zip(axes, (self.mean, self.std), ("mean", "standard deviation")):
             filled = ax.contourf(*drawn(self.grid), values.T, levels=20)
@@ -204,7 +204,7 @@ class PredictionBandDisplay(Display):
                 ax.plot(*drawn(self.X.T), ".", color="k", ms=2)
             if self.inducing_points is not None:
                 ax.plot(*drawn(self.inducing_points.T), "x", color="w", ms=6)
-            ax.set(title=title, xlabel=sides[0].label, ylabel=sides[1].label)
+            ax.set(title=title, xlabel=names[0], ylabel=names[1])
             shorten_dates(ax.xaxis, ax.yaxis)
 
 
@@ -387,19 +387,22 @@ class EffectDisplay(Display):
         """
         (ax,) = self._axes(ax)
         width = 0.0 if self.std is None else ndtri(0.5 + 0.5 * self.coverage) * self.std
-        band = {"color": "C0", "label": f"{100 * self.coverage:g}% of the function"}
+        label = f"{100 * self.coverage:g}% of the function"
         if self.is_curve:
-            axis = axis_of(np.asarray(self.values), self.name)
-            values, name = axis.of(np.asarray(self.values)), axis.label
+            name, on_axis = axis_of(np.asarray(self.values), self.name)
+            values = on_axis(np.asarray(self.values))
             ax.plot(values, self.mean, color="C0")
             if self.std is not None:
-                ax.fill_between(values, self.mean - width, self.mean + width, alpha=0.25, **band)
+                ends = self.mean - width, self.mean + width
+                ax.fill_between(values, *ends, color="C0", alpha=0.25, label=label)
         else:
             values, name = np.arange(len(self.values)), self.name
             ax.plot(values, self.mean, "o", color="C0")
             ax.set_xticks(values, [_level(value) for value in self.values])
             if self.std is not None:
-                ax.errorbar(values, self.mean, width, fmt="none", capsize=3, **band)
+                ax.errorbar(
+                    values, self.mean, width, fmt="none", color="C0", capsize=3, label=label
+                )
         if self.std is not None:
             ax.legend()
         ax.set(xlabel=name, ylabel=self.label)

@@ -14,8 +14,6 @@ from scipy.special import erfcx
 from skl2onnx import update_registered_converter
 from skl2onnx.algebra import onnx_ops
 from skl2onnx.algebra.onnx_operator import OnnxOperator as Node
-from skl2onnx.common._container import ModelComponentContainer
-from skl2onnx.common._topology import Operator, Scope
 from skl2onnx.common.data_types import guess_proto_type, guess_tensor_type
 from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 from skl2onnx.common.utils_classifier import get_label_classes
@@ -26,9 +24,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse._estimator import SparseGP, fitted_view
 from skgp_sparse.classification import SparseGPClassifier
-from skgp_sparse.engine.basis import Features
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
-from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.ground.validation import Array
@@ -56,8 +52,8 @@ class Operators:
     def _node(self, name: str, *inputs: Any, **attributes: Any) -> Any:
         if all(isinstance(one, float) for one in inputs):
             return _OF_NUMBERS[name](*inputs)
-        inputs = [np.array([one]) if isinstance(one, float) else one for one in inputs]
-        return getattr(onnx_ops, f"Onnx{name}")(*inputs, op_version=self.version, **attributes)
+        arrays = [np.array([one]) if isinstance(one, float) else one for one in inputs]
+        return getattr(onnx_ops, f"Onnx{name}")(*arrays, op_version=self.version, **attributes)
 
 
 def cross(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
@@ -163,7 +159,7 @@ _NAMES = (
 _DEGREE = 14  # of g, which is then off by 2e-10
 
 
-def latent_moments(ops: Operators, process: Posterior, X: Node, name: str) -> tuple[Node, Node]:
+def latent_moments(ops: Operators, process: Any, X: Node, name: str) -> tuple[Node, Node]:
     """Mean (n, p) of a latent process at the queries, and variance (n, 1) with the kernel's noise.
 
         mean = K u,     variance = k** + noise - ‖V‖² + ‖V TBᵀ‖²,     V = K L⁻ᵀ
@@ -218,7 +214,7 @@ def _times_transposed(ops: Operators, A: Node, B: Array) -> Node:
     return ops.MatMul(A, np.ascontiguousarray(B.T))
 
 
-def _raw_features(ops: Operators, features: Features, X: Node) -> Node:
+def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
     """Kernel functions, or cosines and sines (n, m)."""
     if not features.complete:
         return cross(ops, features.kernel, X, features.Z)
@@ -238,10 +234,10 @@ def normal_cdf(ops: Operators, x: Node) -> Node:
     """
     t = ops.Div(1.0, ops.Add(ops.Mul(ops.Abs(x), 8.0**-0.5), 1.0))
     g = Chebyshev.interpolate(lambda t: erfcx(2.0 / t - 2.0) / t, _DEGREE, domain=[0.0, 1.0])
-    series = 0.5 * g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
-    tail = ops.Mul(t, float(series[-1]))
+    series: Any = g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
+    tail = ops.Mul(t, float(series[-1]) / 2)
     for coefficient in series[-2::-1]:  # Horner
-        tail = ops.Mul(t, ops.Add(tail, float(coefficient)))
+        tail = ops.Mul(t, ops.Add(tail, float(coefficient) / 2))
     tail = ops.Mul(tail, ops.Exp(ops.Mul(ops.Mul(x, x), -0.5)))
     return ops.Where(ops.Greater(x, 0.0), ops.Sub(1.0, tail), tail)
 
@@ -301,7 +297,7 @@ def register() -> None:
 
 
 def _outputs_of_regression(
-    scope: Scope, model: SparseGPRegressor, inputs: list[Any], custom_parsers: object = None
+    scope: Any, model: SparseGPRegressor, inputs: list[Any], custom_parsers: object = None
 ) -> list[Any]:
     """The operator's outputs, named as those of `GaussianProcessRegressor`."""
     operator = scope.declare_local_operator("SkgpSparseGPRegressor", model)
@@ -313,7 +309,7 @@ def _outputs_of_regression(
     return operator.outputs
 
 
-def _shapes_of_regression(operator: Operator) -> None:
+def _shapes_of_regression(operator: Any) -> None:
     n, n_targets = operator.inputs[0].get_first_dimension(), len(_scale(operator.raw_operator))
     shapes = [n, n_targets], [n, n_targets] if n_targets > 1 else [n]
     for output, shape in zip(operator.outputs, shapes):
@@ -324,9 +320,7 @@ def _scale(model: SparseGP) -> Array:
     return fitted_view(model).units.scale
 
 
-def _convert_regressor(
-    scope: Scope, operator: Operator, container: ModelComponentContainer
-) -> None:
+def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     model, outputs = operator.raw_operator, operator.outputs
     ops, X = _start(operator, container)
     for output, node in zip(outputs, _moments(ops, X, model)):
@@ -348,9 +342,7 @@ def _moments(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
     return ops.Add(ops.Mul(mean, units.scale), units.mean), std
 
 
-def _convert_classifier(
-    scope: Scope, operator: Operator, container: ModelComponentContainer
-) -> None:
+def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     model, (label, probability) = operator.raw_operator, operator.outputs
     ops, X = _start(operator, container)
     best, probabilities = _decide(ops, X, model)
@@ -393,15 +385,13 @@ def _labels(classes: Any) -> Any:
     return classes.astype(str if classes.dtype.kind in "USO" else np.int64)
 
 
-def _start(operator: Operator, container: ModelComponentContainer) -> tuple[Operators, Node]:
+def _start(operator: Any, container: Any) -> tuple[Operators, Node]:
     """The operators, and the queries in double precision."""
     ops = Operators(container.target_opset)
     return ops, ops.Cast(operator.inputs[0], to=onnx_proto.TensorProto.DOUBLE)
 
 
-def _finish(
-    ops: Operators, node: Node, output: Any, scope: Scope, container: ModelComponentContainer
-) -> None:
+def _finish(ops: Operators, node: Node, output: Any, scope: Any, container: Any) -> None:
     """Write a node, in the type of the output."""
     to = guess_proto_type(output.type)
     ops.Cast(node, to=to, output_names=[output]).add_to(scope, container)

@@ -208,9 +208,7 @@ REFUSALS = {
     ).fit(X, Y),
     "likelihood OwnSigmoid": lambda: classifier(likelihood=OwnSigmoid()),
     "prediction is a PosteriorWithMean.*mean to None": lambda: regressor(mean="boosting").fit(X, Y),
-    "kernel.* part StandardisedColumns": lambda: regressor(kernel=RBF(), mean="linear").fit(
-        X, Y
-    ),
+    "kernel.* part StandardisedColumns": lambda: regressor(kernel=RBF(), mean="linear").fit(X, Y),
     "a mean or a calibration cannot.*mean and calibration to None": lambda: classifier(
         mean="boosting", calibration="auto"
     ),
