@@ -105,14 +105,15 @@ def check_latitudes(X: Array, kernel: Kernel | None, names: Any, name: str) -> N
     labels = [*range(d)] if names is None or len(names) != d else [*names]
     kernel = kernels.named(kernel, labels if all(isinstance(one, str) for one in labels) else None)
     for sphere, columns in kernels.parts_by_columns(kernel, d, kernels.Sphere):
-        beyond = X[np.abs(X[:, columns[-1]]) > _HIGHEST]
+        beyond = np.flatnonzero(np.abs(X[:, columns[-1]]) > _HIGHEST)
         if len(columns) == 2 and len(beyond):
             longitude, latitude = (as_text(labels[j]) for j in columns)
+            value = as_text(float(X[beyond[0], columns[1]]))
             raise ValueError(
-                f"Column {latitude} of X of {name} is the latitude of {sphere}, from -90 to 90 "
-                f"degrees, but has {as_text(float(beyond[0, columns[1]]))}. The longitude comes "
-                f"first, which is column {longitude} here. Where it does not, use Columns(Sphere("
-                f"Matern()), {columns[::-1].tolist()})."
+                f"Column {latitude} of X of {name} is the latitude of {sphere}, in degrees from "
+                f"-90 to 90, but it is {value} in row {beyond[0]}. Pass degrees, the longitude "
+                f"first, which is column {longitude} here. Where it is second, use Columns("
+                f"Sphere(Matern()), [{columns[1]}, {columns[0]}])."
             )
 
 

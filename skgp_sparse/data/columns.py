@@ -424,31 +424,26 @@ def ranks_of(classes: AnyArray, named: Any, known: list[Any] | None, name: str) 
     -------
     tuple of int
     """
-    order = known if named is None else _named(named, name)
+    order = known
+    if named is not None:
+        labels = np.asarray(named, dtype=object)
+        order = labels.tolist() if labels.ndim == 1 else []
+        is_right = 2 <= len(order) == len(set(order))
+        must = "None or a list of distinct labels, lowest first"
+        require(is_right, "ordinal_classes", named, name, must)
     if order is None:
         if classes.dtype.kind not in "biuf":
             raise ValueError(
-                f"{name}: likelihood='ordinal' needs the order of the labels, and labels such as "
-                f"{as_text(classes[0])} have none. Pass all of them, lowest first, as "
-                "ordinal_classes, or y as an ordered category of pandas or an Enum of polars."
+                f"{name}: labels such as {as_text(classes[0])} have no order. Pass all of them, "
+                "lowest first, as ordinal_classes, or y as an ordered category or Enum of polars."
             )
         return tuple(range(len(classes)))
     place = {label: k for k, label in enumerate(order)}
-    without = [label for label in classes.tolist() if label not in place]
-    if without:
-        raise ValueError(
-            f"{name}: the label {as_text(without[0])} is not in the order of the labels, "
-            f"{as_text([*place])}. Pass all labels, lowest first, as ordinal_classes."
-        )
+    for label in classes.tolist():
+        if label not in place:
+            raise ValueError(
+                f"{name}: the label {as_text(label)} is not in the order of the labels, "
+                f"{as_text([*place])}. Pass all labels, lowest first, as ordinal_classes."
+            )
     places = [place[label] for label in classes.tolist()]
     return tuple(np.argsort(np.argsort(places)).tolist())
-
-
-def _named(named: Any, name: str) -> list[Any]:
-    """Labels that a user names, as a list; raises unless they are distinct."""
-    labels = np.asarray(named, dtype=object)
-    listed = labels.tolist() if labels.ndim == 1 else []
-    is_right = 2 <= len(listed) == len(set(listed))
-    must = "None or a list of distinct labels, lowest first"
-    require(is_right, "ordinal_classes", named, name, must)
-    return listed

@@ -20,7 +20,6 @@ from sklearn.utils.random import sample_without_replacement
 from skgp_sparse.data.moments import (
     Moments,
     TargetScaler,
-    check_squares,
     merge,
     moments_of,
     present_moments,
@@ -30,6 +29,7 @@ from skgp_sparse.data.moments import (
 from skgp_sparse.ground.parallel import ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars, Triple
 
+_SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS, _SHARES = 64, 8  # of a block; blocks of a table at least, for threads to share ...
 _WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries, or m / 2 rows
@@ -424,7 +424,12 @@ class Dataset(ABC):
             If it, or what is derived from it, would overflow or underflow.
         """
         roots, squares = self._squares()
-        check_squares(roots.max())
+        size = roots.max()
+        if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
+            raise ValueError(
+                f"Squares of y {'over' if size > 1 else 'under'}flow float64 (root {size:.0e}). "
+                "Rescale y or set normalize_y=True."
+            )
         return squares.mean() if roots.max() > 0 else 1.0
 
     def scale(self, of_constant: float = 1.0) -> Array:

@@ -286,8 +286,7 @@ def read_chunk(
 ) -> ArrayDataset:
     """The `ArrayDataset` of the rows of a call of partial_fit that count."""
     name, X = f"{rules.name}.partial_fit", given.X
-    if is_source(X):
-        _refuse_source(X, name, "Pass its chunks one by one, or the source itself to fit.")
+    refuse_source(X, name, "Pass its chunks one by one, or the source itself to fit.")
     check_readable(name, **given._asdict())
     if types is not None or types_of(X, estimator.categorical_features, name) is not None:
         raise ValueError(
@@ -344,15 +343,16 @@ def as_passed(given: Given) -> tuple[Any, Any]:
 
 def check_query(X: object, name: str) -> None:
     """Raise if points at which an estimator is evaluated come from a source."""
+    remedy = "Pass the inputs of its chunks one by one, such as source.chunk(k)[0]."
+    refuse_source(X, f"a prediction or score of {name}", remedy)
+
+
+def refuse_source(X: object, what: str, remedy: str) -> None:
+    """Raise if rows come from a source where an array is wanted."""
     if is_source(X):
-        remedy = "Pass the inputs of its chunks one by one, such as source.chunk(k)[0]."
-        _refuse_source(X, f"a prediction or score of {name}", remedy)
-
-
-def _refuse_source(X: object, what: str, remedy: str) -> None:
-    raise TypeError(
-        f"X is a source of rows ({type(X).__name__}), but {what} takes an array of rows. {remedy}"
-    )
+        raise TypeError(
+            f"X is a source of rows ({type(X).__name__}), but {what} takes an array. {remedy}"
+        )
 
 
 _INPUTS = 100_000  # rows that a user's own function sees

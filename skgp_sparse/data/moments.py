@@ -13,7 +13,6 @@ import numpy as np
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import Array, Ints, Scalars, Triple
 
-_SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
 _QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
@@ -131,15 +130,6 @@ def root_mean_square(values: Array, weight: Array | None) -> Array:
 def or_one(largest: Array) -> Array:
     """Positive numbers as they are, 1 in the place of 0."""
     return np.where(largest > 0, largest, 1.0)
-
-
-def check_squares(size: float) -> None:
-    """Raise unless targets have squares whose own squares are numbers; `size` is their root."""
-    if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
-        over = "over" if size > 1 else "under"
-        raise ValueError(
-            f"Squares of y {over}flow float64 (root {size:.0e}). Rescale y or set normalize_y=True."
-        )
 
 
 def spread_or_zero(spread: Array, unit: Array) -> Array:

@@ -1,6 +1,7 @@
 """Displays of predictions of one or two inputs, of the effect of one column, and of coverage."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _MARGIN_OF_RANGE = 0.05  # of the range of the data, beyond which a band goes on
 
 
+@dataclass(eq=False, repr=False)
 class PredictionBandDisplay(Display):
     """Predictions of a regressor of one or two inputs, with their uncertainty.
 
@@ -70,20 +72,15 @@ class PredictionBandDisplay(Display):
     >>> display = PredictionBandDisplay.from_estimator(model, X, y)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        grid: Any,
-        mean: Array,
-        std: Array,
-        *,
-        coverage: float = 0.95,
-        X: Any = None,
-        y: AnyArray | None = None,
-        inducing_points: Array | None = None,
-        names: Sequence[str] | None = None,
-    ) -> None:
-        self.grid, self.mean, self.std, self.coverage = grid, mean, std, coverage
-        self.X, self.y, self.inducing_points, self.names = X, y, inducing_points, names
+    grid: Any
+    mean: Array
+    std: Array
+    _: KW_ONLY
+    coverage: float = 0.95
+    X: Any = None
+    y: AnyArray | None = None
+    inducing_points: Array | None = None
+    names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -244,6 +241,7 @@ def _inducing_points(estimator: BaseEstimator, ranges: list[Range]) -> AnyArray 
     return _shown(ranges, points) if getattr(estimator, "posterior_", "") == "inducing" else None
 
 
+@dataclass(eq=False, repr=False)
 class EffectDisplay(Display):
     """Effect of one column: the partial dependence of predictions on it, with a band.
 
@@ -287,19 +285,14 @@ class EffectDisplay(Display):
     >>> display = EffectDisplay.from_estimator(model, X, 0)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        values: AnyArray,
-        mean: Array,
-        std: Array | None,
-        *,
-        name: str | None,
-        coverage: float = 0.95,
-        is_curve: bool = True,
-        label: str = "average prediction",
-    ) -> None:
-        self.values, self.mean, self.std, self.label = values, mean, std, label
-        self.name, self.coverage, self.is_curve = name, coverage, is_curve
+    values: AnyArray
+    mean: Array
+    std: Array | None
+    _: KW_ONLY
+    name: str | None
+    coverage: float = 0.95
+    is_curve: bool = True
+    label: str = "average prediction"
 
     @classmethod
     def from_estimator(
@@ -428,7 +421,7 @@ def _average(
 def _question(
     estimator: BaseEstimator, target: Any, latent: bool, at: Any
 ) -> tuple[int | None, str, bool]:
-    """What is averaged: the number of a class or of a target, in words, and whether with a band.
+    """The number of the class or target that is averaged, its words, and whether it has a band.
 
     `at` is a row at which the estimator can predict.
     """

@@ -310,14 +310,11 @@ def _outputs_of_regression(
 
 
 def _shapes_of_regression(operator: Any) -> None:
-    n, n_targets = operator.inputs[0].get_first_dimension(), len(_scale(operator.raw_operator))
+    view = fitted_view(operator.raw_operator)
+    n, n_targets = operator.inputs[0].get_first_dimension(), len(view.units.scale)
     shapes = [n, n_targets], [n, n_targets] if n_targets > 1 else [n]
     for output, shape in zip(operator.outputs, shapes):
         output.type.shape = shape
-
-
-def _scale(model: SparseGP) -> Array:
-    return fitted_view(model).units.scale
 
 
 def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
