@@ -23,12 +23,10 @@ from skgp_sparse.data.checks import (
     FLOATS,
     MISSING_REMEDY,
     Given,
-    about_values,
     are_floats,
     check_dimensions,
-    check_in_memory,
+    check_finite,
     check_latitudes,
-    check_missing,
     check_numbers,
     check_readable,
     is_frame,
@@ -55,7 +53,7 @@ from skgp_sparse.ground.validation import (
     with_callbacks,
 )
 from skgp_sparse.inference.contracts import split_thetas
-from skgp_sparse.kernels import Missing, parts
+from skgp_sparse.kernels import Missing, bare, parts
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.targets.model import fit_problems, inducing_points_of, selection_of
 from skgp_sparse.targets.streams import advance, new_stream, stream_of
@@ -182,7 +180,8 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
 
     def _fit(self, given: Given) -> Any:
         # NumPy need not warn: the results are checked
-        with unchanged_on_failure(self), opened(given) as given, np.errstate(all="ignore"):
+        name = type(self).__name__
+        with unchanged_on_failure(self), opened(given, name) as given, np.errstate(all="ignore"):
             start = monotonic()
             self._fit_rows(given)
             self.fit_seconds_ = monotonic() - start
@@ -477,10 +476,8 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         """Query points, which may lack values of columns for which the fit knows some."""
         name, fitted = type(self).__name__, self._fitted
         types, values = (None, None) if fitted is None else (fitted.types, fitted.values)
-        check_in_memory(name, **others)
         check_readable(name, **others)
         if not are_floats(X):
-            check_in_memory(name, X=X)
             check_query(X, name)
             check_readable(name, X=X)
             check_dimensions(X, name)
@@ -489,24 +486,24 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
                 check_numbers(X, "X", name)
         knows_missing = fitted is not None and _has_missing(fitted.kernel)
         if types is None and values is None and not knows_missing:
-            with about_values(X, name, self._remedy()):
-                X = validate_data(self, X, reset=False, dtype=FLOATS)
+            names = [*X.columns] if is_frame(X) else getattr(self, "feature_names_in_", None)
+            X = validate_data(self, X, reset=False, dtype=FLOATS, ensure_all_finite=False)
+            check_finite(X, names, f"X of {name}", self._remedy())
             self._check_latitudes(X)
             return X
         validate_data(self, X, reset=False, skip_check_array=True)
         if is_frame(X) or types is not None:
             X = (types or numbers_only(X)).encoded(X, name)
-        with about_values(X, name, ""):
-            X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
+        X = check_array(X, dtype=FLOATS, ensure_all_finite=False, input_name="X")
         self._check_missing(X if values is None else np.where(missing_entries(X, values), 0.0, X))
         self._check_latitudes(X)
         return X
 
     def _check_missing(self, X):
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
-        during = "there were none in the column in fit. Impute them, or fit with such rows."
-        what = f"X of {type(self).__name__}"
-        check_missing(X, self._fitted.kernel, self._names(), what, during)
+        remedy = "There were none in the column in fit. Impute them, or fit with such rows."
+        seen = bare(self._fitted.kernel, X.shape[1])
+        check_finite(X, self._names(), f"X of {type(self).__name__}", remedy, seen)
 
     def _remedy(self):
         """Remedy that errors about missing values name, where fit had none."""

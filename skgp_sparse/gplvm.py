@@ -543,7 +543,6 @@ class BayesianGPLVM(
     def _rows(self, X: npt.ArrayLike, reset: bool) -> Array:
         """Rows as an array, in which missing entries are NaN."""
         name = type(self).__name__
-        checks.check_in_memory(name, X=X)
         checks.check_readable(name, X=X)
         checks.check_numbers(X, "X", name)
         rows: Array = validate_data(

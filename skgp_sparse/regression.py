@@ -844,7 +844,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             deviation is 0, unless it is that of a constant beside other targets: its log density
             is infinite there, and minus infinity elsewhere.
         """
-        checks.check_in_memory(type(self).__name__, y=y)
         X, view, offset = self._question(X, offset)
         return view.log_density(X, view.truth(y, X, type(self).__name__), offset)
 

@@ -1,27 +1,17 @@
 """Training rows that are not an array: sources of chunks, which an estimator reads one by one.
 
 Pass a source in the place of X, and no y: ``SparseGPRegressor().fit(source)``. At any time a few
-chunks of it are in memory, and a fit reads them in order, many times. `Arrays` cuts arrays and
-memory maps, and `Stream` takes a function that starts an iterator of chunks, of files for instance.
-Sources of at most a million numbers are read into memory, so that their fits are those of
-arrays.
+chunks of it are in memory, and a fit reads them in order, many times. `Stream` takes a function
+that starts an iterator of chunks, of files for instance. Memory maps are arrays. Sources of at most
+a million numbers are read into memory, so that their fits are those of arrays.
 
 A source of your own is any object with the two members of `Source`, which
 `skgp_sparse.testing.check_source` checks.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
-
-import numpy as np
-import numpy.typing as npt
-
-from skgp_sparse.ground.validation import as_text
-
-_ROWS, _NUMBERS = 65_536, 1 << 22  # of a chunk at most, where nothing is said
-_END = object()  # of an iterator
 
 
 class Chunk(NamedTuple):
@@ -78,8 +68,8 @@ class Source(Protocol):
     Examples
     --------
     >>> import numpy as np
-    >>> from skgp_sparse.sources import Arrays, Source
-    >>> source: Source = Arrays(np.zeros((3, 2)), np.zeros(3))
+    >>> from skgp_sparse.sources import Chunk, Source, Stream
+    >>> source: Source = Stream(lambda: iter([Chunk(np.zeros((3, 2)), np.zeros(3))]))
     >>> source.chunk(0).X.shape
     (3, 2)
     """
@@ -126,83 +116,13 @@ def is_source(rows: object) -> bool:
     Examples
     --------
     >>> import numpy as np
-    >>> from skgp_sparse.sources import Arrays, is_source
-    >>> is_source(Arrays(np.zeros((3, 2)), np.zeros(3))), is_source(np.zeros((3, 2)))
+    >>> from skgp_sparse.sources import Stream, is_source
+    >>> is_source(Stream(lambda: iter([]))), is_source(np.zeros((3, 2)))
     (True, False)
     """
     if isinstance(rows, type) or hasattr(rows, "shape") or hasattr(rows, "__array__"):
         return False
     return hasattr(rows, "chunk_sizes") and callable(getattr(rows, "chunk", None))
-
-
-class Arrays:
-    """Source that cuts arrays: memory maps, or whatever has a shape and can be sliced.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Inputs. Only slices of rows are read.
-    y : array of shape (n,) or (n, p)
-        Targets or class labels.
-    sample_weight : array of shape (n,), default=None
-        Sample weights.
-    offset : array of shape (n,), default=None
-        Known offsets of the latent values, for likelihoods.
-    chunk_size : int, default=None
-        Number of rows of a chunk. None means 65536, or fewer if X has more than 64 columns.
-
-    Attributes
-    ----------
-    chunk_sizes : list of int
-        Number of rows of every chunk.
-
-    Raises
-    ------
-    ValueError
-        If the arrays have different numbers of rows, or `chunk_size` is not a positive int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skgp_sparse import SparseGPRegressor
-    >>> from skgp_sparse.sources import Arrays
-    >>> X = np.random.RandomState(0).uniform(-3, 3, size=(2000, 1))
-    >>> source = Arrays(X, np.sin(X[:, 0]), chunk_size=500)
-    >>> source.chunk_sizes
-    [500, 500, 500, 500]
-    >>> model = SparseGPRegressor(n_inducing=10, random_state=0).fit(source)
-    >>> bool(abs(model.predict([[0.5]])[0] - np.sin(0.5)) < 0.01)
-    True
-    """
-
-    def __init__(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        sample_weight: npt.ArrayLike | None = None,
-        offset: npt.ArrayLike | None = None,
-        *,
-        chunk_size: int | None = None,
-    ) -> None:
-        columns = Chunk(X, y, sample_weight, offset)._asdict()
-        self.columns = {name: _sliceable(c) for name, c in columns.items() if c is not None}
-        self.slices = _slices(self.columns, chunk_size)
-        self.chunk_sizes = [rows.stop - rows.start for rows in self.slices]
-
-    def chunk(self, k: int) -> Chunk:
-        """Return some consecutive rows.
-
-        Parameters
-        ----------
-        k : int
-            Number of the chunk.
-
-        Returns
-        -------
-        Chunk
-            Slices of the arrays.
-        """
-        return Chunk(**{name: column[self.slices[k]] for name, column in self.columns.items()})
 
 
 class Stream:
@@ -280,11 +200,18 @@ class Stream:
             self.close()
             self._iterator = iter(self.factory())
         try:
-            while self._next < k and self._step() is not None:
-                pass
-            chunk = self._step() if self._next == k else None
+            chunk = None
+            for chunk in islice(self._iterator, k + 1 - self._next):
+                if chunk is None:
+                    raise TypeError(
+                        f"Stream: the iterator gave None in the place of chunk {self._next}. Give "
+                        "a tuple such as (X, y)."
+                    )
+                self._next += 1
+            if self._next <= k:
+                self._count, chunk = self._next, None
             if self._next == self._count:  # nothing may follow the last chunk
-                if next(self._iterator, _END) is not _END:
+                if next(self._iterator, None) is not None:
                     raise ValueError(
                         f"Stream went on after {self._next} chunks. Give the same chunks each time."
                     )
@@ -299,41 +226,3 @@ class Stream:
         iterator, self._iterator, self._next = self._iterator, None, 0
         if hasattr(iterator, "close"):
             iterator.close()
-
-    def _step(self) -> Any:
-        """The next chunk, None after the last one."""
-        chunk = next(self._iterator, _END)
-        if chunk is _END:
-            self._count = self._next
-            return None
-        if chunk is None:
-            raise TypeError(
-                f"Stream: the iterator gave None in the place of chunk {self._next}. Give a tuple "
-                "such as (X, y)."
-            )
-        self._next += 1
-        return chunk
-
-
-def _slices(columns: dict[str, Any], chunk_size: int | None) -> list[slice]:
-    """Chunks of some columns, which must have as many rows."""
-    is_int = isinstance(chunk_size, Integral) and not isinstance(chunk_size, bool)
-    if chunk_size is not None and not (is_int and chunk_size >= 1):
-        raise ValueError(
-            "The 'chunk_size' parameter of Arrays must be None or an int in the range [1, inf). "
-            f"Got {as_text(chunk_size)} instead."
-        )
-    sizes = {name: column.shape[0] for name, column in columns.items()}
-    if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{rows} of {name}" for name, rows in sizes.items())
-        raise ValueError(f"Arrays: X, y and others must have as many rows. Got {listed}.")
-    n, *shape = next(iter(columns.values())).shape
-    size = chunk_size or max(1, min(_ROWS, _NUMBERS // max(math.prod(shape), 1)))
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def _sliceable(column: Any) -> Any:
-    """Rows by position: data frames have `iloc`, lists become arrays."""
-    if hasattr(column, "iloc"):
-        return column.to_numpy()
-    return column if hasattr(column, "shape") else np.asarray(column)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from chunked_arrays import Arrays
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import (
@@ -37,7 +38,7 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.likelihoods import NegativeBinomial
-from skgp_sparse.sources import Arrays, Stream
+from skgp_sparse.sources import Stream
 
 STORE = Path(__file__).parent / "data" / "frozen_fits.npz"
 FACTOR = 1 + 1e-13  # of X and y, which no learned fit should amplify

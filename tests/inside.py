@@ -10,7 +10,7 @@ from skgp_sparse.data.arrays import ArrayDataset, DistinctInputs, PerRow, by_row
 from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import ColumnTable, types_of
 from skgp_sparse.data.dataset import Batch, Dataset
-from skgp_sparse.data.door import ChunkedDataset, Reader
+from skgp_sparse.data.door import ChunkedDataset, OpenSource
 from skgp_sparse.data.moments import TargetScaler, spread_of_the_shortest_quarter
 from skgp_sparse.engine import (
     basis,

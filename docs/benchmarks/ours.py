@@ -31,9 +31,9 @@ def folder():
 
 def source(X, y):
     """Arrays as a source of three chunks."""
-    from skgp_sparse.sources import Arrays
+    from skgp_sparse.sources import Stream
 
-    return Arrays(X, y, chunk_size=-(-len(X) // 3))
+    return Stream(lambda: zip(np.array_split(X, 3), np.array_split(y, 3)))
 
 
 def rbf_kernel(d, variance=1.0, lengthscales=1.0, noise=1.0):
@@ -166,12 +166,13 @@ def table_rows(X, y):
 def cluster_rows(client, X, y):
     """Standardised dask arrays as the table that `fit` makes of them, gone afterwards."""
     # ADAPT: to how estimators on a cluster make their rows.
-    from skgp_sparse.dask._cluster_estimators import read_partitions
+    from skgp_sparse.dask._cluster_estimators import load, table_of
     from skgp_sparse.data.checks import Rules
 
     with contextlib.ExitStack() as held:
         rules, nothing = Rules("benchmark", None), {"sample_weight": None, "offset": None}
-        yield read_partitions(client, rules, held, X, y=y, **nothing, alpha=0.0)
+        parts = load(client, rules, held, X, y=y, **nothing, alpha=0.0)
+        yield table_of(client, rules, *parts)
 
 
 def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):

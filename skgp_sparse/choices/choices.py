@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
-from skgp_sparse.data.checks import check_missing
+from skgp_sparse.data.checks import check_finite
 from skgp_sparse.data.columns import NUMBERS, ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, or_one
@@ -497,8 +497,8 @@ def _from_callable(function, n_inducing, name):
 
 def _checked_points(Z, kernel, name):
     """The points; raises if a value is missing that the kernel sees without `Missing`."""
-    during = "the kernel takes none. Impute them."
-    check_missing(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
+    remedy, seen = "The kernel takes none. Impute them.", kernels.bare(kernel, Z.shape[1])
+    check_finite(Z, None, f"inducing_init of {name}", remedy, seen)
     return Z
 
 

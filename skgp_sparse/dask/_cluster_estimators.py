@@ -1,12 +1,11 @@
 """The estimators `DaskSparseGPRegressor` and `DaskSparseGPClassifier`.
 
 Their signature and docstring are those of the plain estimators (`described`). Predictions of dask
-collections are dask arrays whose blocks a plain estimator computes (`lazy`). `read_partitions`
-makes their rows tables on the workers or in the client.
+collections are dask arrays whose blocks a plain estimator computes (`lazy`).
 """
 
 import inspect
-import re
+from collections.abc import Callable
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
@@ -16,83 +15,73 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask import delayed
+from distributed import Client
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from skgp_sparse.choices.parameter_checks import can_learn_later
+from skgp_sparse._estimator import SparseGP
 from skgp_sparse.classification import SparseGPClassifier
-from skgp_sparse.dask import _distributed_rows
 from skgp_sparse.dask._distributed_rows import (
     DaskDataset,
-    View,
     aligned,
+    ask_each,
     blocks_of_inputs,
     known_sizes,
+    load,
     once,
     resolve_client,
 )
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import check_classes, is_lazy, within_limits
+from skgp_sparse.data.checks import Given, Rules, check_classes, is_lazy, within_limits
+from skgp_sparse.data.columns import ColumnTypes
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.door import encoded
 from skgp_sparse.data.moments import is_small
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import check_any_weight
+from skgp_sparse.ground.validation import AnyArray, check_any_weight
 from skgp_sparse.regression import SparseGPRegressor
 
-_CLIENT = """client : distributed.Client, default=None
+_CLIENT = """
+client : distributed.Client, default=None
     The client of the cluster that works on dask collections. None means the client that is current
-    when `fit` is called. Clones share it. Copies and pickles do not contain it."""
+    when `fit` is called. Clones share it. Copies and pickles do not contain it.
+
+Attributes
+----------
+client_ : distributed.Client
+    The client that `fit` uses."""
 
 
-def init_with_client(plain):
+def described(cls: Any) -> Any:
+    """Decorator: parameters and attributes are described as those of the plain estimator."""
+    plain, own = (str(inspect.getdoc(one)) for one in (cls._plain, cls))
+    sections = plain[plain.index("Parameters\n---") : plain.index("See Also\n---")]
+    sections = sections.replace("\n\nAttributes\n----------", _CLIENT)
+    cls.__doc__ = own.replace("See Also\n---", f"{sections}See Also\n---")
+    return cls
+
+
+def init_with_client(plain: Any) -> Callable[..., None]:
     """``__init__`` with the parameters of a plain estimator and `client`."""
 
-    def __init__(self, kernel=None, *, client=None, **parameters):
+    def __init__(self: Any, kernel: Any = None, *, client: Any = None, **parameters: Any) -> None:
         plain.__init__(self, kernel, **parameters)
         self.client = client
 
     signature = inspect.signature(plain.__init__)
     own = inspect.Parameter("client", inspect.Parameter.KEYWORD_ONLY, default=None)
-    __init__.__signature__ = signature.replace(parameters=[*signature.parameters.values(), own])
+    parameters = [*signature.parameters.values(), own]
+    vars(__init__)["__signature__"] = signature.replace(parameters=parameters)
     return __init__
 
 
-def described(plain):
-    """Decorator: the docstring of a class goes on with the sections of the plain estimator.
-
-    A parameter that the plain estimator is given is there on the cluster, too, and described once.
-
-    Its own siblings and examples are in the place of theirs.
-    """
-
-    def describe(cls):
-        sections = _sections(plain) | _sections(cls)
-        sections.pop("Notes", None)
-        sections["Parameters"] += f"\n{_CLIENT}"
-        sections["Attributes"] += "\nclient_ : distributed.Client\n    The client that `fit` uses."
-        texts = (f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items() if name)
-        cls.__doc__ = "\n\n".join([sections[""], *texts]) + "\n"
-        return cls
-
-    return describe
-
-
-def _sections(cls):
-    """The docstring of a class by its headings, "" for what is before the first one."""
-    summary, *others = re.split(r"\n\n([A-Z][\w ]*)\n-+\n", inspect.getdoc(cls))
-    return {"": summary, **dict(zip(others[::2], others[1::2]))}
-
-
 _BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
-_OF_PAIRS = "A covariance is that of all pairs of rows. Pass some, such as X[:100].compute()."
 
 
-def lazy(method, probed_by=None):
+def lazy(method: Callable[..., Any], probed_by: Any = None) -> Callable[..., Any]:
     """A method of the plain estimator that answers dask collections with dask arrays.
 
     The estimator travels as one object of the graph, which dask hands from worker to worker.
-    Methods whose rows belong together are refused here.
 
     Parameters
     ----------
@@ -104,123 +93,82 @@ def lazy(method, probed_by=None):
     signature = inspect.signature(method)
 
     @wraps(method)
-    def predict(self, *args, **kwargs):
+    def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments
         del given["self"]
         if not any(map(is_lazy, given.values())):
             return method(self, **given)
         if given.get("return_cov"):
-            raise _refusal(self, method, "X", given["X"], _OF_PAIRS)
+            raise TypeError(
+                f"{type(self).__name__}.{method.__name__} computes the covariance of all pairs of "
+                "rows, but X is a dask collection. Pass some, such as X[:100].compute()."
+            )
         return _predict_lazily(self.to_local(), method, probed_by or method, **given)
 
     return predict
 
 
-def of_arrays(method, remedy):
-    """A method of the plain estimator that is refused to dask collections; `remedy` says why."""
-    signature = inspect.signature(method)
-
-    @wraps(method)
-    def refuse(self, *args, **kwargs):
-        for argument, value in signature.bind(self, *args, **kwargs).arguments.items():
-            if is_lazy(value):
-                raise _refusal(self, method, argument, value, remedy)
-        return method(self, *args, **kwargs)
-
-    return refuse
-
-
-def _refusal(estimator, method, argument, value, remedy):
-    return TypeError(
-        f"{type(estimator).__name__}.{method.__name__} takes arrays. Got a dask collection "
-        f"({type(value).__name__}) as {argument}. {remedy}"
-    )
-
-
-def _predict_lazily(local, method, probed_by, X, **given):
-    name = f"Dask{type(local).__name__}.{method.__name__}"
-    blocks, sizes = blocks_of_inputs(X, name), known_sizes(X)
-    _check_columns(local, X)
-    columns = {what: given.pop(what) for what in _BY_ROW if np.ndim(given.get(what))}
+def _predict_lazily(
+    local: Any, method: Callable[..., Any], probed_by: Callable[..., Any], X: Any, **given: Any
+) -> Any:
+    blocks = blocks_of_inputs(X, f"Dask{type(local).__name__}.{method.__name__}")
+    expected, sizes = getattr(local, "n_features_in_", X.shape[1]), known_sizes(X)
+    if X.shape[1] != expected:
+        raise ValueError(
+            f"X must have {expected} columns, as in fit. Got a collection of shape {X.shape}."
+        )
+    columns = {what: given.pop(what) for what in _BY_ROW if np.ndim(given.get(what, 0))}
     for what, column in columns.items():
         columns[what] = aligned(column, what, X, blocks, sizes)
-    like = _probe(local, probed_by, X.shape[1], given)
+    row: Any = np.vstack(getattr(local, "inducing_points_", [np.zeros(expected)]))[:1]
+    if hasattr(local, "feature_names_in_"):
+        import pandas
+
+        row = pandas.DataFrame(row, columns=local.feature_names_in_)
+    like = [one[:0] for one in _as_tuple(probed_by(local, row, **given))]  # the answer to no row
     estimator, call = once(local), delayed(_predicted, pure=False)
     answers = [
         call(estimator, method.__name__, like, block, **given, **dict(zip(columns, values)))
         for block, *values in zip(blocks, *columns.values())
     ]
-    sizes = sizes or [np.nan] * len(blocks)
-    if not isinstance(like, tuple):
-        return _array(answers, sizes, like)
-    return tuple(
-        _array([answer[index] for answer in answers], sizes, one) for index, one in enumerate(like)
-    )
+    arrays = []
+    for index, one in enumerate(like):
+        shapes = [(size, *one.shape[1:]) for size in sizes or [np.nan] * len(blocks)]
+        parts = (da.from_delayed(a[index], shape, meta=one) for a, shape in zip(answers, shapes))
+        arrays.append(da.concatenate([*parts], allow_unknown_chunksizes=True))
+    return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
 
-def _predicted(estimator, method, like, X, **given):
+def _predicted(estimator: Any, method: str, like: list[AnyArray], X: Any, **given: Any) -> Any:
     """Predictions of a plain estimator for a block of rows; `like` for an empty one."""
     with single_threaded_blas():
-        return getattr(estimator, method)(X, **given) if len(X) else like
+        return _as_tuple(getattr(estimator, method)(X, **given)) if len(X) else like
 
 
-def _probe(local, method, n_features, given):
-    """The answer to no row, whose shape and type all answers have."""
-    row = np.vstack(getattr(local, "inducing_points_", np.zeros((1, n_features))))[:1]
-    if hasattr(local, "feature_names_in_"):
-        import pandas
-
-        row = pandas.DataFrame(row, columns=local.feature_names_in_)
-    answer = method(local, row, **given)
-    return tuple(one[:0] for one in answer) if isinstance(answer, tuple) else answer[:0]
+def _as_tuple(answer: Any) -> tuple[AnyArray, ...]:
+    return answer if isinstance(answer, tuple) else (answer,)
 
 
-def _check_columns(local, X):
-    expected = getattr(local, "n_features_in_", X.shape[1])
-    if X.shape[1] != expected:
-        raise ValueError(
-            f"X must have {expected} columns, as in fit. Got a collection of shape {X.shape}."
-        )
-
-
-def _array(answers, sizes, like):
-    blocks = [
-        da.from_delayed(answer, (size, *like.shape[1:]), meta=like)
-        for answer, size in zip(answers, sizes)
-    ]
-    return da.concatenate(blocks, allow_unknown_chunksizes=True)
-
-
-def read_partitions(client, rules, held, X, **columns):
-    """All rows of dask collections as a `Dataset`; those of small tables come to the client.
-
-    Parameters
-    ----------
-    client : Client
-    rules : Rules
-    held : ExitStack
-        Which lets the cluster forget the parts, when it is closed.
-    X : dask array or dataframe
-    **columns : dask collection, ndarray, number or None
-        ``y``, ``sample_weight``, ``offset`` and ``alpha``.
-    """
-    parts, n, outline = _distributed_rows.load(client, rules, held, X, **columns)
+def table_of(
+    client: Client, rules: Rules, parts: list[Any], n: int, outline: ArrayDataset
+) -> Dataset:
+    """Rows of parts as a `Dataset`, in the client if they are few; see `load`."""
+    has_weight, has_offset = outline.weight is not None, outline.offset is not None
     if is_small(n * outline.n_features):
-        rows = joined(parts.each(ArrayDataset.subset, slice(None)))
-        check_any_weight(rows.weight is None or rows.weight.any())
-        return encoded(rows, rules)
-    view = View(rules.units(outline.columns_of_y))
-    has = outline.has_weight, outline.has_offset
-    rows = DaskDataset.of(parts, outline.n_features, view, *has)
+        few = joined(ask_each(client, parts, ArrayDataset.subset, slice(None)))
+        check_any_weight(few.row_weights().any())
+        return encoded(few, rules)
+    units, d = rules.units(outline.y.shape[1:]), outline.n_features
+    rows = DaskDataset(client, parts, d, [], units, has_weight, has_offset).summarised()
     check_any_weight(any(summary.inputs for summary in rows.summaries))
     if not rules.labels:
         return rows
     labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
-    classes = check_classes(labels, weights if rows.weighted else None, rules.name)[0]
-    return replace(rows, reading=view._replace(classes=classes))
+    classes = check_classes(labels, weights if has_weight else None, rules.name)[0]
+    return replace(rows, labels=classes)
 
 
-class OnCluster:
+class OnCluster(SparseGP):
     """Mixin of both estimators: the client of the cluster, and conversion to a plain one."""
 
     client: Any
@@ -245,17 +193,17 @@ class OnCluster:
         vars(local).update(state)
         return local
 
-    def __sklearn_clone__(self):
+    def __sklearn_clone__(self) -> Any:
         twin = super(OnCluster, copy(self)).__sklearn_clone__()  # the copy has no client
         twin.client = self.client
         return twin
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__().copy()
         state.pop("_held", None)
         return {**state, "client": None}
 
-    def _fit(self, given):
+    def _fit(self, given: Given) -> Any:
         with ExitStack() as self._held:
             try:
                 super()._fit(given)
@@ -265,9 +213,11 @@ class OnCluster:
                 self._fitted.fits = [fit._replace(objective=None) for fit in self._fitted.fits]
         return self
 
-    def _read(self, rules, given, types, reset=True):
+    def _read(
+        self, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool = True
+    ) -> Dataset:
         X, y, sample_weight, offset, X_std = given
-        if not any(map(is_lazy, (X, y, sample_weight, offset))):
+        if not (reset and any(map(is_lazy, (X, y, sample_weight, offset)))):
             return super()._read(rules, given, types, reset)
         if X_std is not None:
             raise ValueError(
@@ -275,18 +225,14 @@ class OnCluster:
                 "X.compute()."
             )
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
-        alpha = getattr(self, "alpha", None)
-        rows = read_partitions(self.client_, rules, self._held, X, **columns, alpha=alpha)
+        columns["alpha"] = getattr(self, "alpha", None)
+        found = load(self.client_, rules, self._held, X, **columns)
         names = getattr(X, "_meta", X) if hasattr(X, "columns") else X
         validate_data(self, names, skip_check_array=True)
-        return rows
+        return table_of(self.client_, rules, *found)
 
 
-_CHUNKS = "Pass the chunks as arrays, such as X.compute(), or fit all rows at once with fit."
-_SAMPLES = "Samples are drawn jointly, not block by block. Pass arrays, such as X.compute()."
-
-
-@described(SparseGPRegressor)
+@described
 class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     """Sparse Gaussian process regression on a cluster of dask.
 
@@ -324,14 +270,11 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     _plain = SparseGPRegressor
     __init__ = init_with_client(SparseGPRegressor)
 
-    partial_fit = available_if(can_learn_later)(of_arrays(SparseGPRegressor.partial_fit, _CHUNKS))
     predict = lazy(SparseGPRegressor.predict)
     predict_quantiles = lazy(SparseGPRegressor.predict_quantiles)
     log_predictive_density = lazy(
         SparseGPRegressor.log_predictive_density, SparseGPRegressor.predict
     )
-    evidence_bounds = of_arrays(SparseGPRegressor.evidence_bounds, _CHUNKS)
-    sample_y = of_arrays(SparseGPRegressor.sample_y, _SAMPLES)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Compute the coefficient of determination R² of the predicted means.
@@ -357,7 +300,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
         return r2_score(y, predicted, sample_weight=weight)
 
 
-@described(SparseGPClassifier)
+@described
 class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     """Sparse Gaussian process classification on a cluster of dask.
 
@@ -393,7 +336,6 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     _plain = SparseGPClassifier
     __init__ = init_with_client(SparseGPClassifier)
 
-    partial_fit = available_if(can_learn_later)(of_arrays(SparseGPClassifier.partial_fit, _CHUNKS))
     predict = lazy(SparseGPClassifier.predict)
     predict_proba = lazy(SparseGPClassifier.predict_proba)
     latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)
@@ -419,7 +361,7 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
         return accuracy_score(y, predicted, sample_weight=weight)
 
 
-def _computed(estimator, *values):
+def _computed(estimator: Any, *values: Any) -> Any:
     """Values in memory; the cluster computes those that are lazy."""
     if not any(map(is_lazy, values)):
         return values

@@ -5,11 +5,12 @@ result depends on the parts, not on the workers. Nothing of the size of an array
 a second visit, so that features are computed again; numbers of every row (sites) wait in the client
 and travel with the tasks.
 
-Dask arrays and dataframes become `Partitions` (`load`), workers are asked in one way (`ask`), and
-their tasks are functions of arrays, without any state.
+Dask arrays and dataframes become futures of parts (`load`), workers are asked in one way (`ask`),
+and their tasks are functions of tables, without any state.
 """
 
 import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from functools import cached_property, reduce
 from itertools import chain, pairwise
 from operator import add
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import dask
@@ -28,9 +29,9 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import Given, is_lazy
-from skgp_sparse.data.dataset import Dataset, Layout, block_budget, row_blocks
-from skgp_sparse.data.door import Outline, about_rows
+from skgp_sparse.data.checks import Given, Rules, is_lazy, naming
+from skgp_sparse.data.dataset import Batch, Dataset, Layout, block_budget, even_slices, row_blocks
+from skgp_sparse.data.door import check_form
 from skgp_sparse.data.moments import (
     Moments,
     TargetScaler,
@@ -40,9 +41,8 @@ from skgp_sparse.data.moments import (
     spread_or_zero,
     unique_rows,
 )
-from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas, slices
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import AnyArray, Array, Index, as_text
 
 SAME_ROWS = (
     "Partitions of X and of what belongs to its rows must hold the same rows. Make them from one "
@@ -50,43 +50,29 @@ SAME_ROWS = (
 )
 
 
-class View(NamedTuple):
-    """How a part is read: the units of its targets, and the problem whose labels they are."""
-
-    units: TargetScaler
-    least_noise: float = 0.0
-    task: Task | None = None  # of a classifier
-    classes: np.ndarray | None = None
-
-    def rows(self, part):
-        """The `ArrayDataset` of a part."""
-        if self.classes is not None:
-            part = replace(part, y=np.searchsorted(self.classes, part.y))
-        rows = part if self.task is None else part.of_problem(self.task)
-        return replace(rows.in_units(self.units), least_noise=self.least_noise)
-
-
 class Summary(NamedTuple):
     """Summary of a part for the client, of the rows that have weight, if there are any."""
 
     rows: int
     inputs: Moments | None = None
-    low: np.ndarray | float = np.inf  # range of the inputs
-    high: np.ndarray | float = -np.inf
-    targets: object = None  # `Moments`, or labels and their weights
+    low: AnyArray | float = np.inf  # range of the inputs
+    high: AnyArray | float = -np.inf
+    targets: Any = None  # `Moments`, or labels and their weights
     largest_noise: float = 0.0
 
 
-# -- tasks of workers on a part of the rows: functions of arrays, without any state ----------------
+# -- tasks of workers on a part of the rows: functions of tables, without any state ----------------
 # A task may run twice, on any worker, and gives the same answer: a worker may die.
 
 
-def checked(number, rules, X, alpha=None, **columns):
+def checked(
+    number: int, rules: Rules, X: Any, alpha: Any = None, **columns: Any
+) -> ArrayDataset | None:
     """The `ArrayDataset` of what the user's partition holds, None if that has no rows.
 
     Raises what a local fit would.
     """
-    with about_rows(f"Partition {number}"):
+    with naming(f"Partition {number}"):
         if 0 == len(X) == len(columns["y"]):
             return None
         if np.ndim(columns["y"]) and len(columns["y"]) != len(X):
@@ -94,35 +80,39 @@ def checked(number, rules, X, alpha=None, **columns):
         return rules.check(Given(X, **columns), alpha)
 
 
-def outline_of(part):
-    """Number of rows and `Outline`; None where there are no rows."""
-    return None if part is None else (len(part), Outline.of(part))
+def outline_of(part: ArrayDataset | None) -> tuple[int, ArrayDataset] | None:
+    """Number of rows, and the table without them; None where there are none."""
+    return None if part is None else (len(part), part.subset(slice(0)))
 
 
-def take(part, view, rows):
-    """The table of the rows that an index array or a slice selects."""
-    return view.rows(part).subset(rows)
+def read(part: ArrayDataset, view: dict[str, Any]) -> ArrayDataset:
+    """A part as `DaskDataset.view` says."""
+    if view["labels"] is not None:
+        part = replace(part, y=np.searchsorted(view["labels"], part.y))
+    rows = part if view["task"] is None else part.of_problem(view["task"])
+    in_units: Any = rows.in_units(view["units"])
+    return replace(in_units, least_noise=view["least_noise"])
 
 
-def column(part, view, name, rows):
-    """`weight`, `offset` or `y` of a slice of the rows of a table."""
-    return getattr(view.rows(part), name)[rows]
+def read_and(
+    part: ArrayDataset, view: dict[str, Any], function: Callable[..., Any], *args: Any
+) -> Any:
+    """``function(rows, *args)`` of the rows of a part."""
+    return function(read(part, view), *args)
 
 
-def distinct(part, view, most):
-    """Distinct inputs of positive weight, None where there are more than `most`."""
-    return view.rows(part).distinct(most)
+def column(rows: ArrayDataset, name: str, which: Index) -> AnyArray:
+    """`weight`, `offset` or `y` of some rows."""
+    return getattr(rows, name)[which]
 
 
-def target_moments(part, view):
+def target_moments(rows: ArrayDataset) -> Moments | None:
     """`Moments` of the standardised targets; None where no row has weight."""
-    rows = view.rows(part)
     return moments_of(rows.targets(), rows.weight)
 
 
-def summarise(part, view):
-    """The `Summary` of the rows of a table."""
-    rows = view.rows(part)
+def summarise(rows: ArrayDataset) -> Summary:
+    """The `Summary` of a table."""
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the client
         targets = rows.label_weights() if rows.y.ndim == 1 else rows.target_moments()
         counting = rows.counting()
@@ -133,32 +123,30 @@ def summarise(part, view):
     return Summary(len(rows), inputs, X.min(axis=0), X.max(axis=0), targets, noise)
 
 
-def visit(asked, part, own):
-    """Visit the blocks of a part in order, as `Dataset.visit` does.
+def visit(
+    asked: tuple[Callable[..., Any], dict[str, Any], bool], part: ArrayDataset, own: bytes
+) -> Any:
+    """Visit the blocks of a part in order, as `Dataset.visit` does; its sums if nothing is left.
 
     Parameters
     ----------
     asked : tuple
-        The function, the `View`, and how rows are cut into blocks: the same for all parts.
+        The function, how parts are read, and whether anything is left: the same for all parts.
     part : ArrayDataset
     own : bytes
-        A pickle of what earlier visits left for each block, and of which of them are to leave
-        something (None: all).
+        A pickle of the number of blocks, of what earlier visits left for each block, and of which
+        of them are to leave something (None: all).
     """
-    function, view, cut = asked
-    kept, keep = cloudpickle.loads(own)
-    rows = view.rows(part)
-    layout = Layout(row_blocks(len(rows), *cut), 1, [], [])
+    function, view, leave = asked
+    count, kept, keep = cloudpickle.loads(own)
+    rows = read(part, view)
+    layout = Layout(even_slices(len(rows), count), 1, [], [])
     with single_threaded_blas(), np.errstate(all="ignore"):
-        return rows.visit(function, layout, *kept, keep=keep)
+        found = rows.visit(function, layout, *kept, keep=keep)
+    return found if leave else found[0]
 
 
-def sums_of_visit(asked, part, own):
-    """The sums of a visit that leaves nothing."""
-    return visit(asked, part, own)[0]
-
-
-def total(*sums):
+def total(*sums: tuple[Any, ...]) -> tuple[Any, ...]:
     """Sums of visits, in order."""
     return tuple(reduce(add, values) for values in zip(*sums))
 
@@ -173,26 +161,25 @@ _CONFIG = Lock()  # what dask.config sets for a while, it sets for all threads
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}  # it is meant to be large
 
 
-def resolve_client(client, name):
+def resolve_client(client: Any, name: str) -> Client:
     """The user's client, or the one that is current."""
     if client is None:
         try:
             client = get_client()
         except ValueError:
             raise RuntimeError(
-                f"{name} works on a cluster of dask, and there is no client. Create one before, "
-                "for example distributed.Client(), or pass it as client."
+                f"{name}: there is no client. Create one before, such as distributed.Client()."
             ) from None
     if not isinstance(client, Client) or client.asynchronous:
         raise TypeError(
-            f"The 'client' parameter of {name} must be None or a distributed.Client that is not "
+            f"The 'client' parameter of {name} must be None or a distributed.Client, not "
             f"asynchronous. Got {as_text(client)} instead."
         )
     _check_running(client)
     return client
 
 
-def ask(client, wanted):
+def ask(client: Client, wanted: list[Any]) -> list[Any]:
     """Results that workers compute of a list of delayed objects; none stays on the cluster."""
     futures = send(client, wanted)
     try:
@@ -202,13 +189,27 @@ def ask(client, wanted):
         release(futures)
 
 
-def send(client, wanted):
+def ask_each(
+    client: Client, parts: Sequence[Any], function: Callable[..., Any], *args: Any, rows: Any = None
+) -> list[Any]:
+    """``function(part, *args)`` of all parts, in order.
+
+    With `rows`, a dict, it is ``function(part, *args, rows[k])`` of the parts whose numbers k are
+    its keys.
+    """
+    call, shared = delayed(function, pure=False), [once(arg) for arg in args]
+    if rows is None:
+        return ask(client, [call(part, *shared) for part in parts])
+    return ask(client, [call(parts[k], *shared, selected) for k, selected in rows.items()])
+
+
+def send(client: Client, wanted: list[Any]) -> list[Any]:
     """Futures of delayed objects."""
     with in_words(client), _CONFIG, dask.config.set(_QUIET):
         return client.compute(wanted, optimize_graph=False)
 
 
-def release(futures):
+def release(futures: list[Any]) -> None:
     """Let the cluster forget, whether it is still there or not."""
     for future in futures:
         with suppress(Exception):
@@ -216,7 +217,7 @@ def release(futures):
 
 
 @contextmanager
-def in_words(client):
+def in_words(client: Any) -> Iterator[None]:
     """Context in which an error that comes from the cluster says what to do."""
     _check_running(client)
     try:
@@ -224,21 +225,20 @@ def in_words(client):
     except KilledWorker as error:
         raise RuntimeError(
             f"{error.allowed_failures + 1} workers of the cluster died in the same task of the "
-            "fit. In most cases they lack memory. Use smaller partitions, fewer threads per "
-            "worker, or more memory per worker. The logs of the workers say more."
+            "fit. In most cases they lack memory: use smaller partitions, or more memory."
         ) from error
     except _LOST as error:
         _check_running(client)
         raise RuntimeError(
-            "The cluster lost rows of the table and cannot compute them again, or cancelled the "
-            f"fit: {error}. Persist or load the table again, and call fit again."
+            "The cluster lost rows of the table and cannot compute them again, or cancelled "
+            f"the fit: {error}. Load the table again, and call fit again."
         ) from error
     except Exception:
         _check_running(client)
         raise
 
 
-def _check_running(client):
+def _check_running(client: Any) -> None:
     if client.status not in ("running", "connecting"):
         raise RuntimeError(
             f"The client of the cluster is not connected (its status is {client.status!r}). Pass "
@@ -246,61 +246,12 @@ def _check_running(client):
         )
 
 
-def once(thing):
+def once(thing: object) -> Any:
     """Anything as one delayed object, which the workers hand to each other and unpickle once."""
     return delayed(cloudpickle.loads, pure=False)(cloudpickle.dumps(thing))
 
 
-@dataclass(frozen=True, eq=False)
-class Partitions:
-    """Parts of the rows on the workers, none of which is empty.
-
-    Parameters
-    ----------
-    client : Client
-    futures : list of Future of ArrayDataset
-    """
-
-    client: Client
-    futures: list
-
-    def each(self, function, *args, rows=None):
-        """``function(part, *args)`` of all parts, in order.
-
-        With `rows`, a dict, it is ``function(part, *args, rows[k])`` of the parts whose numbers k
-        are its keys.
-        """
-        call, shared = delayed(function, pure=False), [once(arg) for arg in args]
-        if rows is None:
-            return ask(self.client, [call(part, *shared) for part in self.futures])
-        wanted = [call(self.futures[k], *shared, selected) for k, selected in rows.items()]
-        return ask(self.client, wanted)
-
-    def sums(self, asked, own, leave):
-        """Sums of a visit, and what it left of each part.
-
-        Parameters
-        ----------
-        asked : tuple
-            What `visit` wants for all parts.
-        own : list of tuple
-            What `visit` wants for each part.
-        leave : bool
-            Whether anything is left.
-        """
-        call = delayed(visit if leave else sums_of_visit, pure=False, nout=2)
-        shared, left = once(asked), []
-        sums = [call(shared, part, cloudpickle.dumps(one)) for part, one in zip(self.futures, own)]
-        if leave:
-            sums, left = zip(*sums)
-        add = delayed(total, pure=False)
-        while len(sums) > 1:
-            sums = [add(*sums[some]) for some in slices(len(sums), _FAN_IN)]
-        whole, *left = ask(self.client, [*sums, *left])
-        return whole, left
-
-
-# -- conversion of the user's dask arrays and dataframes to `Partitions` ---------------------------
+# -- conversion of the user's dask arrays and dataframes to parts ----------------------------------
 # Partitions stay where they are. Empty ones are left out, and one that is far larger than the rest
 # is cut into several parts, which dask may move to idle workers.
 
@@ -309,8 +260,10 @@ _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
 _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 
 
-def load(client, rules, held, X, **columns):
-    """The `Partitions` of the user's collections, the number of their rows, and their `Outline`.
+def load(
+    client: Client, rules: Rules, held: ExitStack, X: Any, **columns: Any
+) -> tuple[list[Any], int, ArrayDataset]:
+    """Futures of parts of the user's collections, how many rows they have, and one without rows.
 
     Parameters
     ----------
@@ -326,7 +279,7 @@ def load(client, rules, held, X, **columns):
         blocks, sizes = blocks_of_inputs(X, rules.name), None
         if any(np.ndim(column) and not is_lazy(column) for column in columns.values()):
             blocks = _hold(client, blocks, until_loaded)
-            sizes = ask(client, [delayed(len, pure=False)(block) for block in blocks])
+            sizes = ask_each(client, blocks, len)
         for what, column in columns.items():
             given = column, f"{rules.name}: {what}", X, blocks, sizes
             columns[what] = aligned(*given) if np.ndim(column) else [column] * len(blocks)
@@ -336,22 +289,21 @@ def load(client, rules, held, X, **columns):
             for number, (block, *values) in enumerate(zip(blocks, *columns.values()))
         ]
         parts = _hold(client, wanted, held)
-        outlines = ask(client, [delayed(outline_of, pure=False)(part) for part in parts])
+        outlines = ask_each(client, parts, outline_of)
     return _in_good_parts(client, parts, outlines, held, rules.name)
 
 
-def blocks_of_inputs(X, name):
+def blocks_of_inputs(X: Any, name: str) -> list[Any]:
     """The partitions of X; raises unless it is a dask array or dataframe."""
     if is_lazy(X) and hasattr(X, "to_delayed") and getattr(X, "ndim", None) == 2:
         return blocks_of(X)
     raise TypeError(
         f"{name}: if one argument is a dask collection, X must be a dask array of shape "
-        f"(n_samples, n_features) or a dask dataframe. Got {type(X).__name__}"
-        f"{f' with {X.ndim} dimensions' if hasattr(X, 'ndim') else ''}."
+        f"(n_samples, n_features) or a dask dataframe. Got {type(X).__name__}."
     )
 
 
-def blocks_of(collection):
+def blocks_of(collection: Any) -> list[Any]:
     """The partitions of a dask array or dataframe, as delayed objects."""
     if hasattr(collection, "chunks"):
         if collection.ndim == 2 and collection.numblocks[1] > 1:
@@ -360,13 +312,13 @@ def blocks_of(collection):
     return list(collection.to_delayed())
 
 
-def known_sizes(collection):
+def known_sizes(collection: Any) -> Any:
     """Rows of each partition of a dask array, None where they are not known."""
     chunks = getattr(collection, "chunks", None)
     return None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
 
 
-def aligned(column, what, X, blocks, sizes):
+def aligned(column: Any, what: str, X: Any, blocks: list[Any], sizes: Any) -> list[Any]:
     """Parts of a column for each block of X: partitions of a collection, or slices of an array.
 
     `sizes` are the numbers of rows of the blocks, None if they are not known.
@@ -392,33 +344,31 @@ def aligned(column, what, X, blocks, sizes):
     return partitions
 
 
-def _hold(client, wanted, held):
+def _hold(client: Client, wanted: list[Any], held: ExitStack) -> list[Any]:
     futures = send(client, wanted)
     held.callback(release, futures)
     return futures
 
 
-def _in_good_parts(client, parts, outlines, held, name):
-    """The parts that have rows, the large ones cut; the number of rows; their `Outline`."""
+def _in_good_parts(
+    client: Client, parts: list[Any], outlines: list[Any], held: ExitStack, name: str
+) -> tuple[list[Any], int, ArrayDataset]:
+    """The parts that have rows, the large ones cut; the number of rows; a table without them."""
     full = [(number, *outline) for number, outline in enumerate(outlines) if outline is not None]
     if not full:
-        raise ValueError(
-            f"{name}: all partitions of X are empty, but a fit needs rows. Pass a collection with "
-            "rows."
-        )
+        raise ValueError(f"{name}: all partitions of X are empty. Pass a collection with rows.")
     outline = full[0][2]
     for number, _, other in full:
-        with about_rows(f"Partition {number}"):
-            outline.check(other)
+        with naming(f"Partition {number}"):
+            check_form(other, outline)
     n, wanted = sum(rows for _, rows, _ in full), []
-    n_columns = outline.n_features + int(np.prod(outline.columns_of_y))
+    n_columns = outline.n_features + int(np.prod(outline.y.shape[1:]))
     most = min(max(-(-n // _FEWEST_PARTS), _FEWEST_ROWS), max(_MOST_NUMBERS // n_columns, 1))
     cut = delayed(ArrayDataset.subset, pure=False)
     for number, rows, _ in full:
-        edges = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
-        pieces = [cut(parts[number], slice(*pair)) for pair in pairwise(edges)]
+        pieces = [cut(parts[number], piece) for piece in even_slices(rows, -(-rows // most))]
         wanted += pieces if len(pieces) > 1 else [parts[number]]
-    return Partitions(client, _hold(client, wanted, held)), n, outline
+    return _hold(client, wanted, held), n, outline
 
 
 _MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the client has at a time
@@ -430,79 +380,83 @@ class DaskDataset(Dataset):
 
     Parameters
     ----------
-    parts : Partitions
+    client : Client
+    parts : list of Future of ArrayDataset
+        Of the rows, none of which is empty.
     n_features : int
     summaries : list of Summary
         Of each part.
-    reading : View
-        How the parts are read.
+    units : TargetScaler
+        Of the standardised targets.
     weighted, shifted : bool
         Whether rows have weights, and offsets.
+    labels : ndarray of shape (n_classes,) or None
+        Those of which the targets are indices.
+    task : Task or None
+        The problem of a classifier whose labels are the targets.
     least_noise : float
         As in `ArrayDataset`.
     """
 
-    parts: Partitions
+    client: Client
+    parts: list[Any]
     n_features: int
-    summaries: list
-    reading: View
+    summaries: list[Summary]
+    units: TargetScaler
     weighted: bool = False
     shifted: bool = False
+    labels: AnyArray | None = None
+    task: Any = None
     least_noise: float = 0.0
 
     in_memory = False
 
     n_targets = property(lambda self: self.units.n_varying)
-    units = property(lambda self: self.reading.units)
-    classes = property(lambda self: None if self.reading.task else self.reading.classes)
+    classes = property(lambda self: None if self.task else self.labels)
     sizes = property(lambda self: [summary.rows for summary in self.summaries])
     noise = property(lambda self: max(summary.largest_noise for summary in self.summaries))
 
-    @classmethod
-    def of(cls, parts, n_features, reading, weighted, shifted):
-        """The table of parts, of which those without rows are left out."""
-        summaries = parts.each(summarise, reading)
-        full = [pair for pair in zip(parts.futures, summaries) if pair[1].rows]
-        futures, summaries = map(list, zip(*full))
-        parts = replace(parts, futures=futures)
-        return cls(parts, n_features, summaries, reading, weighted, shifted)
+    def summarised(self) -> "DaskDataset":
+        """The table with summaries of its parts, of which those without rows are left out."""
+        full = [pair for pair in zip(self.parts, self._ask(summarise)) if pair[1].rows]
+        parts, summaries = map(list, zip(*full))
+        return replace(self, parts=parts, summaries=summaries)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(self.sizes)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         """Pickle as None: no rows travel with a function that is to be applied to them."""
         return type(None), ()
 
     @property
-    def view(self):
+    def view(self) -> dict[str, Any]:
         """How workers read the parts."""
-        return self.reading._replace(least_noise=self.least_noise)
+        return {name: getattr(self, name) for name in ("labels", "task", "units", "least_noise")}
 
-    def in_units(self, units):
+    def in_units(self, units: TargetScaler) -> "DaskDataset":
         """The table with targets in other units than those of the user."""
-        return replace(self, reading=self.reading._replace(units=units))
+        return replace(self, units=units)
 
-    def of_problem(self, task):
+    def of_problem(self, task: Any) -> "DaskDataset":
         """The table of a `Task` with its labels."""
-        has = self.weighted, self.shifted
-        return self.of(self.parts, self.n_features, self.reading._replace(task=task), *has)
+        return replace(self, task=task).summarised()
 
-    def target_moments(self):
+    def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets."""
         return merge(summary.targets for summary in self.summaries)
 
     @cached_property
-    def weight(self):
+    def weight(self) -> Array | None:  # type: ignore[override]
         """Weights of all rows (n,), which come to the client; None where there are none."""
         return self._column("weight") if self.weighted else None
 
     @cached_property
-    def offset(self):
+    def offset(self) -> Array | None:
         """Offsets of all rows (n,), which come to the client; None where there are none."""
         return self._column("offset") if self.shifted else None
 
-    def block(self, rows):
+    def block(self, rows: Index) -> Batch:
         """The `Batch` of some rows, which come to the client."""
         if isinstance(rows, slice):
             if rows == slice(0, 1):
@@ -510,49 +464,64 @@ class DaskDataset(Dataset):
             rows = np.arange(*rows.indices(len(self)))
         return self.subset(rows).everything()
 
-    def subset(self, rows):
+    def subset(self, rows: Any) -> ArrayDataset:
         """The table of some rows, selected by an index array, in the memory of the client."""
         rows = np.asarray(rows)
         part = np.searchsorted(self._edges, rows, side="right") - 1
         chosen = {k: rows[part == k] - self._edges[k] for k in np.unique(part).tolist()}
         back = np.argsort(np.argsort(part, kind="stable"))
-        return joined(self.parts.each(take, self.view, rows=chosen)).subset(back)
+        return joined(self._ask(ArrayDataset.subset, rows=chosen)).subset(back)
 
-    def inputs(self):
+    def inputs(self) -> AnyArray:
         """Inputs of all rows, or of every k-th one where they are too many for the client."""
         step = -(-len(self) * self.n_features // _MOST_INPUTS)
         return self.subset(np.arange(0, len(self), step)).X
 
-    def layout(self, width, footprint, options):
+    def layout(self, width: int, footprint: int, options: Any) -> Layout:
         """The `Layout`: no block crosses a part, and nothing waits."""
-        cut = width, block_budget(footprint, options)
+        budget = block_budget(footprint, options)
         blocks = [
             slice(start + block.start, start + block.stop)
             for start, size in zip(self._edges.tolist(), self.sizes)
-            for block in row_blocks(size, *cut)
+            for block in row_blocks(size, width, budget)
         ]
         nothing = [False] * len(blocks)
-        layout = CutLayout(blocks, options.n_jobs, nothing, nothing)
-        layout.cut = cut
-        return layout
+        return Layout(blocks, options.n_jobs, nothing, nothing)
 
-    def visit(self, function, layout, *kept, keep=None, spend=False, reads=None):
+    def visit(
+        self,
+        function: Callable[..., Any],
+        layout: Layout,
+        *kept: Any,
+        keep: list[bool] | None = None,
+        spend: bool = False,
+        reads: list[bool] | None = None,
+    ) -> tuple[Any, list[Any]]:
         """Apply a function to every block where its rows are; see `Dataset.visit`."""
         starts = [block.start for block in layout.blocks]
         edges = np.searchsorted(starts, [*self._edges, len(self)]).tolist()
-        own = [([items[i:j] for items in kept], keep and keep[i:j]) for i, j in pairwise(edges)]
-        if spend:
-            for items in kept:
-                items[:] = [None] * len(items)
-        leave = keep is None or any(keep)
-        total, left = self.parts.sums((function, self.view, layout.cut), own, leave)
-        return total, [*chain.from_iterable(left)] if leave else [None] * len(starts)
+        own = [
+            cloudpickle.dumps((j - i, [items[i:j] for items in kept], keep and keep[i:j]))
+            for i, j in pairwise(edges)
+        ]
+        for items in kept if spend else ():
+            items[:] = [None] * len(items)
+        leave, left = keep is None or any(keep), []
+        call, shared = delayed(visit, pure=False, nout=2), once((function, self.view, leave))
+        sums = [call(shared, part, one) for part, one in zip(self.parts, own)]
+        if leave:
+            sums, left = map(list, zip(*sums))
+        while len(sums) > 1:
+            few = slices(len(sums), _FAN_IN)
+            sums = [delayed(total, pure=False)(*sums[some]) for some in few]
+        whole, *left = ask(self.client, [*sums, *left])
+        return whole, [*chain.from_iterable(left)] if leave else [None] * len(starts)
 
-    def targets(self, rows=None):
+    def targets(self, rows: slice | None = None) -> Array:
         """Standardised targets (n, p), which come to the client; see `Dataset.targets`."""
         return self.units.forward(self._column("y", rows or slice(None)))
 
-    def spread(self):
+    def spread(self) -> Array:
         """Spread of every input column, 0 where it is constant."""
         _, mean, spread = merge(summary.inputs for summary in self.summaries)
         low = reduce(np.minimum, (summary.low for summary in self.summaries))
@@ -560,30 +529,34 @@ class DaskDataset(Dataset):
         unit = or_one(np.maximum(high - mean, mean - low))
         return spread_or_zero(spread / unit, unit)
 
-    def distinct(self, most=np.inf):
+    def distinct(self, most: float = np.inf) -> Array | None:
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
-        inputs = self.parts.each(distinct, self.view, most)
-        if any(one is None for one in inputs):
+        found = self._ask(ArrayDataset.distinct, most)
+        if any(one is None for one in found):
             return None
-        inputs = unique_rows(np.vstack(inputs))
+        inputs = unique_rows(np.vstack(found))
         return inputs if len(inputs) <= most else None
 
-    def _squares(self):
+    def _squares(self) -> tuple[Any, Any]:
         return self._moments.root_mean_square(), self._moments.root_mean_square() ** 2
 
     @cached_property
-    def _moments(self):
-        return merge(self.parts.each(target_moments, self.view))
+    def _moments(self) -> Any:
+        return merge(self._ask(target_moments))
 
     @cached_property
-    def _edges(self):
+    def _edges(self) -> Any:
         return np.cumsum([0, *self.sizes[:-1]])
 
     @cached_property
-    def _first(self):
+    def _first(self) -> Batch:
         return self.subset(np.array([0])).everything()
 
-    def _column(self, name, rows=slice(None)):
+    def _ask(self, function: Callable[..., Any], *args: Any, rows: Any = None) -> list[Any]:
+        """``function(table, *args)`` of the tables of all parts, or of `rows`; see `ask_each`."""
+        return ask_each(self.client, self.parts, read_and, self.view, function, *args, rows=rows)
+
+    def _column(self, name: str, rows: slice = slice(None)) -> Array:
         """A column of the rows of a slice, from the parts that overlap it."""
         start, stop, _ = rows.indices(len(self))
         chosen = {
@@ -591,14 +564,4 @@ class DaskDataset(Dataset):
             for part, (edge, size) in enumerate(zip(self._edges.tolist(), self.sizes))
             if start < edge + size and edge < stop
         }
-        return np.concatenate(self.parts.each(column, self.view, name, rows=chosen))
-
-
-class CutLayout(Layout):
-    """A `Layout` whose blocks workers cut again: those of a billion rows would be a long message.
-
-    Attributes
-    ----------
-    cut : tuple
-        What `row_blocks` wants besides the rows of a part.
-    """
+        return np.concatenate(self._ask(column, name, rows=chosen))

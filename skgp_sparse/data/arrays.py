@@ -9,16 +9,17 @@ reference.
 between two visits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, Dataset, at
-from skgp_sparse.data.moments import Distinct, Moments, TargetScaler, is_small, moments_of
+from skgp_sparse.data.moments import Distinct, TargetScaler, is_small, moments_of
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
 
@@ -26,14 +27,14 @@ from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
 class DistinctInputs(NamedTuple):
     """Training rows by distinct input."""
 
-    X: np.ndarray  # (u, d) distinct rows, sorted
-    index: np.ndarray  # (n,) the distinct input of each row
-    y: np.ndarray  # (n, p) standardised
-    noise: np.ndarray  # (n,) known noise variance
-    weight: np.ndarray  # (n,)
+    X: Array  # (u, d) distinct rows, sorted
+    index: Any  # (n,) the distinct input of each row
+    y: Array  # (n, p) standardised
+    noise: Array  # (n,) known noise variance
+    weight: Array  # (n,)
 
     @classmethod
-    def of(cls, rows):
+    def of(cls, rows: Dataset) -> "DistinctInputs":
         """Distinct inputs of a `Dataset`, of many rows a million at a time."""
         parts = [cls.of_block(rows.block(piece)) for piece in rows.pieces()]
         if len(parts) == 1:
@@ -46,7 +47,7 @@ class DistinctInputs(NamedTuple):
         return cls(X[same.first], index, *map(np.concatenate, zip(*(part[2:] for part in parts))))
 
     @classmethod
-    def of_block(cls, block):
+    def of_block(cls, block: Batch) -> "DistinctInputs":
         """Distinct inputs of a `Batch`.
 
         Rows of weight zero count nowhere, their inputs neither; they are put to the first one.
@@ -58,7 +59,7 @@ class DistinctInputs(NamedTuple):
         index[weight > 0] = same.index
         return cls(X[same.first], index, block.y, noise, weight)
 
-    def sum(self, values):
+    def sum(self, values: Array) -> Any:
         """Sum of row values (n,) or (n, p) over each distinct input."""
         if values.ndim == 1:
             return np.bincount(self.index, values, minlength=len(self.X))
@@ -68,20 +69,20 @@ class DistinctInputs(NamedTuple):
 class GroupMeans(NamedTuple):
     """Weighted means of rows that coincide, and the constant of the log marginal likelihood."""
 
-    s2: np.ndarray  # (n,) noise variance
-    D: np.ndarray  # (u,)
-    mean: np.ndarray  # (u, p) ȳ
-    rest: np.ndarray  # (n, p) y_i - ȳ_j
+    s2: Array  # (n,) noise variance
+    D: Array  # (u,)
+    mean: Array  # (u, p) ȳ
+    rest: Array  # (n, p) y_i - ȳ_j
     constant: float
-    pull_diagonal: object
+    pull_diagonal: Callable[..., Any]
 
-    def value(self, log_det, half):
+    def value(self, log_det: float, half: Array) -> float:
         """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
         quadratic = np.vdot(half, half)
         return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
 
 
-def means_of(kernel, groups):
+def means_of(kernel: Kernel, groups: DistinctInputs) -> GroupMeans:
     """`GroupMeans` of rows that coincide: their precision-weighted means and noise variances.
 
     Rows that coincide are one observation of their precision-weighted mean, with sums over the rows
@@ -104,22 +105,22 @@ def means_of(kernel, groups):
 class Bundles(NamedTuple):
     """Blocks taken together, for functions that cost less per row the more rows they see."""
 
-    groups: list  # slices of blocks
-    sizes: list  # rows of each block
+    groups: list[slice]  # of blocks
+    sizes: list[int]  # rows of each block
 
     @classmethod
-    def of(cls, blocks, least):
+    def of(cls, blocks: list[slice], least: int) -> "Bundles":
         """Bundles of about so many rows."""
         sizes = [block.stop - block.start for block in blocks]
         which = np.cumsum([0, *sizes[:-1]]) // max(least, 1)
         edges = [*np.flatnonzero(np.diff(which, prepend=-1)), len(sizes)]
         return cls([slice(*pair) for pair in pairwise(edges)], sizes)
 
-    def join(self, values):
+    def join(self, values: "PerRow") -> "PerRow":
         """Numbers of every row, from a `PerRow` by blocks to one by bundles."""
         return PerRow(np.concatenate(values.parts[group], axis=-1) for group in self.groups)
 
-    def split(self, values):
+    def split(self, values: "PerRow") -> "PerRow":
         """The other way."""
         edges = (np.cumsum(self.sizes[group])[:-1] for group in self.groups)
         parts = (np.split(piece, edge, axis=-1) for piece, edge in zip(values.parts, edges))
@@ -134,29 +135,29 @@ class PerRow:
 
     __array_ufunc__ = None  # NumPy leaves arithmetic to the methods below
 
-    def __init__(self, parts):
+    def __init__(self, parts: Iterable[Any]) -> None:
         self.parts = list(parts)
 
-    def __getitem__(self, block):
+    def __getitem__(self, block: int) -> Any:
         return self.parts[block]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.parts)
 
-    def __add__(self, other):
+    def __add__(self, other: "PerRow") -> "PerRow":
         return by_row(np.add, self, other)
 
-    def __sub__(self, other):
+    def __sub__(self, other: "PerRow") -> "PerRow":
         return by_row(np.subtract, self, other)
 
-    def __rmul__(self, factor):
+    def __rmul__(self, factor: float) -> "PerRow":
         return PerRow(factor * part for part in self.parts)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: object = None) -> AnyArray:
         return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
 
 
-def by_row(function, *values):
+def by_row(function: Callable[..., Any], *values: Any) -> PerRow:
     """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
     return PerRow(map(function, *values))
 
@@ -253,7 +254,7 @@ class ArrayDataset(Dataset):
         """The table of the rows of positive weight."""
         if self.weight is None or self.weight.all():
             return self
-        return self.subset(self.weight > 0)
+        return self.subset(np.flatnonzero(self.weight))
 
     def in_units_of_y(self) -> "ArrayDataset":
         """The table with targets in the units of the user, as if these rows had been passed."""
@@ -268,7 +269,7 @@ class ArrayDataset(Dataset):
         table = self if rows is None else self.subset(rows)
         return replace(table, y=label[:, None], classes=None)
 
-    def target_moments(self) -> Moments:
+    def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets; None if no row has weight."""
         y = self.y if self.offset is None else self.y - self.offset[:, None]
         return moments_of(y, self.weight)
@@ -299,12 +300,13 @@ class ArrayDataset(Dataset):
         """The distinct rows, which differ in any column but the weight."""
         known = [0.0 if column is None else column for column in (self.noise, self.offset)]
         columns = [self.X, self.y, *(np.broadcast_to(column, len(self)) for column in known)]
-        return Distinct.of(np.column_stack(columns + [self.X_std] * (self.X_std is not None)))
+        columns += [] if self.X_std is None else [self.X_std]
+        return Distinct.of(np.column_stack(columns))
 
 
 def joined(tables: Sequence[ArrayDataset]) -> ArrayDataset:
     """Tables of the same form as one."""
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([getattr(table, name) for table in tables])
         for name in _COLUMNS
         if np.ndim(getattr(tables[0], name))

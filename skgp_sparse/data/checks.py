@@ -4,6 +4,7 @@ Text, times, missing values, infinity and latitudes that no place on a sphere ha
 Errors say what was passed and how to correct it.
 """
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -11,31 +12,57 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn import config_context
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.ground.validation import as_text, check_number, check_sample_weight, require
+from skgp_sparse.ground.validation import (
+    AnyArray,
+    Array,
+    Bools,
+    Index,
+    Ints,
+    as_text,
+    check_number,
+    check_sample_weight,
+    require,
+)
 from skgp_sparse.likelihoods import Censored
 
 MISSING_LATER = -1.0  # code of a missing level where fit had none; unknown levels have lower ones
+FLOATS = (np.float64, np.float32)  # types of X that stay as they are
+on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
 
 
-def is_frame(X):
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Context whose errors say what they are about, those of other kinds in a note."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{what}: {error}") from error
+    except Exception as error:
+        if hasattr(error, "add_note"):  # from Python 3.11 on
+            error.add_note(f"{what} was asked for.")
+        raise
+
+
+def is_frame(X: object) -> bool:
     """Whether a table is a data frame of pandas or polars, in which every column has a type."""
     return hasattr(X, "iloc") and hasattr(X, "dtypes") or hasattr(X, "get_columns")
 
 
-def missing_among(values):
+def missing_among(values: AnyArray) -> Bools:
     """Which objects (n,) are one of the many missing values."""
     return np.array([is_missing(one) for one in values.tolist()], dtype=bool)
 
 
-def is_missing(value):
+def is_missing(value: object) -> bool:
     """Whether an object is one of the many missing values."""
     if isinstance(value, (float, np.generic, date, Decimal)):
         return bool(value != value)
@@ -43,146 +70,89 @@ def is_missing(value):
 
 
 MISSING_REMEDY = (
-    "Missing values need kernel=None, or a kernel with Missing around each part that sees them, "
-    "and arrays or data frames with such rows in fit. X_std, a metric, posterior='fourier', "
-    "partial_fit, sources and clusters take none. Otherwise, impute them, for example by "
-    "sklearn.impute."
+    "Missing values need kernel=None, or Missing around each part of the kernel that sees them, "
+    "and rows of arrays or data frames that miss some in fit. Otherwise, impute them."
 )
 
 
-@contextmanager
-def about_values(X, name, remedy):
-    """Context in which errors of NaN and infinity in X name a column; missing ones have a remedy.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        As the user passed it.
-    name : str
-        Of the estimator.
-    remedy : str
-        What is said after the number of missing values.
-    """
-    try:
-        yield
-    except ValueError as error:
-        text = str(error)
-        if text.startswith("Input X contains NaN"):
-            label, count = _first(X, np.isnan)
-            raise ValueError(
-                f"Input X contains NaN: column {label!r} of X of {name} has {count} missing "
-                f"values. {remedy}"
-            ) from None
-        if text.startswith("Input X contains infinity"):
-            column = _first(X, np.isinf)[0]
-            raise ValueError(
-                f"{text} The first is in column {column!r}. Replace it, or remove the row."
-            ) from None
-        raise
-
-
-def _first(X, is_one):
-    """Name or number of the first column with such a value, and how many there are in it."""
-    values = np.asarray(X, dtype=np.float64)
-    counts = is_one(values.reshape(len(values), -1)).sum(axis=0)
-    j = int(np.argmax(counts > 0))
-    return list(X.columns)[j] if is_frame(X) else j, int(counts[j])
-
-
-def check_missing(X, kernel, names, name, during):
-    """Raise if a value is missing in a column that a kernel sees without `Missing`.
-
-    `during`: what the kernel knows from, for the message.
-    """
-    missing = np.isnan(X)
-    if not missing.any():
+def check_finite(
+    X: Array, names: Sequence[Any] | None, name: str, remedy: str, bare: Bools | bool = True
+) -> None:
+    """Raise at infinity, and at a value missing in a column of which `bare`, (d,), says so."""
+    if np.isfinite(X).all():
         return
-    refused = kernels.touched(kernel, X.shape[1], but="takes_missing")
-    wrong = np.flatnonzero(missing.any(axis=0) & refused)
-    if len(wrong):
-        j = wrong[0]
-        count = missing[:, j].sum()
-        raise ValueError(
-            f"Input X contains NaN: column {names[j]!r} of {name} has {count} missing "
-            f"values, but {during}"
-        )
+    for what, adjective, wrong in (
+        ("infinity", "infinite", np.isinf(X)),
+        ("NaN", "missing", np.isnan(X) & bare),
+    ):
+        if wrong.any():
+            j = int(np.argmax(wrong.any(axis=0)))
+            remedy = remedy if what == "NaN" else "Replace them, or remove the rows."
+            raise ValueError(
+                f"Input X contains {what}: column {j if names is None else names[j]!r} of {name} "
+                f"has {wrong[:, j].sum()} {adjective} values. {remedy}"
+            )
 
 
 _HIGHEST = 90.0 + 1e-9  # degrees: a pole may be off by rounding
 
 
-def check_latitudes(X, kernel, names, name):
-    """Raise if a `Sphere` of a kernel sees a latitude beyond a pole; missing ones are no matter.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    kernel : sklearn.gaussian_process.kernels.Kernel or None
-        The user's, or one that was fitted.
-    names : sequence or None
-        Names of the columns, None where they have none.
-    name : str
-        Of the estimator.
-    """
+def check_latitudes(X: Array, kernel: Kernel | None, names: Any, name: str) -> None:
+    """Raise if a `Sphere` of a kernel sees a latitude beyond a pole; missing ones are no matter."""
     if kernel is None or not kernels.parts(kernel, kernels.Sphere):
         return
     d = X.shape[1]
     labels = [*range(d)] if names is None or len(names) != d else [*names]
     kernel = kernels.named(kernel, labels if all(isinstance(one, str) for one in labels) else None)
     for sphere, columns in kernels.parts_by_columns(kernel, d, kernels.Sphere):
-        if len(columns) == 2:
-            _check(X, sphere, columns, labels, name)
-
-
-def _check(X, sphere, columns, names, name):
-    longitude, latitude = columns
-    beyond = np.flatnonzero(np.abs(X[:, latitude]) > _HIGHEST)
-    if len(beyond):
-        value = as_text(float(X[beyond[0], latitude]))
-        raise ValueError(
-            f"Column {as_text(names[latitude])} of X of {name} is the latitude of {sphere}, in "
-            f"degrees from -90 to 90, but it is {value} in row {beyond[0]}. Pass degrees, with the "
-            f"longitude first, which is column {as_text(names[longitude])} here. Where they are "
-            "the other way round, put Sphere into Columns, such as Columns(Sphere(Matern()), "
-            f"[{latitude}, {longitude}])."
-        )
+        beyond = np.flatnonzero(np.abs(X[:, columns[-1]]) > _HIGHEST)
+        if len(columns) == 2 and len(beyond):
+            longitude, latitude = (as_text(labels[j]) for j in columns)
+            value = as_text(float(X[beyond[0], columns[1]]))
+            raise ValueError(
+                f"Column {latitude} of X of {name} is the latitude of {sphere}, in degrees from "
+                f"-90 to 90, but it is {value} in row {beyond[0]}. Pass degrees, the longitude "
+                f"first, which is column {longitude} here. Where it is second, use Columns("
+                f"Sphere(Matern()), [{columns[1]}, {columns[0]}])."
+            )
 
 
 _TEXT = (str, bytes)
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_FEW = 100  # rows of an array of one type, to find a column of text that does not spell numbers
 
 
-def check_dimensions(X, name):
+def check_dimensions(X: Any, name: str) -> None:
     """Raise if X has one dimension, as a row of a data frame has."""
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) == 1:
         raise ValueError(
             f"Expected 2D array, got 1D array instead: X of {name} is a {type(X).__name__} of "
-            f"shape {shape}. Pass X.iloc[[0]] for a row of a data frame, not X.iloc[0], and "
-            "X[['name']] for a column. Reshape your data if it is an array: X.reshape(1, -1) is "
-            "one row, and X.reshape(-1, 1) is one column."
+            f"shape {shape}. Pass X.iloc[[0]] or X[['name']] of a data frame. Reshape your data if "
+            "it is an array: X.reshape(1, -1) is one row, and X.reshape(-1, 1) is one column."
         )
 
 
-def check_numbers(values, argument, name):
+def check_numbers(values: Any, argument: str, name: str) -> None:
     """Raise if there is text, or times that would be read as nanoseconds."""
     table = np.asarray(values)
     if table.dtype.kind not in "USmMO":
         return
-    some = table[:1] if table.dtype.kind in "USmM" else table
-    first = next((one for one in some.ravel() if isinstance(one, _TEXT + _TIMES)), None)
+    some = table[:_FEW] if table.dtype.kind in "USmM" else table
+    columns = some.T if table.ndim == 2 else [some.ravel()]
+    wrong = ((j, v) for j, one in enumerate(columns) for v in one if isinstance(v, _TEXT + _TIMES))
+    j, first = min(wrong, key=lambda pair: spells_number(pair[1]), default=(0, None))
     if first is None:
         return
     if table.ndim == 2:
-        j, first = _first_column(table)
-        argument = f"Column {_label(values, j)!r} of {argument}"
+        names = getattr(values, "columns" if is_frame(values) else "column_names", None)
+        argument = f"Column {j if names is None else [*names][j]!r} of {argument}"
     if isinstance(first, _TEXT):
         raise ValueError(
             f"{argument} of {name} contains text, first {str(first)!r}, but must be numbers. "
-            "Convert it before, by astype(float) if the text spells numbers, or by an encoder of "
-            "sklearn.preprocessing. Text in X of fit is a category if X is a data frame (of a "
-            "ColumnTransformer by set_output(transform='pandas'), of a table of pyarrow by "
-            "to_pandas()), or if categorical_features names its column."
+            "Convert it by astype(float), or by an encoder of sklearn.preprocessing. Text in X of "
+            "fit is a category in a data frame (set_output(transform='pandas'), or to_pandas()), "
+            "or if categorical_features names its column."
         )
     raise ValueError(
         f"{argument} of {name} contains times, first {str(first)!r}, which are numbers only in a "
@@ -190,64 +160,27 @@ def check_numbers(values, argument, name):
     )
 
 
-def _first_column(table):
-    """Number of the first column with text or times, and the first of these in it.
-
-    In an array of text, numbers are text, too: columns in which all values spell numbers come last.
-    """
-    found = [
-        (j, one)
-        for j, column in enumerate(table.T)
-        if (one := next((v for v in column if isinstance(v, _TEXT + _TIMES)), None)) is not None
-    ]
-    return min(found, key=lambda pair: _spells_numbers(table[:, pair[0]]))
-
-
-def _spells_numbers(column):
+def spells_number(text: object) -> bool:
+    """Whether a text is a number, with commas, a currency or a per cent sign perhaps."""
     try:
-        column.astype(str).astype(float)
+        float(str(text).strip(" $€£%").replace(",", ""))
     except ValueError:
         return False
-    return True
+    return any(map(str.isdigit, str(text)))
 
 
-def _label(X, j):
-    """The name of a column or, where there are none, its number."""
-    names = X.columns if is_frame(X) else getattr(X, "column_names", None)
-    return j if names is None else [*names][j]
-
-
-def check_no_missing(y):
+def check_no_missing(y: Any) -> None:
     """Raise if a target is missing."""
     values = np.asarray(y) if isinstance(y, (list, tuple)) or hasattr(y, "__array__") else None
-    if values is None or values.ndim == 0 or not values.size or values.dtype.kind not in "fO":
+    if values is None or values.dtype.kind not in "fO" or 0 in (values.ndim, values.size):
         return
-    table = values.reshape(len(values), -1)
-    rows, columns = np.nonzero(_is_missing(table))
+    missing = np.isnan(values) if values.dtype.kind == "f" else missing_among(values.ravel())
+    rows = np.flatnonzero(missing.reshape(len(values), -1).any(axis=1))
     if len(rows):
-        what = "None" if table[rows[0], columns[0]] is None else "NaN"
         raise ValueError(
-            f"Input y contains {what} in {len({*rows})} rows, first in row {rows[0]}"
-            f"{_of_column(y, columns[0])}. Remove the rows without a target from X and y, such as "
-            "by y.notna() of pandas."
+            f"Input y contains NaN in {len(rows)} rows, first in row {rows[0]}. Remove the rows "
+            "without a target from X and y, such as by y.notna() of pandas."
         )
-
-
-def _is_missing(table):
-    """Whether targets (n, p) are missing."""
-    if table.dtype.kind == "f":
-        return np.isnan(table)
-    return np.array([is_missing(one) for one in table.ravel()]).reshape(table.shape)
-
-
-def _of_column(y, j):
-    """Words that name a column of targets, empty where it has no name."""
-    name = [*y.columns][j] if hasattr(y, "columns") else getattr(y, "name", "")
-    return f" of column {name!r}" if name not in ("", None) else ""
-
-
-FLOATS = (np.float64, np.float32)  # types of X that stay as they are
-on_numpy = config_context(array_api_dispatch=False)  # arrays of other libraries are converted
 
 
 class Given(NamedTuple):
@@ -260,12 +193,12 @@ class Given(NamedTuple):
     X_std: Any = None  # (n, d) standard deviations of the entries of X
 
 
-def is_gaussian(likelihood):
+def is_gaussian(likelihood: object) -> bool:
     """Whether the noise is part of the kernel."""
     return isinstance(likelihood, str) and likelihood == "gaussian"
 
 
-def are_floats(X):
+def are_floats(X: object) -> bool:
     """Whether inputs are a table of floats, which needs neither types nor an encoding."""
     return type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2
 
@@ -274,31 +207,30 @@ class Rules(NamedTuple):
     """Rules that rows must satisfy: plain data, which may travel to a worker."""
 
     name: str  # of the estimator, for errors
-    kernel: object
+    kernel: Any
     labels: bool = False
-    likelihood: object = None  # None: Gaussian noise, or labels
+    likelihood: Any = None  # None: Gaussian noise, or labels
     n_targets: int | None = None  # that were announced
     may_miss: bool = False  # values of X may be NaN
-    names: object = None  # of the columns, where X itself does not say them
+    names: Any = None  # of the columns, where X itself does not say them
 
     @on_numpy
-    def check(self, given, alpha=None, all_rows=False):
+    def check(self, given: Given, alpha: Any = None, all_rows: bool = False) -> ArrayDataset:
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
+        check_readable(self.name, **given._asdict())
         X, y, sample_weight, offset, X_std = given
-        check_readable(self.name, X=X, y=y, sample_weight=sample_weight, offset=offset)
         check_inputs(X, self.kernel, self.name, self.labels)
         has_likelihood = self.likelihood is not None
         if has_likelihood:
             check_one_column(y, self.likelihood, self.name)
-        several = not (self.labels or has_likelihood)
         check_no_missing(y)
         if not self.labels:
             check_numbers(y, "y", self.name)
-        options = {"multi_output": several, "y_numeric": not self.labels, "dtype": FLOATS}
-        finite = "allow-nan" if self.may_miss else True
         names = [*X.columns] if is_frame(X) else self.names
-        with about_values(X, self.name, MISSING_REMEDY):
-            X, y = check_X_y(X, y, estimator=self.name, ensure_all_finite=finite, **options)
+        options = {"multi_output": not (self.labels or has_likelihood), "dtype": FLOATS}
+        options |= {"y_numeric": not self.labels, "ensure_all_finite": False}
+        X, y = check_X_y(X, y, estimator=self.name, **options)
+        check_finite(X, names, f"X of {self.name}", MISSING_REMEDY, not self.may_miss)
         check_latitudes(X, self.kernel, names, self.name)
         weight = check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
@@ -314,7 +246,7 @@ class Rules(NamedTuple):
         noise = check_alpha(alpha, len(X), self.name)
         return ArrayDataset(X, y, noise, weight, units, offset=offset, X_std=X_std)
 
-    def _targets(self, y, counts):
+    def _targets(self, y: AnyArray, counts: Index | Bools) -> Array:
         """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
         if self.likelihood is not None:
             self.likelihood.check(y[counts], self.name)
@@ -322,7 +254,7 @@ class Rules(NamedTuple):
             y[counts] = np.clip(y[counts], *self.likelihood.ends)
         return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
-    def units(self, columns):
+    def units(self, columns: tuple[int, ...]) -> TargetScaler:
         """The units of the user for columns of y."""
         p = int(np.prod(columns))
         if self.n_targets not in (None, p):
@@ -333,7 +265,7 @@ class Rules(NamedTuple):
         return TargetScaler.none(p)
 
 
-def is_lazy(value):
+def is_lazy(value: Any) -> bool:
     """Whether a value is a collection of dask, whose numbers are not here.
 
     Arrays of xarray have a graph only if they are made of dask's; dask's own need not build it.
@@ -344,8 +276,8 @@ def is_lazy(value):
     return kind.__module__.startswith("dask") or value.__dask_graph__() is not None
 
 
-def check_in_memory(name, **data):
-    """Raise if an argument of that name is a collection of dask, which would be loaded whole."""
+def check_readable(name: str, **data: Any) -> None:
+    """Raise if an argument of that name is no array in memory, but on a GPU, lazy, or of dask."""
     for argument, value in data.items():
         if type(value).__name__ == "LazyFrame":
             raise TypeError(
@@ -354,47 +286,32 @@ def check_in_memory(name, **data):
         if is_lazy(value):
             raise TypeError(
                 f"{argument} is a dask collection ({type(value).__name__}), which {name} would "
-                "have to load as a whole. Use DaskSparseGPRegressor or DaskSparseGPClassifier of "
-                "skgp_sparse.dask, which work where the partitions are, or pass "
-                f"{argument}.compute() if it fits into memory."
+                f"have to load as a whole. Pass {argument}.compute() if it fits into memory. fit "
+                "of DaskSparseGPRegressor or DaskSparseGPClassifier of skgp_sparse.dask takes it."
             )
-
-
-def check_readable(name, **data):
-    """Raise if an argument of that name is an array that NumPy cannot read, as on a GPU."""
-    for argument, value in data.items():
-        if is_frame(value):
-            continue
         try:
-            np.asarray(value)
+            np.asarray(None if is_frame(value) else value)
         except (TypeError, RuntimeError) as error:
-            kind = f"{type(value).__module__}.{type(value).__name__}"
             raise TypeError(
-                f"{argument} of {name} is a {kind}, which cannot become a NumPy array: {error} "
-                "Pass a copy in main memory, as a NumPy array."
+                f"{argument} of {name} is a {type(value).__module__}.{type(value).__name__}, which "
+                f"cannot become a NumPy array: {error} Pass a copy in main memory."
             ) from error
 
 
-def check_inputs(X, kernel, name, labels=False):
-    """Raise if inputs are sparse, no numbers, or what only a structured kernel understands."""
-    if issparse(X):
-        raise TypeError(
-            f"Sparse data was passed for X, but {name} requires dense data. Use X.toarray(), or "
-            "set sparse_output=False if X is the output of a OneHotEncoder."
-        )
+def check_inputs(X: Any, kernel: Kernel | None, name: str, labels: bool = False) -> None:
+    """Raise if inputs are no numbers, or what only a structured kernel understands."""
     if not (kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf"):
         exact = "GaussianProcessClassifier" if labels else "GaussianProcessRegressor"
         raise ValueError(
             f"{name} accepts only numeric arrays of shape (n_samples, n_features), because "
             f"inducing points are vectors. For structured inputs of {as_text(kernel)}, use "
-            f"scikit-learn's {exact}, or turn every input into a vector, for example by "
-            "CountVectorizer(analyzer='char')."
+            f"scikit-learn's {exact}, or turn every input into a vector."
         )
     check_dimensions(X, name)
     check_numbers(X, "X", name)
 
 
-def check_one_column(y, likelihood, name):
+def check_one_column(y: Any, likelihood: object, name: str) -> None:
     """Raise if there are several targets, of which a likelihood takes only one."""
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
@@ -404,14 +321,14 @@ def check_one_column(y, likelihood, name):
         )
 
 
-def within_limits(y, likelihood):
+def within_limits(y: Any, likelihood: object) -> Any:
     """Targets of which R² is computed: those beyond a limit of `Censored` are at it."""
     if not isinstance(likelihood, Censored):
         return y
     return np.clip(np.asarray(y, dtype=np.float64), *likelihood.ends)
 
 
-def check_classes(y, weight, name):
+def check_classes(y: AnyArray, weight: Array | None, name: str) -> tuple[AnyArray, Ints]:
     """Sorted labels and the index of each row's; raises unless at least two have weight."""
     classes, index = np.unique(y, return_inverse=True)
     present = np.unique(index if weight is None else index[weight > 0])
@@ -429,47 +346,37 @@ def check_classes(y, weight, name):
     return classes, index
 
 
-def check_offset(offset, X, is_taken, name):
+def check_offset(offset: Any, X: Array, is_taken: bool, name: str) -> Array | None:
     """Known offsets of the rows as an array (n,), None where there are none."""
     if offset is None:
         return None
     if not is_taken:
         raise ValueError(
-            f"{name}: offset is not available for likelihood='gaussian', where it would only be "
-            "added to the prediction. Subtract it from y before fit, and add it after predict."
+            f"{name}: offset is not available for likelihood='gaussian'. Subtract it from y before "
+            "fit, and add it after predict."
         )
-    return _of_rows("offset", offset, X, name)
-
-
-def _of_rows(argument, values, X, name):
-    """A number for each row."""
-    if np.asarray(values).dtype.kind not in "biuf":
-        raise ValueError(f"{name}: {argument} must be numbers. Got {as_text(values)} instead.")
-    values = np.full(len(X), values) if np.ndim(values) == 0 else values
-    values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=argument)
-    if values.shape != (len(X),):
+    if np.asarray(offset).dtype.kind not in "biuf":
+        raise ValueError(f"{name}: offset must be numbers. Got {as_text(offset)} instead.")
+    offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
+    offset = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
+    if offset.shape != (len(X),):
         raise ValueError(
-            f"{name}: {argument} must be a number or an array with one number for each of the "
-            f"{len(X)} rows of X. Got an array of shape {values.shape}."
+            f"{name}: offset must be a number or an array with one number for each of the "
+            f"{len(X)} rows of X. Got an array of shape {offset.shape}."
         )
-    return values
+    return offset
 
 
-def check_std(std, X, argument, name):
+def check_std(std: Any, X: Array, argument: str, name: str) -> Array:
     """Standard deviations of the entries of X, as an array of its shape."""
     std = check_array(np.atleast_1d(std), dtype=np.float64, ensure_2d=False, input_name=argument)
-    if std.shape != X.shape:
-        raise ValueError(
-            f"{name}: {argument} must have a standard deviation for each entry of X, which has the "
-            f"shape {X.shape}. Got an array of shape {std.shape}."
-        )
-    must = "standard deviations, which are not negative"
-    require(std.min(initial=0.0) >= 0, argument, std.min(initial=0.0), name, must)
+    must = f"standard deviations, which are not negative, of the shape of X, {X.shape}"
+    require(std.shape == X.shape and std.min(initial=0.0) >= 0, argument, std, name, must)
     return std
 
 
 @on_numpy
-def check_truth(y, X, p, name):
+def check_truth(y: Any, X: Array, p: int, name: str) -> Array:
     """Targets (n,) or (n, p) of the rows of X, as many as a model has; raises otherwise."""
     check_readable(name, y=y)
     check_numbers(y, "y", name)
@@ -478,7 +385,7 @@ def check_truth(y, X, p, name):
     return check_columns(y, p, name)
 
 
-def check_columns(y, p, name):
+def check_columns(y: Array, p: int, name: str) -> Array:
     """Targets (n,) or (n, p), as many as a model has; raises otherwise."""
     if (y.ndim == 1 and p == 1) or (y.ndim == 2 and y.shape[1] == p):
         return y[:, 0] if p == 1 and y.ndim == 2 else y
@@ -488,7 +395,7 @@ def check_columns(y, p, name):
     )
 
 
-def check_alpha(alpha, n, name):
+def check_alpha(alpha: Any, n: int, name: str) -> Any:
     """Known noise variance as a float or an array (n,); 0 where there is none."""
     if alpha is None:
         return 0.0
@@ -503,8 +410,7 @@ def check_alpha(alpha, n, name):
         raise ValueError(
             "alpha must be a scalar or an array with same number of entries as y. "
             f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n}). Set it to the noise "
-            "of the rows of this call, by set_params(alpha=noise). Cross-validation passes some "
-            "of the rows, but the whole array alpha: see the loop in docs/recipes.md."
+            "of the rows of this call. Cross-validation does not: see docs/recipes.md."
         )
     must = "noise variances, which are not negative"
     require(alpha.min(initial=0.0) >= 0, "alpha", alpha.min(initial=0.0), name, must)

@@ -6,27 +6,36 @@ categories become codes.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, time, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import cache, cached_property, partial
+from itertools import repeat
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
-from skgp_sparse.data.checks import MISSING_LATER, is_frame, is_missing, missing_among
+from skgp_sparse.data.checks import (
+    MISSING_LATER,
+    is_frame,
+    is_missing,
+    missing_among,
+    spells_number,
+)
 from skgp_sparse.exceptions import TextColumnWarning, warn
-from skgp_sparse.ground.validation import BOOLS, as_text
+from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, Bools, as_text, require
 
 NUMBER, TIME, DURATION, CATEGORY = "a number", "a time", "a duration", "a category"
 TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"
-_NUMPY_TIMES = {"m": "timedelta64[us]", "M": "datetime64[us]"}
-_DAY = np.timedelta64(1, "D")
-_HOUR = 3.6e12  # nanoseconds
+_PYTHON_TIMES = {
+    TIME: (date, np.datetime64),
+    DURATION: (timedelta, np.timedelta64),
+    TIME_OF_DAY: (time,),
+}
 _FEW_ROWS = 256  # of which all values are read as objects: to choose columns would take longer
 
 
@@ -34,12 +43,12 @@ class Column(NamedTuple):
     """A column of a table that a user passed."""
 
     kind: str
-    read: Callable  # () -> values (n,): float64 with NaN of numbers, objects of categories
+    read: Callable[[], AnyArray]  # values (n,): float64 with NaN of numbers, objects of categories
     is_plain: bool = False  # whether NumPy reads it as it is
     is_text: bool = False  # whether its type is text, not that of a category
 
 
-def as_table(X):
+def as_table(X: Any) -> Any:
     """X or, if it is a list of numbers and text, the array (n, d) of its objects."""
     if not isinstance(X, (list, tuple)):
         return X
@@ -47,89 +56,63 @@ def as_table(X):
     return np.array(X, dtype=object) if values.dtype.kind in "US" else values
 
 
-def columns_of(X, kinds=None):
+def columns_of(X: Any, kinds: Sequence[str | None] | None = None) -> list[Column]:
     """The `Column` of every column; those of an array are what `kinds` says they should be."""
     if hasattr(X, "get_columns"):
-        return [_of_polars(series, kind) for series, kind in _with(X.get_columns(), kinds)]
+        return [
+            _of_polars(series, kind) for series, kind in zip(X.get_columns(), kinds or repeat(None))
+        ]
     if is_frame(X):
-        return _of_frame(X, kinds)
-    return [_of_array(one, kind) for one, kind in _with(np.asarray(X).T, kinds)]
+        return _of_pandas(X, kinds or [None] * X.shape[1])
+    return [_of_array(one, kind) for one, kind in zip(np.asarray(X).T, kinds or repeat(None))]
 
 
-def _with(columns, kinds):
-    columns = [*columns]
-    return zip(columns, [None] * len(columns) if kinds is None else kinds)
-
-
-def _of_array(values, kind):
+def _of_array(values: AnyArray, kind: str | None = None) -> Column:
+    """The column of an array (n,)."""
     if kind == CATEGORY:
         return Column(CATEGORY, lambda: values.astype(object))
-    return _of_objects(values) if values.dtype.kind == "O" else _of_numpy(values)
-
-
-def _of_numpy(values):
-    """The column of an array of one type."""
+    if values.dtype.kind == "O":
+        return _of_objects(values)
     if values.dtype.kind in "mM":
-        return Column(_kind_of_times(values.dtype), lambda: _days(values))
+        return Column(DURATION if values.dtype.kind == "m" else TIME, lambda: _days(values))
     if values.dtype.kind in "biuf":
         return Column(NUMBER, lambda: values.astype(np.float64), is_plain=True)
     return Column(CATEGORY, lambda: values.astype(object), is_text=True)
 
 
-def _of_objects(values, missing=None):
+def _of_objects(values: AnyArray, missing: Bools | None = None) -> Column:
     """The column of Python objects: numbers or times if all of them are, otherwise levels."""
     missing = missing_among(values) if missing is None else missing
     kinds = {*map(type, values[~missing])}
     if not kinds:
         return Column(EMPTY, lambda: np.full(len(values), np.nan))
     if all(issubclass(kind, (Real, Decimal, *BOOLS)) for kind in kinds):
-        return Column(NUMBER, lambda: _filled(values, missing).astype(np.float64))
-    for what, (of_python, read) in _PYTHON_TIMES.items():
+        return Column(NUMBER, lambda: np.where(missing, np.nan, values).astype(np.float64))
+    for what, of_python in _PYTHON_TIMES.items():
         if all(issubclass(kind, of_python) for kind in kinds):
-            return Column(what, partial(read, values, missing))
-    return Column(CATEGORY, lambda: _real(values, kinds), is_text=True)
+            return Column(what, partial(_days_of_objects, values, missing, what))
+    return Column(CATEGORY, lambda: values, is_text=True)
 
 
-def _real(values, kinds):
-    if any(issubclass(kind, (complex, np.complexfloating)) for kind in kinds):
-        raise TypeError("complex numbers are no levels")
-    return values
-
-
-def _days_of_times(unit, values, missing):
-    """Days of Python's times, as those of NumPy, which are in UTC."""
+def _days_of_objects(values: AnyArray, missing: Bools, kind: str) -> Array:
+    """Days (n,) of Python's times, as those of NumPy, in UTC; hours of times of the day."""
+    unit = "datetime64[us]" if kind == TIME else "timedelta64[us]"
     times = np.full(len(values), np.array("NaT", dtype=unit))
-    times[~missing] = [_in_utc(one) for one in values[~missing]]
-    return _days(times)
+    times[~missing] = [_without_zone(one) for one in values[~missing]]
+    return 24.0 * _days(times) if kind == TIME_OF_DAY else _days(times)
 
 
-def _in_utc(one):
+def _without_zone(one: Any) -> Any:
+    """A time in UTC; of a time of the day, how long it is after midnight."""
+    if isinstance(one, time):
+        return datetime.combine(date.min, one.replace(tzinfo=None)) - datetime.min
     is_aware = getattr(one, "tzinfo", None) is not None
     return one.astimezone(timezone.utc).replace(tzinfo=None) if is_aware else one
 
 
-def _hours_of_times(values, missing):
-    """Hours since midnight of Python's times of the day."""
-    hours = np.full(len(values), np.nan)
-    hours[~missing] = [_nanoseconds(one) / _HOUR for one in values[~missing]]
-    return hours
-
-
-def _nanoseconds(one):
-    seconds = 60 * (60 * one.hour + one.minute) + one.second
-    return 1000 * (1_000_000 * seconds + one.microsecond)
-
-
-_PYTHON_TIMES = {
-    TIME: ((date, np.datetime64), partial(_days_of_times, _NUMPY_TIMES["M"])),
-    DURATION: ((timedelta, np.timedelta64), partial(_days_of_times, _NUMPY_TIMES["m"])),
-    TIME_OF_DAY: (time, _hours_of_times),
-}
-
-
-def _of_frame(X, kinds):
+def _of_pandas(X: Any, kinds: Sequence[str | None]) -> list[Column]:
     """Columns of a data frame of pandas; plain numbers are read together, and so are categories."""
-    dtypes, kinds = [*X.dtypes], [None] * X.shape[1] if kinds is None else kinds
+    dtypes = [*X.dtypes]
     plain = [j for j, one in enumerate(dtypes) if isinstance(one, np.dtype) and one.kind in "biuf"]
     plain = [j for j in plain if kinds[j] != CATEGORY]
     levels = [j for j, kind in enumerate(kinds) if kind == CATEGORY]
@@ -137,11 +120,11 @@ def _of_frame(X, kinds):
     columns = dict(zip(plain, _together(X, plain, np.float64, objects)))
     columns |= dict(zip(levels, _together(X, levels, object, objects)))
     others = (j for j in range(len(dtypes)) if j not in columns)
-    columns |= {j: _of_pandas(X.iloc[:, j], dtypes[j]) for j in others}
+    columns |= {j: _of_series(X.iloc[:, j], dtypes[j]) for j in others}
     return [columns[j] for j in range(len(dtypes))]
 
 
-def _together(X, chosen, dtype, objects):
+def _together(X: Any, chosen: list[int], dtype: Any, objects: Any) -> list[Column]:
     """Columns of a data frame that are read as an array of one type when one of them is.
 
     `objects` is a function that returns all values of X; None where they are many.
@@ -154,81 +137,55 @@ def _together(X, chosen, dtype, objects):
     return [Column(kind, partial(_column, read, k), kind == NUMBER) for k in range(len(chosen))]
 
 
-def _column(read, k):
+def _column(read: Callable[[], AnyArray], k: int) -> AnyArray:
     return read()[:, k]
 
 
-def _of_pandas(series, dtype):
+def _of_series(series: Any, dtype: Any) -> Column:
+    """The column of a series of pandas, if it is no array of numbers."""
+    if str(dtype) == "category":
+        return Column(CATEGORY, partial(series.to_numpy, dtype=object))
     if str(dtype).startswith("period["):
         series = series.dt.to_timestamp()  # when it begins
-        dtype = series.dtype
-    if str(dtype) == "category" or dtype.kind not in "biufmMO":
-        read = partial(series.to_numpy, dtype=object)
-        return Column(CATEGORY, read, is_text=str(dtype) != "category")
-    if dtype.kind == "M" and getattr(dtype, "tz", None) is not None:
+    elif getattr(dtype, "tz", None) is not None:
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-    if isinstance(dtype, np.dtype) and dtype.kind != "O":
-        return _of_numpy(series.to_numpy())
     if dtype.kind in "biuf":
         return Column(NUMBER, lambda: series.to_numpy(dtype=np.float64, na_value=np.nan))
-    if dtype.kind in "mM":
-        unit = _NUMPY_TIMES[dtype.kind]
-        return Column(_kind_of_times(dtype), lambda: _days(series.to_numpy(dtype=unit)))
-    return _of_objects(series.to_numpy(dtype=object), series.isna().to_numpy())
+    values = series.to_numpy()
+    return (
+        _of_objects(values, series.isna().to_numpy()) if values.dtype == "O" else _of_array(values)
+    )
 
 
-def _of_polars(series, kind):
-    dtype = series.dtype
-    if kind != CATEGORY and (dtype.is_temporal() or dtype.is_numeric() or str(dtype) == "Boolean"):
-        return _of_polars_numbers(series, dtype)
-    if kind != CATEGORY and str(dtype) in ("Object", "Null"):
-        return _of_objects(objects_of(series.to_list()))
-    return Column(CATEGORY, lambda: objects_of(series.to_list()), is_text=str(dtype) == "String")
+def _of_polars(series: Any, kind: str | None) -> Column:
+    if str(series.dtype) == "Null" and kind is None:
+        return Column(EMPTY, lambda: np.full(len(series), np.nan))
+    if kind == CATEGORY or str(series.dtype).startswith(("Categorical", "Enum")):
+        return Column(CATEGORY, lambda: objects_of(series.to_list()))
+    return _of_array(series.to_numpy())
 
 
-def _of_polars_numbers(series, dtype):
-    if str(dtype) == "Time":
-        return Column(TIME_OF_DAY, lambda: series.to_physical().cast(float).to_numpy() / _HOUR)
-    if dtype.is_temporal():
-        what = DURATION if str(dtype).startswith("Duration") else TIME
-        return Column(what, lambda: _days(series.to_numpy()))
-    is_plain = dtype.is_numeric() and not series.null_count()
-    return Column(NUMBER, lambda: series.cast(float).to_numpy(), is_plain)
-
-
-def objects_of(values):
+def objects_of(values: Sequence[Any]) -> AnyArray:
     """A list as an array (n,), whatever its items are."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
 
 
-def _kind_of_times(dtype):
-    return DURATION if dtype.kind == "m" else TIME
-
-
-def _days(times):
+def _days(times: AnyArray) -> Array:
     """Days since 1970, or days of a duration; NaN where the time is missing."""
     if times.dtype.kind == "M":
         times = times - np.datetime64(0, "D")
-    return np.where(np.isnat(times), np.nan, times / _DAY)
-
-
-def _filled(values, missing):
-    """Objects with NaN in the place of all kinds of missing values."""
-    return np.where(missing, np.nan, values.astype(object))
+    return np.where(np.isnat(times), np.nan, times / np.timedelta64(1, "D"))
 
 
 FROM_DTYPE = "from_dtype"
 _TEXTS_READ = 10_000  # of a column, to see what they spell
 _SPELLED = 0.95  # of them at least, if they are told of
-_ISO_DATE = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])(?:-[0-3]\d)?"  # 2020-01-31, 2020-01
-    r"(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[-+]\d\d:?(?:\d\d)?))?)?"
-)
+_ISO_DATE = re.compile(r"\d{4}-[01]\d(-[0-3]\d)?([T ]\d\d:\d\d.*)?")
 
 
-def levels_of(values):
+def levels_of(values: AnyArray) -> AnyArray:
     """The levels of a column, sorted, a missing value last."""
     distinct = {*values.tolist()}
     there = [one for one in distinct if not is_missing(one)]
@@ -239,34 +196,26 @@ def levels_of(values):
     return levels
 
 
-def _codes_of(levels):
+def _codes_of(levels: AnyArray) -> dict[Any, float]:
     codes = {one: float(k) for k, one in enumerate(levels.tolist())}
     last = next(reversed(codes), None)
     return codes | dict.fromkeys((np.nan, None), codes[last]) if last != last else codes
 
 
-def _coded(values, codes):
+def _coded(values: AnyArray, codes: dict[Any, float]) -> Array:
     """Codes (n,) of values; every level that is not known has a negative one of its own."""
     found = values.tolist()
     try:
         return np.fromiter(map(codes.__getitem__, found), float, len(found))
     except KeyError:
-        found = np.array([*map(codes.get, found)], dtype=float)
-    others = np.flatnonzero(np.isnan(found))
-    missing = missing_among(values[others])
-    _check_kind(values[others[~missing]], [one for one in codes if not is_missing(one)])
-    texts = np.where(missing, "", values[others]).astype(str)
-    unseen = -2.0 - np.unique(texts, return_inverse=True)[1]
-    found[others] = np.where(missing, codes.get(None, MISSING_LATER), unseen)
-    return found
-
-
-def _check_kind(given, known):
-    """Raise if levels are text where those in fit were not, or the other way round."""
-    if len(given) and known and isinstance(given[0], str) != isinstance(known[0], str):
+        others = sorted({one for one in found if one not in codes and not is_missing(one)}, key=str)
+    known = [one for one in codes if not is_missing(one)]
+    if others and known and isinstance(others[0], str) != isinstance(known[0], str):
         raise TypeError(
-            f"the levels in fit were {as_text(known[0])}, ..., but now {as_text(given[0])}, ..."
+            f"the levels in fit were {as_text(known[0])}, ..., but now {as_text(others[0])}, ..."
         )
+    codes = codes | {one: -2.0 - k for k, one in enumerate(others)}
+    return np.array([codes.get(one, codes.get(None, MISSING_LATER)) for one in found])
 
 
 class ColumnTypes:
@@ -281,40 +230,28 @@ class ColumnTypes:
         Levels by the number of the category.
     """
 
-    def __init__(self, names, kinds, values):
+    def __init__(self, names: list[Any], kinds: list[str], values: dict[int, AnyArray]) -> None:
         self.names, self.kinds, self.values = names, kinds, values
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {name: one for name, one in vars(self).items() if name != "codes"}
 
     @cached_property
-    def codes(self):
+    def codes(self) -> dict[int, dict[Any, float]]:
         """The codes of levels, of a missing value among them, by the number of the category."""
         return {j: _codes_of(levels) for j, levels in self.values.items()}
 
-    def by_name(self):
+    def by_name(self) -> dict[Any, AnyArray]:
         """Levels of the categories, by name or number; a missing value is one, the last."""
         keys = self.names if is_named(self.names) else range(len(self.names))
         return {keys[j]: values.copy() for j, values in self.values.items()}
 
-    def encoded(self, X, name):
+    def encoded(self, X: Any, name: str) -> Array:
         """The numbers (n, d) of a table: codes of levels, days of times, NaN of missing values."""
-        if len(X) == 0:
-            raise ValueError(
-                f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required "
-                f"by {name}."
-            )
         columns = columns_of(X, self.kinds)
-        numbers = np.column_stack([self._numbers(j, one, name) for j, one in enumerate(columns)])
-        infinite = np.isinf(numbers).any(axis=0)
-        if infinite.any():
-            raise ValueError(
-                f"Input X contains infinity: column {self.names[np.argmax(infinite)]!r} of X of "
-                f"{name}. Replace it by NaN if the value is missing."
-            )
-        return numbers
+        return np.column_stack([self._numbers(j, one, name) for j, one in enumerate(columns)])
 
-    def _numbers(self, j, column, name):
+    def _numbers(self, j: int, column: Column, name: str) -> Array:
         with _about(self.names[j], name):
             values = column.read()
             if j in self.codes:
@@ -329,12 +266,14 @@ class ColumnTypes:
         )
 
 
-def numbers_only(X):
+def numbers_only(X: Any) -> ColumnTypes:
     """The `ColumnTypes` of a data frame in which every column is a number."""
     return ColumnTypes([*X.columns], [NUMBER] * X.shape[1], {})
 
 
-def types_of(X, categorical_features, name, warns=False):
+def types_of(
+    X: Any, categorical_features: Any, name: str, warns: bool = False
+) -> ColumnTypes | None:
     """The `ColumnTypes` of a table, None where every column is a plain number.
 
     Parameters
@@ -361,7 +300,8 @@ def types_of(X, categorical_features, name, warns=False):
         chosen = _chosen(categorical_features, names, name)
     if not chosen and all(column.is_plain for column in columns):
         return None
-    kinds = [_kind(column, j in chosen) for j, column in enumerate(columns)]
+    kinds = [NUMBER if column.kind == EMPTY else column.kind for column in columns]
+    kinds = [CATEGORY if j in chosen else kind for j, kind in enumerate(kinds)]
     stray = [names[j] for j, kind in enumerate(kinds) if kind == CATEGORY and j not in chosen]
     if stray:
         raise ValueError(
@@ -373,84 +313,55 @@ def types_of(X, categorical_features, name, warns=False):
     for j in chosen:
         with _about(names[j], name):
             values[j] = levels_of(as_kinds[j].read())
-    if warns and from_dtype:
-        texts = [(names[j], as_kinds[j].read()) for j in chosen if columns[j].is_text]
-        _warn_of_text(texts, name)
+    for j in chosen if warns and from_dtype else ():
+        if columns[j].is_text:
+            _warn_of_text(names[j], as_kinds[j].read(), name)
     return ColumnTypes(names, kinds, values)
 
 
-def _warn_of_text(columns, name):
-    """Tell once of columns of text, names and values, that spell numbers or dates."""
-    found = [words for one in columns if (words := _finding(*one))]
-    if found:
-        warn(
-            f"{name}: text in X is a category, whose levels have no order. {' '.join(found)} Name "
-            "columns that should stay categories in categorical_features, or filter this "
-            "TextColumnWarning of skgp_sparse.exceptions.",
-            TextColumnWarning,
-        )
-
-
-def _finding(column, values):
-    """Text of the warning about a column, None if there is none."""
+def _warn_of_text(column: Any, values: AnyArray, name: str) -> None:
+    """Tell of a column of text that spells numbers or dates."""
     some = values[:: -(-len(values) // _TEXTS_READ)].tolist()
-    texts = [one for one in some if isinstance(one, str)]
+    texts = [one.strip() for one in some if isinstance(one, str)]
     for what, spells, remedy in (
-        ("numbers", _spells_number, "pandas.to_numeric, or cast of polars"),
+        ("numbers", spells_number, "pandas.to_numeric, or cast of polars"),
         ("dates", _ISO_DATE.fullmatch, "pandas.to_datetime, or str.to_datetime of polars"),
     ):
-        share = np.mean([bool(spells(one.strip())) for one in texts]) if texts else 0.0
+        share = np.mean([bool(spells(one)) for one in texts]) if texts else 0.0
         if share >= _SPELLED:
-            return (
-                f"Column {column!r} spells {what} in {share:.0%} of its values, first "
-                f"{texts[0]!r}: convert it by {remedy}."
+            warn(
+                f"{name}: text in X is a category, whose levels have no order. Column {column!r} "
+                f"spells {what} in {share:.0%} of its values, first {texts[0]!r}: convert it by "
+                f"{remedy}, or name it in categorical_features.",
+                TextColumnWarning,
             )
-    return None
 
 
-def _spells_number(text):
-    """Whether a text is a number, with commas, a currency or a per cent sign perhaps."""
-    try:
-        float(text.strip("$€£%").replace(",", ""))
-    except ValueError:
-        return False
-    return any(map(str.isdigit, text))
-
-
-def _kind(column, is_chosen):
-    """Kind of a column: category if it is chosen, number if it is not and has no value."""
-    if is_chosen:
-        return CATEGORY
-    return NUMBER if column.kind == EMPTY else column.kind
-
-
-def _chosen(categorical_features, names, name):
+def _chosen(categorical_features: Any, names: list[Any], name: str) -> list[int]:
     """Numbers of the columns that a mask, numbers or names choose."""
-    if categorical_features is None:
-        return []
     given, d = np.asarray(categorical_features), len(names)
-    if given.size == 0:
+    if categorical_features is None or given.size == 0:
         return []
     if given.dtype.kind == "b" and given.shape == (d,):
         return np.flatnonzero(given).tolist()
     if given.dtype.kind in "iu" and given.ndim == 1 and np.all((given >= 0) & (given < d)):
         return sorted({*given.tolist()})
-    if given.dtype.kind in "UO" and given.ndim == 1 and {*given} <= {*names}:
-        return sorted({names.index(one) for one in given})
-    raise ValueError(
-        f"The 'categorical_features' parameter of {name} must be 'from_dtype', None, a mask of "
-        f"{d} bools, or a list of numbers or names of columns of X, which are "
-        f"{names if is_named(names) else f'0 to {d - 1}'}. Got {as_text(categorical_features)}."
+    must = (
+        f"'from_dtype', None, a mask of {d} bools, or a list of numbers or names of columns of X, "
+        f"which are {names if is_named(names) else f'0 to {d - 1}'}"
     )
+    are_names = given.dtype.kind in "UO" and given.ndim == 1 and {*given} <= {*names}
+    require(are_names, "categorical_features", categorical_features, name, must)
+    return sorted({names.index(one) for one in given})
 
 
-def is_named(names):
+def is_named(names: list[Any]) -> bool:
     """Whether columns have names, and not only numbers."""
     return all(isinstance(name, str) for name in names)
 
 
 @contextmanager
-def _about(column, name):
+def _about(column: object, name: str) -> Iterator[None]:
     """Context whose errors say which column they are about."""
     try:
         yield
@@ -464,21 +375,21 @@ def _about(column, name):
 class ColumnTable(NamedTuple):
     """Names, categories and missing values of the columns of X, before its rows are read."""
 
-    names: list | None = None
-    categories: tuple = ()  # by name or, where there are no names, by number
-    missing: np.ndarray | None = None  # (d,) whether values are missing; None: none are
+    names: list[Any] | None = None
+    categories: tuple[Any, ...] = ()  # by name or, where there are no names, by number
+    missing: Bools | None = None  # (d,) whether values are missing; None: none are
     has_linear_mean: bool = False  # whether the kernel of a user has a linear function beside it
 
-    def codes(self):
+    def codes(self) -> list[int]:
         """Numbers of the categories."""
         names = self.names
         return sorted(one if names is None else names.index(one) for one in self.categories)
 
-    def label(self, j):
+    def label(self, j: int) -> Any:
         """The name of a column or, where there are none, its number."""
         return int(j) if self.names is None else self.names[j]
 
-    def misses(self, numbers):
+    def misses(self, numbers: Any) -> bool:
         """Whether a value of these columns is missing."""
         return self.missing is not None and bool(self.missing[numbers].any())
 
@@ -486,16 +397,16 @@ class ColumnTable(NamedTuple):
 NUMBERS = ColumnTable()  # all columns, without names
 
 
-def order_of(y):
+def order_of(y: Any) -> list[Any] | None:
     """Labels of an ordered category of pandas or polars, lowest first; None: y is none."""
     if is_frame(y) and np.shape(y)[1:] == (1,):
         y = y[y.columns[0]]
-    dtype = getattr(y, "dtype", None)
+    dtype: Any = getattr(y, "dtype", None)
     is_ordered = getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"
     return [*dtype.categories] if is_ordered else None
 
 
-def ranks_of(classes, named, known, name):
+def ranks_of(classes: AnyArray, named: Any, known: list[Any] | None, name: str) -> tuple[int, ...]:
     """The place of each class among all of them, in their order.
 
     Parameters
@@ -513,33 +424,26 @@ def ranks_of(classes, named, known, name):
     -------
     tuple of int
     """
-    order = known if named is None else _named(named, name)
+    order = known
+    if named is not None:
+        labels = np.asarray(named, dtype=object)
+        order = labels.tolist() if labels.ndim == 1 else []
+        is_right = 2 <= len(order) == len(set(order))
+        must = "None or a list of distinct labels, lowest first"
+        require(is_right, "ordinal_classes", named, name, must)
     if order is None:
         if classes.dtype.kind not in "biuf":
             raise ValueError(
-                f"{name}: likelihood='ordinal' needs the order of the labels, and labels such as "
-                f"{as_text(classes[0])} have none. Pass all of them, lowest first, as "
-                "ordinal_classes, or y as an ordered category of pandas or an Enum of polars."
+                f"{name}: labels such as {as_text(classes[0])} have no order. Pass all of them, "
+                "lowest first, as ordinal_classes, or y as an ordered category or Enum of polars."
             )
         return tuple(range(len(classes)))
     place = {label: k for k, label in enumerate(order)}
-    without = [label for label in classes.tolist() if label not in place]
-    if without:
-        raise ValueError(
-            f"{name}: the label {as_text(without[0])} is not in the order of the labels, "
-            f"{as_text([*place])}. Pass all labels, lowest first, as ordinal_classes."
-        )
+    for label in classes.tolist():
+        if label not in place:
+            raise ValueError(
+                f"{name}: the label {as_text(label)} is not in the order of the labels, "
+                f"{as_text([*place])}. Pass all labels, lowest first, as ordinal_classes."
+            )
     places = [place[label] for label in classes.tolist()]
     return tuple(np.argsort(np.argsort(places)).tolist())
-
-
-def _named(named, name):
-    """Labels that a user names, as a list; raises unless they are distinct."""
-    labels = np.asarray(named, dtype=object)
-    listed = labels.tolist() if labels.ndim == 1 else []
-    if len(listed) < 2 or len(set(listed)) < len(listed):
-        raise ValueError(
-            f"The 'ordinal_classes' parameter of {name} must be None or a list of distinct labels, "
-            f"lowest first. Got {as_text(named)} instead."
-        )
-    return listed

@@ -20,7 +20,6 @@ from sklearn.utils.random import sample_without_replacement
 from skgp_sparse.data.moments import (
     Moments,
     TargetScaler,
-    check_squares,
     merge,
     moments_of,
     present_moments,
@@ -30,6 +29,7 @@ from skgp_sparse.data.moments import (
 from skgp_sparse.ground.parallel import ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars, Triple
 
+_SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
 _FEWEST_ROWS, _SHARES = 64, 8  # of a block; blocks of a table at least, for threads to share ...
 _WORTH_SHARING = 1 << 16  # ... unless their (rows, m) arrays had fewer entries, or m / 2 rows
@@ -424,7 +424,12 @@ class Dataset(ABC):
             If it, or what is derived from it, would overflow or underflow.
         """
         roots, squares = self._squares()
-        check_squares(roots.max())
+        size = roots.max()
+        if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
+            raise ValueError(
+                f"Squares of y {'over' if size > 1 else 'under'}flow float64 (root {size:.0e}). "
+                "Rescale y or set normalize_y=True."
+            )
         return squares.mean() if roots.max() > 0 else 1.0
 
     def scale(self, of_constant: float = 1.0) -> Array:
@@ -511,7 +516,11 @@ class Dataset(ABC):
         elif weight is None:  # with few numbers in memory
             chosen = sample_without_replacement(n, size, random_state=random_state)
         else:
-            chosen = _first_to_come(weight, size, random_state)
+            # each row comes after an exponential time of rate w, and those that come first are
+            # drawn (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir")
+            with np.errstate(divide="ignore"):
+                times = random_state.exponential(size=n) / weight
+            chosen = np.argpartition(times, size)[:size]
         return np.sort(chosen)
 
     def _squares(self) -> tuple[Any, Any]:
@@ -532,30 +541,17 @@ class Dataset(ABC):
                 yield block.X, block.weight
 
 
-def _first_to_come(weight: Array, size: int, random_state: np.random.RandomState) -> Ints:
-    """Rows that are drawn one after the other, each by the weights of those that are left.
-
-    Each row comes after an exponential time of rate w, and those that come first are drawn
-    (Efraimidis and Spirakis 2006, "Weighted random sampling with a reservoir").
-    """
-    chosen, times = np.empty(0, dtype=np.intp), np.empty(0)
-    for start in range(0, len(weight), _ROWS_PER_PIECE):
-        part = weight[start : start + _ROWS_PER_PIECE]
-        with np.errstate(divide="ignore"):
-            come = random_state.exponential(size=len(part)) / part
-        times = np.concatenate([times, come])
-        chosen = np.concatenate([chosen, np.arange(start, start + len(part))])
-        first = np.argsort(times, kind="stable")[:size]
-        times, chosen = times[first], chosen[first]
-    return chosen
-
-
 def row_blocks(n: int, m: int, budget: float = np.inf) -> list[slice]:
     """Slices of rows whose (rows, m) arrays take at most 5 MB, or `budget` bytes."""
     size = int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1)))
     size = max(size, _FEWEST_ROWS)
     shares = min(_SHARES, n * m // _WORTH_SHARING, 2 * n // max(m, 1))
     count = max(-(-n // size), shares, 1)
+    return even_slices(n, count)
+
+
+def even_slices(n: int, count: int) -> list[slice]:
+    """So many slices of rows, as equal as can be."""
     edges = [-(-n * share // count) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
 

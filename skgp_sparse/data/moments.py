@@ -4,16 +4,15 @@
 targets, by which they are standardised, and `unique_rows` are the distinct rows of arrays.
 """
 
-import warnings
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skgp_sparse.ground.linalg import log_normal_density
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import Array, Ints, Scalars, Triple
 
-_SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
 _QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
@@ -23,10 +22,10 @@ class Moments(NamedTuple):
     """Weight of some rows, and the mean and standard deviation of every column."""
 
     weight: float = 0.0
-    mean: np.ndarray | float = 0.0  # (p,)
-    spread: np.ndarray | float = 0.0  # (p,)
+    mean: Scalars = 0.0  # (p,)
+    spread: Scalars = 0.0  # (p,)
 
-    def merged(self, other):
+    def merged(self, other: "Moments") -> "Moments":
         """Moments of the rows of both."""
         if self.weight == 0.0:
             return other
@@ -37,22 +36,18 @@ class Moments(NamedTuple):
         spread = np.hypot(within, np.sqrt(rest * share) * delta)
         return Moments(weight, self.mean + delta * share, spread)
 
-    def times(self, factor):
-        """Moments with every weight multiplied by a factor."""
-        return self._replace(weight=factor * self.weight)
-
-    def root_mean_square(self):
+    def root_mean_square(self) -> Array:
         """Root of the mean square of every column."""
         return np.hypot(self.mean, self.spread)
 
 
-def moments_of(values, weight):
+def moments_of(values: Array, weight: Array | None) -> Moments | None:
     """`Moments` of rows (n, p) or (n,) with weights or None; None if no row has any."""
     total = len(values) if weight is None else weight.sum()
     return Moments(total, *mean_and_spread(values, weight)) if total > 0 else None
 
 
-def merge(moments):
+def merge(moments: Iterable[Moments | None]) -> Any:
     """`Moments` of all rows, from those of parts of them, of which some may be None, or all.
 
     Those of some rows can be merged with those of others, so that a column need not be in memory:
@@ -65,7 +60,7 @@ def merge(moments):
     return reduce(Moments.merged, known) if known else None
 
 
-def mean_and_spread(values, weight):
+def mean_and_spread(values: Array, weight: Array | None) -> tuple[Array, Array]:
     """Mean and standard deviation of each column; no sum or square overflows or underflows."""
     if weight is not None:
         values, weight = values[weight > 0], weight[weight > 0]
@@ -74,7 +69,7 @@ def mean_and_spread(values, weight):
     return mean, root_mean_square(values - mean, weight)
 
 
-def present_mean_and_spread(values, weight):
+def present_mean_and_spread(values: Array, weight: Array | None) -> Any:
     """Mean and standard deviation of the values that are not missing; 0 where all are."""
     there = ~np.isnan(values)
     if there.all():
@@ -88,19 +83,19 @@ def present_mean_and_spread(values, weight):
     return found
 
 
-def present_start(X):
+def present_start(X: Array) -> Array:
     """A point (1, d) near the rows of X, which costs no digits when it is subtracted: the first.
 
     Where a value of it is missing, it is the median of those that are there, or 0.
     """
     if np.isfinite(X[0]).all():
         return X[:1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.nan_to_num(np.nanmedian(X, axis=0, keepdims=True))
+    return np.ma.median(np.ma.masked_invalid(X), axis=0, keepdims=True).filled(0.0)
 
 
-def present_moments(blocks, total_weight):
+def present_moments(
+    blocks: Callable[[], Iterator[tuple[Array, Any]]], total_weight: float
+) -> Triple:
     """Mean, spread and weight of missing values of each column; the spread is 0 of a constant one.
 
     Parameters
@@ -124,7 +119,7 @@ def present_moments(blocks, total_weight):
         return origin[0] + unit * mean, spread_or_zero(spread, unit), missing
 
 
-def root_mean_square(values, weight):
+def root_mean_square(values: Array, weight: Array | None) -> Array:
     """Root of the mean square of each column; no square overflows or underflows."""
     if weight is not None:
         values, weight = values[weight > 0], weight[weight > 0]
@@ -132,26 +127,17 @@ def root_mean_square(values, weight):
     return unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight))
 
 
-def or_one(largest):
+def or_one(largest: Array) -> Array:
     """Positive numbers as they are, 1 in the place of 0."""
     return np.where(largest > 0, largest, 1.0)
 
 
-def check_squares(size):
-    """Raise unless targets have squares whose own squares are numbers; `size` is their root."""
-    if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
-        over = "over" if size > 1 else "under"
-        raise ValueError(
-            f"Squares of y {over}flow float64 (root {size:.0e}). Rescale y or set normalize_y=True."
-        )
-
-
-def spread_or_zero(spread, unit):
+def spread_or_zero(spread: Array, unit: Array) -> Array:
     """``unit * spread``; 0 where it is rounding, as the spread is in units of the range."""
     return np.where(spread <= _CONSTANT, 0.0, unit * spread)
 
 
-def spread_of_the_shortest_quarter(x):
+def spread_of_the_shortest_quarter(x: Array) -> float:
     """A spread of numbers (n,) that far ones do not move; infinite of a single value.
 
     It is the length of the shortest interval that has a quarter of the distinct values, in units of
@@ -165,12 +151,12 @@ def spread_of_the_shortest_quarter(x):
     return np.min(values[quarter:] - values[:-quarter]) / _QUARTER
 
 
-def rounding_of(mean):
+def rounding_of(mean: Array) -> Array:
     """Deviations from means (p,) of targets that are constant but for rounding."""
     return 4 * np.finfo(float).eps * np.abs(mean)
 
 
-def log_densities_of_targets(y, mean, std):
+def log_densities_of_targets(y: Array, mean: Array, std: Array) -> Array:
     """Log densities (n, p) of normal targets, and of constants, whose standard deviation is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         density = log_normal_density(y, mean, std)
@@ -221,9 +207,15 @@ class TargetScaler(NamedTuple):
         units = rows.units
         if normalize:
             moments, shared = rows.target_moments(), shared or bool(np.any(rows.noise))
-            few = rows.in_memory and _are_few(rows.X)
+            few = rows.in_memory and (len(rows) <= FEW_ROWS or is_small(rows.X.size))
+            few = few and len(unique_rows(rows.X)) <= FEW_ROWS
             units = cls(moments.mean, scale_of(moments.mean, moments.spread, shared, few))
-        _check_noise(np.max(rows.noise), units.scale, name)
+        noise, scale = np.max(rows.noise), units.scale.max()  # one, where noise is known
+        if not np.isfinite(noise / scale / scale):
+            raise ValueError(
+                f"The 'alpha' parameter of {name} is too large for y: its largest value is "
+                f"{noise:.1e}, and y has a standard deviation of {scale:.1e}. Rescale y."
+            )
         return units
 
     def with_constants(self) -> "TargetScaler":
@@ -271,45 +263,29 @@ def scale_of(mean: Array, std: Array, shared: bool = False, few: bool = False) -
     return std
 
 
-def _are_few(X: Array) -> bool:
-    """Whether rows are so few that equal targets do not say that all targets are equal."""
-    return len(X) <= FEW_ROWS or (is_small(X.size) and len(unique_rows(X)) <= FEW_ROWS)
-
-
-def _check_noise(noise: float, scales: Array, name: str) -> None:
-    """Raise if known noise overflows in units of the standardised targets."""
-    scale = scales.max()  # one for all, where noise is known
-    if not np.isfinite(noise / scale / scale):
-        raise ValueError(
-            f"The 'alpha' parameter of {name} is too large for y: its largest value is "
-            f"{noise:.1e}, and y has a standard deviation of {scale:.1e}. Rescale y, or lower "
-            "alpha."
-        )
-
-
 _SMALL_TABLE = 1_000_000  # numbers: 8 MB, sorted in less than 0.1 s
 
 
 class Distinct(NamedTuple):
     """Distinct rows of an array, sorted, and where each row is among them."""
 
-    first: np.ndarray  # (u,) the number of the first of equal rows
-    index: np.ndarray  # (n,) the distinct row of each row
+    first: Ints  # (u,) the number of the first of equal rows
+    index: Any  # (n,) the distinct row of each row
 
     @classmethod
-    def of(cls, key):
+    def of(cls, key: Array) -> "Distinct":
         """The distinct rows of an array (n, d) without infinities; missing values come last."""
         missing = np.isnan(key)
         key = np.where(missing, np.inf, key) if missing.any() else key
         _, first, index = np.unique(key, axis=0, return_index=True, return_inverse=True)
         return cls(first, index.ravel())
 
-    def copies(self, weight=None):
+    def copies(self, weight: Array | None = None) -> Any:
         """How often each distinct row is there, by weights (n,) of the rows if they have any."""
         return np.bincount(self.index, weight, minlength=len(self.first))
 
 
-def unique_rows(X):
+def unique_rows(X: Array) -> Array:
     """Sorted distinct rows of an array (n, d) without infinities.
 
     Missing values, NaN, are equal to each other.
@@ -317,6 +293,6 @@ def unique_rows(X):
     return X[Distinct.of(X).first]
 
 
-def is_small(size):
+def is_small(size: int) -> bool:
     """Whether rows of so many numbers are sorted, so that equal tables have one form."""
     return size <= _SMALL_TABLE

@@ -1,5 +1,6 @@
 """The axes, what all displays share, and values to draw of a column of any type."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,8 +15,9 @@ from skgp_sparse.data.columns import (
     as_table,
     columns_of,
     is_named,
+    objects_of,
 )
-from skgp_sparse.ground.validation import BOOLS, AnyArray, Array
+from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, as_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +71,7 @@ _UNITS = {
 
 
 class DrawnColumn(NamedTuple):
-    """Values of a column that are drawn, and the rows or cells of a table that have them.
+    """Values of a column that are drawn, and the entries of a table that stand for them.
 
     The column is of any type that `fit` takes. A column is read as estimators read it: by
     `data.columns`, in numbers. What is drawn are values of its own type: times on an axis of dates,
@@ -77,8 +79,7 @@ class DrawnColumn(NamedTuple):
     """
 
     values: AnyArray  # (k,) of its own type
-    cells: AnyArray  # (k,) rows in which they stand or, of a grid, what a table has instead
-    is_grid: bool = False
+    cells: Any  # (k,) what a table has, of its own type
     is_curve: bool = True  # whether values may be connected
 
 
@@ -119,10 +120,9 @@ def drawn_column(X: Any, names: list[Any], place: int, known: Any, n_points: int
     rows, distinct = rows[~np.isnan(distinct)], distinct[~np.isnan(distinct)]
     example = _cell(X, rows[0], place)
     if len(distinct) <= _MOST_VALUES:
-        return DrawnColumn(_shown(distinct, column.kind, example), rows)
+        return DrawnColumn(_shown(distinct, column.kind, example), _cells(X, rows, place))
     grid = _grid(numbers[~np.isnan(numbers)], distinct, n_points, hasattr(example, "to_timestamp"))
-    cells = _as_cells(grid, column.kind)
-    return DrawnColumn(_shown(grid, column.kind, example), cells, is_grid=True)
+    return DrawnColumn(_shown(grid, column.kind, example), _as_cells(grid, column.kind))
 
 
 class Range(NamedTuple):
@@ -142,15 +142,17 @@ class Range(NamedTuple):
         return _as_cells(numbers, self.kind)
 
 
-def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range | None:
-    """The `Range` of a column; None of levels, booleans among them, and where all is missing."""
+def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range:
+    """The `Range` of a column; raises if it has levels, booleans among them, or no value."""
     column = columns_of(X)[place]
-    if column.kind == CATEGORY:
-        return None
-    numbers = column.read()
+    numbers = np.empty(0) if column.kind == CATEGORY else column.read()
     known = np.flatnonzero(~np.isnan(numbers))
-    if not len(known) or isinstance(example := _cell(X, known[0], place), BOOLS):
-        return None
+    example = _cell(X, known[0], place) if len(known) else False
+    if isinstance(example, BOOLS):
+        raise ValueError(
+            f"Column {as_text([*X.columns][place] if is_frame(X) else place)} of X has levels or "
+            "no values. Draw what it does with EffectDisplay."
+        )
     low, high = numbers[known].min(), numbers[known].max()
     ends = low - margin * (high - low), high + margin * (high - low)
     return Range(column.kind, example, numbers, np.linspace(*ends, n_points))
@@ -158,36 +160,22 @@ def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range |
 
 def with_column(X: Any, rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
     """Rows of a table in which a column has the value number k."""
-    if drawn.is_grid:
-        return _replaced(X, rows, place, np.repeat(drawn.cells[k], len(rows)))
-    return _replaced(X, rows, place, _cells(X, np.repeat(drawn.cells[k], len(rows)), place))
+    return _replaced(X, rows, place, drawn.cells[np.repeat(k, len(rows))])
 
 
-class Axis(NamedTuple):
-    """Axis of matplotlib: durations are numbers in a unit, all other values are as they are."""
-
-    label: str | None
-    unit: Any = None  # of durations
-
-    def of(self, values: AnyArray) -> AnyArray:
-        """The values on this axis."""
-        return values if self.unit is None else values.astype("timedelta64[us]") / self.unit
-
-
-def axis_of(values: AnyArray, name: str | None) -> Axis:
-    """The `Axis` of some values; that of durations says its unit."""
+def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[Any], Any]]:
+    """The label of an axis, and a function that puts values there: durations in a unit."""
     if values.dtype.kind != "m":
-        return Axis(name)
+        return name, lambda values: values
     longest = np.abs(values).max()
     short = [unit for unit, size in _UNITS.items() if size <= longest]
     unit = (short or [*_UNITS])[0]
-    return Axis(f"{name} ({unit})", _UNITS[unit])
+    return f"{name} ({unit})", lambda values: values.astype("timedelta64[us]") / _UNITS[unit]
 
 
 def _points(X: Any, place: int, rows: AnyArray) -> DrawnColumn:
-    values = np.empty(len(rows), dtype=object)
-    values[:] = [_cell(X, row, place) for row in rows]
-    return DrawnColumn(values, rows, is_curve=False)
+    values = objects_of([_cell(X, row, place) for row in rows])
+    return DrawnColumn(values, _cells(X, rows, place), is_curve=False)
 
 
 def _rows_of_levels(values: AnyArray, order: Any, most: int) -> AnyArray:
@@ -230,8 +218,8 @@ def _as_cells(numbers: Array, kind: str) -> AnyArray:
 
 def _time_of_day(hours: float) -> Any:
     """The time of the day so many hours after midnight, at most its last one."""
-    since = min(timedelta(hours=hours), timedelta(days=1, microseconds=-1))
-    return (datetime.min + max(since, timedelta(0))).time()
+    since = np.clip(hours, 0.0, 24.0)
+    return (datetime.min + min(timedelta(hours=since), timedelta(days=1, microseconds=-1))).time()
 
 
 def _shown(numbers: Array, kind: str, example: Any) -> AnyArray:
@@ -253,9 +241,7 @@ def _column(X: Any, place: int) -> Any:
 
 def _cell(X: Any, row: int, place: int) -> Any:
     """The entry of a table, of its own type."""
-    if is_frame(X):
-        return _column(X, place).iloc[row] if hasattr(X, "iloc") else X[int(row), place]
-    return X[row, place]
+    return _cells(X, np.array([row]), place)[0]
 
 
 def _cells(X: Any, rows: AnyArray, place: int) -> Any:

@@ -1,8 +1,9 @@
 """Displays of predictions of one or two inputs, of the effect of one column, and of coverage."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _MARGIN_OF_RANGE = 0.05  # of the range of the data, beyond which a band goes on
 
 
+@dataclass(eq=False, repr=False)
 class PredictionBandDisplay(Display):
     """Predictions of a regressor of one or two inputs, with their uncertainty.
 
@@ -70,20 +72,15 @@ class PredictionBandDisplay(Display):
     >>> display = PredictionBandDisplay.from_estimator(model, X, y)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        grid: Any,
-        mean: Array,
-        std: Array,
-        *,
-        coverage: float = 0.95,
-        X: Any = None,
-        y: AnyArray | None = None,
-        inducing_points: Array | None = None,
-        names: Sequence[str] | None = None,
-    ) -> None:
-        self.grid, self.mean, self.std, self.coverage = grid, mean, std, coverage
-        self.X, self.y, self.inducing_points, self.names = X, y, inducing_points, names
+    grid: Any
+    mean: Array
+    std: Array
+    _: KW_ONLY
+    coverage: float = 0.95
+    X: Any = None
+    y: AnyArray | None = None
+    inducing_points: Array | None = None
+    names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -128,8 +125,18 @@ class PredictionBandDisplay(Display):
         """
         check_is_fitted(estimator)
         table, names = table_and_names(X)
-        ranges = cls._ranges(table, names, n_points)
-        mean, std = cls._predictions(estimator, table, [one.grid for one in ranges], ranges)
+        if len(names) > 2 or is_classifier(estimator):
+            raise (TypeError if is_classifier(estimator) else ValueError)(
+                f"{cls.__name__} draws one or two inputs of a regressor. Got {len(names)} columns "
+                f"and a {type(estimator).__name__}. Draw the effect of a column with EffectDisplay."
+            )
+        ranges = [range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))]
+        mean, std = _predictions(estimator, table, ranges)
+        if mean.ndim > len(ranges):
+            raise ValueError(
+                f"{cls.__name__} draws one target, but {type(estimator).__name__} has "
+                f"{mean.shape[-1]}. Fit it to one of them."
+            )
         values = [one.shown(one.grid) for one in ranges]
         data = np.column_stack([one.numbers for one in ranges])
         return cls(
@@ -142,46 +149,6 @@ class PredictionBandDisplay(Display):
             inducing_points=_inducing_points(estimator, ranges),
             names=[str(name) for name in names] if is_frame(table) else None,
         ).plot(ax=ax)
-
-    @classmethod
-    def _predictions(
-        cls, estimator: BaseEstimator, table: Any, grids: list[Array], ranges: list[Range]
-    ) -> tuple[Array, Array]:
-        """Means and standard deviations (k, ...) at all points of grids."""
-        if is_classifier(estimator):
-            raise TypeError(
-                f"{cls.__name__} draws regressors. Draw the probabilities of "
-                f"{type(estimator).__name__} with EffectDisplay."
-            )
-        rows = np.stack(np.meshgrid(*grids, indexing="ij"), axis=-1).reshape(-1, len(grids))
-        cells = [one.cells(values) for one, values in zip(ranges, rows.T)]
-        mean, std = estimator.predict(_like(table, cells), return_std=True)
-        if np.ndim(mean) > 1:
-            raise ValueError(
-                f"{cls.__name__} draws one target, but {type(estimator).__name__} has "
-                f"{np.shape(mean)[1]}. Fit it to one of them."
-            )
-        shape = tuple(map(len, grids))
-        return np.reshape(mean, shape), np.reshape(std, shape)
-
-    @classmethod
-    def _ranges(cls, table: Any, names: list[Any], n_points: int) -> list[Range]:
-        """The `Range` of each input."""
-        if len(names) > 2:
-            raise ValueError(
-                f"{cls.__name__} draws one or two inputs. X has {len(names)} columns. Choose "
-                "them, or draw partial dependence with EffectDisplay."
-            )
-        ranges: list[Any] = [
-            range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))
-        ]
-        if None in ranges:
-            raise ValueError(
-                f"{cls.__name__} draws inputs that are numbers or times. Column "
-                f"{as_text(names[ranges.index(None)])} of X has levels or no values. Draw what it "
-                "does with EffectDisplay."
-            )
-        return ranges
 
     def plot(self, ax: "Axes | AnyArray | None" = None) -> "PredictionBandDisplay":
         """Draw again.
@@ -204,28 +171,28 @@ class PredictionBandDisplay(Display):
 
     def _plot_line(self, ax: "Axes") -> None:
         width = ndtri(0.5 + 0.5 * self.coverage) * self.std
-        axis = axis_of(self.grid, self.names[0] if self.names else "x")
-        grid = axis.of(self.grid)
+        name, on_axis = axis_of(self.grid, self.names[0] if self.names else "x")
+        grid = on_axis(self.grid)
         (line,) = ax.plot(grid, self.mean, label="mean")
         color, label = line.get_color(), f"{self.coverage:.0%} interval"
         ends = self.mean - width, self.mean + width
         ax.fill_between(grid, *ends, color=color, alpha=0.2, lw=0, label=label)
         if self.y is not None:
-            ax.plot(axis.of(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
+            ax.plot(on_axis(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
         if self.inducing_points is not None:
             at = np.full(len(self.inducing_points), 0.02)
-            places, transform = axis.of(self.inducing_points[:, 0]), ax.get_xaxis_transform()
+            places, transform = on_axis(self.inducing_points[:, 0]), ax.get_xaxis_transform()
             ax.plot(places, at, "k|", ms=12, transform=transform, label="inducing points")
-        ax.set(xlabel=axis.label, ylabel="y")
+        ax.set(xlabel=name, ylabel="y")
         shorten_dates(ax.xaxis)
         ax.legend()
 
     def _plot_maps(self, axes: "AnyArray") -> None:
         names = self.names or ("first input", "second input")
-        sides = [axis_of(grid, name) for grid, name in zip(self.grid, names)]
+        names, sides = zip(*map(axis_of, self.grid, names))
 
         def drawn(columns: Iterable[AnyArray]) -> list[AnyArray]:
-            return [side.of(column) for side, column in zip(sides, columns)]
+            return [on_axis(column) for on_axis, column in zip(sides, columns)]
 
         for ax, values, title in zip(axes, (self.mean, self.std), ("mean", "standard deviation")):
             filled = ax.contourf(*drawn(self.grid), values.T, levels=20)
@@ -234,15 +201,20 @@ class PredictionBandDisplay(Display):
                 ax.plot(*drawn(self.X.T), ".", color="k", ms=2)
             if self.inducing_points is not None:
                 ax.plot(*drawn(self.inducing_points.T), "x", color="w", ms=6)
-            ax.set(title=title, xlabel=sides[0].label, ylabel=sides[1].label)
+            ax.set(title=title, xlabel=names[0], ylabel=names[1])
             shorten_dates(ax.xaxis, ax.yaxis)
 
 
-def _like(table: Any, columns: list[AnyArray]) -> Any:
-    """Columns as a table of the type of another one."""
+def _predictions(estimator: BaseEstimator, table: Any, ranges: list[Range]) -> list[Array]:
+    """Means and standard deviations at all points of grids, an axis for each input."""
+    points = np.meshgrid(*(one.grid for one in ranges), indexing="ij")
+    cells = [one.cells(values.ravel()) for one, values in zip(ranges, points)]
     if is_frame(table):
-        return type(table)(dict(zip(table.columns, columns)))
-    return _side_by_side(columns)
+        grid = type(table)(dict(zip(table.columns, cells)))
+    else:
+        grid = _side_by_side(cells)
+    moments = estimator.predict(grid, return_std=True)
+    return [np.reshape(one, (*points[0].shape, *np.shape(one)[1:])) for one in moments]
 
 
 def _side_by_side(columns: list[AnyArray]) -> AnyArray:
@@ -269,10 +241,7 @@ def _inducing_points(estimator: BaseEstimator, ranges: list[Range]) -> AnyArray 
     return _shown(ranges, points) if getattr(estimator, "posterior_", "") == "inducing" else None
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
+@dataclass(eq=False, repr=False)
 class EffectDisplay(Display):
     """Effect of one column: the partial dependence of predictions on it, with a band.
 
@@ -316,19 +285,14 @@ class EffectDisplay(Display):
     >>> display = EffectDisplay.from_estimator(model, X, 0)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        values: AnyArray,
-        mean: Array,
-        std: Array | None,
-        *,
-        name: str | None,
-        coverage: float = 0.95,
-        is_curve: bool = True,
-        label: str = "average prediction",
-    ) -> None:
-        self.values, self.mean, self.std, self.label = values, mean, std, label
-        self.name, self.coverage, self.is_curve = name, coverage, is_curve
+    values: AnyArray
+    mean: Array
+    std: Array | None
+    _: KW_ONLY
+    name: str | None
+    coverage: float = 0.95
+    is_curve: bool = True
+    label: str = "average prediction"
 
     @classmethod
     def from_estimator(
@@ -387,17 +351,18 @@ class EffectDisplay(Display):
         rows = np.random.RandomState(0).permutation(len(table))[:n_rows]
         drawn = drawn_column(table, names, place, known, n_points)
         first = with_column(table, rows[:1], place, drawn, 0)
-        question = _question(estimator, target, latent, first)
+        chosen, label, has_band = _question(estimator, target, latent, first)
         tables = (with_column(table, rows, place, drawn, k) for k in range(len(drawn.values)))
-        mean, std = map(np.array, zip(*(question.average(estimator, at) for at in tables)))
+        averages = [_average(estimator, at, chosen, has_band) for at in tables]
+        mean, std = map(np.array, zip(*averages))
         return cls(
             drawn.values,
             mean,
-            std if question.has_band else None,
+            std if has_band else None,
             name=str(column) if is_frame(table) else f"column {column}",
             coverage=coverage,
             is_curve=drawn.is_curve,
-            label=question.label,
+            label=label,
         ).plot(ax=ax)
 
     def plot(self, ax: "Axes | None" = None) -> "EffectDisplay":
@@ -414,72 +379,71 @@ class EffectDisplay(Display):
             The display, whose `ax_` and `figure_` hold the drawing.
         """
         (ax,) = self._axes(ax)
+        width = 0.0 if self.std is None else ndtri(0.5 + 0.5 * self.coverage) * self.std
+        label = f"{100 * self.coverage:g}% of the function"
         if self.is_curve:
-            axis = axis_of(np.asarray(self.values), self.name)
-            values, name = axis.of(np.asarray(self.values)), axis.label
+            name, on_axis = axis_of(np.asarray(self.values), self.name)
+            values = on_axis(np.asarray(self.values))
             ax.plot(values, self.mean, color="C0")
+            if self.std is not None:
+                ends = self.mean - width, self.mean + width
+                ax.fill_between(values, *ends, color="C0", alpha=0.25, label=label)
         else:
             values, name = np.arange(len(self.values)), self.name
             ax.plot(values, self.mean, "o", color="C0")
             ax.set_xticks(values, [_level(value) for value in self.values])
+            if self.std is not None:
+                ax.errorbar(
+                    values, self.mean, width, fmt="none", color="C0", capsize=3, label=label
+                )
         if self.std is not None:
-            self._plot_band(ax, values, ndtri(0.5 + 0.5 * self.coverage) * self.std)
+            ax.legend()
         ax.set(xlabel=name, ylabel=self.label)
         shorten_dates(ax.xaxis)
         return self
 
-    def _plot_band(self, ax: "Axes", values: AnyArray, width: Array) -> None:
-        label = f"{100 * self.coverage:g}% of the function"
-        if self.is_curve:
-            ends = self.mean - width, self.mean + width
-            ax.fill_between(values, *ends, color="C0", alpha=0.25, label=label)
-        else:
-            ax.errorbar(values, self.mean, width, fmt="none", color="C0", capsize=3, label=label)
-        ax.legend()
+
+def _average(
+    estimator: BaseEstimator, at: Any, target: int | None, has_band: bool
+) -> tuple[float, float]:
+    """Mean and standard deviation of the average over rows; NaN where there is no band."""
+
+    def own(values: Array) -> Array:
+        return values if target is None else values[..., target]
+
+    if not has_band:
+        predict = estimator.predict_proba if is_classifier(estimator) else estimator.predict
+        return own(predict(at)).mean(), np.nan
+    mean, cov = estimator.predict(at, return_cov=True, latent=True)
+    return own(mean).mean(), np.sqrt(max(own(cov).mean(), 0.0))
 
 
-class _Question(NamedTuple):
-    """Prediction that is averaged: of a class, of a target, or of the only target."""
+def _question(
+    estimator: BaseEstimator, target: Any, latent: bool, at: Any
+) -> tuple[int | None, str, bool]:
+    """The number of the class or target that is averaged, its words, and whether it has a band.
 
-    target: int | None  # number of a class or of one of several targets
-    label: str
-    of_classes: bool = False
-    has_band: bool = False
-
-    def average(self, estimator: BaseEstimator, at: Any) -> tuple[Any, Any]:
-        """Mean and standard deviation of the average over rows; NaN where there is no band."""
-        if not self.has_band:
-            predict = estimator.predict_proba if self.of_classes else estimator.predict
-            return self._own(predict(at)).mean(), np.nan
-        mean, cov = estimator.predict(at, return_cov=True, latent=True)
-        return self._own(mean).mean(), np.sqrt(max(self._own(cov).mean(), 0.0))
-
-    def _own(self, values: Array) -> Array:
-        return values if self.target is None else values[..., self.target]
-
-
-def _question(estimator: BaseEstimator, target: Any, latent: bool, at: Any) -> _Question:
-    """The `_Question` of a fitted estimator; `at` is a row at which it can predict."""
+    `at` is a row at which the estimator can predict.
+    """
     if is_classifier(estimator):
         classes = [*estimator.classes_]
         target = classes[1] if target is None and len(classes) == 2 else target
-        if target not in classes:
-            _refuse(target, f"a class, one of {as_text(classes)}")
-        return _Question(classes.index(target), f"average probability of {target}", of_classes=True)
+        _check_target(target in classes, target, f"a class, one of {as_text(classes)}")
+        return classes.index(target), f"average probability of {target}", False
     is_gaussian = getattr(estimator, "likelihood", "gaussian") == "gaussian"
     label = "average latent value" if latent and not is_gaussian else "average prediction"
     shape, has_band = np.shape(estimator.predict(at)), latent or is_gaussian
-    if len(shape) == 1 and target is None:
-        return _Question(None, label, has_band=has_band)
     if len(shape) == 1:
-        _refuse(target, "None, because there is one target")
-    if not isinstance(target, Integral) or int(target) not in range(shape[1]):
-        _refuse(target, f"the number of a target, 0 to {shape[1] - 1}")
-    return _Question(int(target), f"{label} of target {target}", has_band=has_band)
+        _check_target(target is None, target, "None, because there is one target")
+        return None, label, has_band
+    is_number = isinstance(target, Integral) and int(target) in range(shape[1])
+    _check_target(is_number, target, f"the number of a target, 0 to {shape[1] - 1}")
+    return int(target), f"{label} of target {target}", has_band
 
 
-def _refuse(target: object, must: str) -> None:
-    raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
+def _check_target(is_right: bool, target: object, must: str) -> None:
+    if not is_right:
+        raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
 
 
 def _level(value: object) -> str:
@@ -487,9 +451,6 @@ def _level(value: object) -> str:
     is_missing = not isinstance(value, str) and str(value) in ("None", "nan", "<NA>", "NaT")
     return "missing" if is_missing else str(value)
 
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LEVELS = np.arange(1, 100) / 100.0
 _FEWEST_BINS, _ROWS_PER_BIN = 5, 10
@@ -637,9 +598,8 @@ class CoverageDisplay(Display):
             ax.set(xlabel="probability of central intervals", ylabel="share of targets in them")
         else:
             bins = max(_FEWEST_BINS, min(20, len(self.pit) // _ROWS_PER_BIN))
-            ax.hist(
-                self.pit, bins=np.linspace(0, 1, bins + 1).tolist(), density=True, label=self.name
-            )
+            edges = np.linspace(0, 1, bins + 1).tolist()
+            ax.hist(self.pit, bins=edges, density=True, label=self.name)
             ax.axhline(1.0, ls="--", color="0.6")
             ax.set(xlabel="predicted probability below the target", ylabel="density")
         if self.name is not None:

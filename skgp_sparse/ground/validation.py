@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight
 BOOLS = (bool, np.bool_)
 
 
-def require(is_right, parameter, value, name, must):
+def require(is_right: Any, parameter: str, value: object, name: str, must: str) -> None:
     """Raise unless the value of a parameter is right; `must` says what it must be."""
     if not is_right:
         raise ValueError(
@@ -25,17 +25,19 @@ def require(is_right, parameter, value, name, must):
         )
 
 
-def is_auto(value):
+def is_auto(value: object) -> bool:
     """Whether a choice is left to the package."""
     return is_name(value, "auto")
 
 
-def is_name(value, name):
+def is_name(value: object, name: str) -> bool:
     """Whether the value of a parameter is a name, and not an object or an array."""
     return isinstance(value, str) and value == name
 
 
-def check_number(value, parameter, name, kind, low, high=np.inf):
+def check_number(
+    value: Any, parameter: str, name: str, kind: Any, low: float, high: float = np.inf
+) -> None:
     """Raise unless the parameter is a number of that kind between low and high."""
     is_number = isinstance(value, kind) and not isinstance(value, BOOLS)
     noun = "an int" if kind is Integral else "a float"
@@ -69,15 +71,7 @@ Limits = tuple[float, float] | Literal["fixed"]  # of a hyperparameter or a para
 Optimizer = Callable[..., tuple[Any, Any]] | Literal["fmin_l_bfgs_b"] | None
 
 BoundName = Literal[
-    "auto",
-    "titsias",
-    "vfe",
-    "titsias_new",
-    "artemev",
-    "pep",
-    "fitc",
-    "gfitc-ep",
-    "dtc",
+    "auto", "titsias", "vfe", "titsias_new", "artemev", "pep", "fitc", "gfitc-ep", "dtc"
 ]
 CountName = Literal["poisson", "negative_binomial"]
 RealName = Literal["gaussian", "student_t"]
@@ -99,15 +93,15 @@ try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # scikit-learn < 1.9
 
-    class CallbackSupportMixin:
+    class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in for scikit-learn's mixin, which came with 1.9."""
 
-    def with_callbacks(method):
+    def with_callbacks(method: Any) -> Any:
         """Leave the method as it is: there are no callbacks to manage."""
         return method
 
 
-def check_sample_weight(sample_weight, X, all_rows=True):
+def check_sample_weight(sample_weight: Any, X: AnyArray, all_rows: bool = True) -> Array | None:
     """Weights as float64 (n,), none of which is negative; None stays None.
 
     Those of all rows must not all be zero.
@@ -121,13 +115,13 @@ def check_sample_weight(sample_weight, X, all_rows=True):
     return weight
 
 
-def check_any_weight(found):
+def check_any_weight(found: object) -> None:
     """Raise unless there is a positive weight."""
     if not found:
         raise ValueError("sample_weight is zero for every row. Make at least one positive.")
 
 
-def has_callbacks(estimator):
+def has_callbacks(estimator: object) -> bool:
     """Whether scikit-learn's callbacks were set."""
     return bool(getattr(estimator, "_skl_callbacks", None))
 
@@ -147,7 +141,7 @@ class IterationReporter:
         Most iterations of a run.
     """
 
-    def __init__(self, estimator, X, y, max_iter):
+    def __init__(self, estimator: Any, X: Any, y: Any, max_iter: int) -> None:
         self.task = {"estimator": estimator, "X": X, "y": y}
         self.max_iter = max_iter
         self.context, self.run, self.iteration = None, None, 0
@@ -155,7 +149,7 @@ class IterationReporter:
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(**self.task)
 
-    def report(self, iteration, about=""):
+    def report(self, iteration: int, about: str = "") -> bool:
         """Iteration number `iteration` of a run is over; returns whether a callback asks to stop.
 
         A number that does not go on from the last one begins another run; `about` names it.
@@ -170,17 +164,17 @@ class IterationReporter:
         step = self._begin(self.run, "iteration", 0)
         return bool(step.call_on_fit_task_end(**self.task))
 
-    def end(self):
+    def end(self) -> None:
         """The fit is over, and the estimator fitted."""
         if self.context is not None:
             self._end_run()
             self.context.call_on_fit_task_end(**self.task, reconstruction_attributes={})
 
-    def _begin(self, parent, name, max_subtasks):
+    def _begin(self, parent: Any, name: str, max_subtasks: int) -> Any:
         context = parent.subcontext(task_name=name, max_subtasks=max_subtasks)
         context.call_on_fit_task_begin(**self.task)
         return context
 
-    def _end_run(self):
+    def _end_run(self) -> None:
         if self.run is not None:
             self.run.call_on_fit_task_end(**self.task)

@@ -1,33 +1,62 @@
 """Converters of both estimators for `skl2onnx`: names, shapes and formulas of the outputs.
 
 The graph of a prediction has kernel matrices between queries and fixed points (`cross`), mean and
-variance of a latent process (`PosteriorGraph`), and the normal distribution (`normal_cdf`).
+variance of a latent process (`latent_moments`), and the normal distribution (`normal_cdf`).
 """
 
+import operator as of_numbers
 from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 from scipy.special import erfcx
 from skl2onnx import update_registered_converter
 from skl2onnx.algebra import onnx_ops
+from skl2onnx.algebra.onnx_operator import OnnxOperator as Node
 from skl2onnx.common.data_types import guess_proto_type, guess_tensor_type
 from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 from skl2onnx.common.utils_classifier import get_label_classes
 from skl2onnx.proto import onnx_proto
 from sklearn.gaussian_process import kernels as sk
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._estimator import fitted_view
+from skgp_sparse._estimator import SparseGP, fitted_view
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
+from skgp_sparse.ground.validation import Array
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.regression import SparseGPRegressor
 
+_OF_NUMBERS = {"Add": of_numbers.add, "Mul": of_numbers.mul, "Pow": of_numbers.pow}
 
-def cross(ops, kernel, X, Z):
+
+class Operators:
+    """The operators of one version of ONNX: ``ops.Add(a, b)`` is a node, a number of two numbers.
+
+    Parameters
+    ----------
+    version : int
+        The version of the operator set.
+    """
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._node, name)
+
+    def _node(self, name: str, *inputs: Any, **attributes: Any) -> Any:
+        if all(isinstance(one, float) for one in inputs):
+            return _OF_NUMBERS[name](*inputs)
+        arrays = [np.array([one]) if isinstance(one, float) else one for one in inputs]
+        return getattr(onnx_ops, f"Onnx{name}")(*arrays, op_version=self.version, **attributes)
+
+
+def cross(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
     """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise.
 
     A kernel that is the same for all pairs is a number. Distances are differences of one column
@@ -39,103 +68,83 @@ def cross(ops, kernel, X, Z):
     return K
 
 
-def check(kernel, name, noise_only):
-    """Raise if a part of the kernel, or only its noise, has no formula here."""
-    for part in _leaves(kernel):
-        is_known = type(part) in _FORMULAS and getattr(part, "nu", 0.5) in _OF_MATERN
-        if type(part) is kernels.HeteroscedasticNoise or not (is_known or noise_only):
-            raise NotImplementedError(
-                f"A {name} whose kernel has the part {part} cannot be converted to ONNX. "
-                f"Use sums and products of {_NAMES}, or predict in Python."
-            )
-
-
-def _leaves(kernel):
-    if type(kernel) in (sk.Sum, sk.Product):
-        return [*_leaves(kernel.k1), *_leaves(kernel.k2)]
-    is_around = type(kernel) in (sk.Exponentiation, kernels.Columns)
-    return _leaves(kernel.kernel) if is_around else [kernel]
-
-
-def _formula(ops, kernel, X, Z):
-    """A node (n, m), or a number."""
+def _formula(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
+    """A node (n, m), or a number; raises if there is no formula."""
+    if type(kernel) not in _FORMULAS or getattr(kernel, "nu", 0.5) not in _OF_MATERN:
+        _refuse(f"kernel with the part {kernel}", f"Use sums and products of {_NAMES}")
     return _FORMULAS[type(kernel)](ops, kernel, X, Z)
 
 
-def _sum(ops, kernel, X, Z):
-    one, two = _formula(ops, kernel.k1, X, Z), _formula(ops, kernel.k2, X, Z)
-    return one + two if _are_numbers(one, two) else ops.Add(one, two)
+def _refuse(what: str, remedy: str) -> NoReturn:
+    raise NotImplementedError(
+        f"A {what} cannot be converted to ONNX. {remedy}, and fit again, or predict in Python."
+    )
 
 
-def _product(ops, kernel, X, Z):
-    one, two = _formula(ops, kernel.k1, X, Z), _formula(ops, kernel.k2, X, Z)
-    return one * two if _are_numbers(one, two) else ops.Mul(one, two)
+def _sum(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
+    return ops.Add(_formula(ops, kernel.k1, X, Z), _formula(ops, kernel.k2, X, Z))
 
 
-def _power(ops, kernel, X, Z):
-    base, exponent = _formula(ops, kernel.kernel, X, Z), float(kernel.exponent)
-    return base**exponent if _are_numbers(base) else ops.Pow(base, exponent)
+def _product(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
+    return ops.Mul(_formula(ops, kernel.k1, X, Z), _formula(ops, kernel.k2, X, Z))
 
 
-def _columns(ops, kernel, X, Z):
+def _power(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
+    return ops.Pow(_formula(ops, kernel.kernel, X, Z), float(kernel.exponent))
+
+
+def _columns(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
     chosen = kernel.chosen(Z.shape[1])
     return _formula(ops, kernel.kernel, ops.Gather(X, chosen, axis=1), Z[:, chosen])
 
 
-def _are_numbers(*values):
-    return all(isinstance(value, float) for value in values)
-
-
-def _rbf(ops, kernel, X, Z):
+def _rbf(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
     return ops.Exp(ops.Mul(_squares(ops, X, Z, kernel.length_scale), -0.5))
 
 
-def _matern_of_roots(degree, ops, kernel, X, Z):
+def _matern(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
     """``exp(-s) (1 + s + ...)`` with ``s = √(2ν) r``, a polynomial of degree 0, 1 or 2."""
+    if kernel.nu == np.inf:
+        return _rbf(ops, kernel, X, Z)
     squares = _squares(ops, X, Z, kernel.length_scale / np.sqrt(2.0 * kernel.nu))
     s = ops.Sqrt(squares)
     decay = ops.Exp(ops.Neg(s))
-    if degree == 0:
+    if kernel.nu == 0.5:
         return decay
     polynomial = ops.Add(s, 1.0)
-    if degree == 2:
+    if kernel.nu == 2.5:
         polynomial = ops.Add(polynomial, ops.Div(squares, 3.0))
     return ops.Mul(decay, polynomial)
 
 
-def _rational_quadratic(ops, kernel, X, Z):
+def _rational_quadratic(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
     scale = kernel.length_scale * np.sqrt(2.0 * kernel.alpha)
     return ops.Pow(ops.Add(_squares(ops, X, Z, scale), 1.0), -float(kernel.alpha))
 
 
-def _exp_sine_squared(ops, kernel, X, Z):
+def _exp_sine_squared(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
     distance = ops.Sqrt(_squares(ops, X, Z, kernel.periodicity / np.pi))
     sine = ops.Div(ops.Sin(distance), float(kernel.length_scale))
     return ops.Exp(ops.Mul(ops.Mul(sine, sine), -2.0))
 
 
-def _squares(ops, X, Z, scale):
+def _squares(ops: Operators, X: Node, Z: Array, scale: Array | float) -> Node:
     """Squared distances (n, m) in units of the length scales."""
-    total = None
+    total = 0.0
     for column, (z, unit) in enumerate(zip(Z.T, np.broadcast_to(scale, Z.shape[1]))):
         x = ops.Gather(X, np.array([column]), axis=1)
         offsets = ops.Div(ops.Sub(x, z[None]), float(unit))
         square = ops.Mul(offsets, offsets)
-        total = square if total is None else ops.Add(total, square)
+        total = ops.Add(total, square) if column else square
     return total
 
 
-_OF_MATERN = {
-    0.5: lambda *given: _matern_of_roots(0, *given),
-    1.5: lambda *given: _matern_of_roots(1, *given),
-    2.5: lambda *given: _matern_of_roots(2, *given),
-    np.inf: _rbf,
-}
+_OF_MATERN = (0.5, 1.5, 2.5, np.inf)
 _FORMULAS = {  # by exact type: a subclass may have another formula
     sk.ConstantKernel: lambda ops, kernel, X, Z: float(kernel.constant_value),
     sk.WhiteKernel: lambda ops, kernel, X, Z: 0.0,
     sk.RBF: _rbf,
-    sk.Matern: lambda ops, kernel, X, Z: _OF_MATERN[kernel.nu](ops, kernel, X, Z),
+    sk.Matern: _matern,
     sk.RationalQuadratic: _rational_quadratic,
     sk.ExpSineSquared: _exp_sine_squared,
     sk.Sum: _sum,
@@ -147,122 +156,76 @@ _NAMES = (
     "ConstantKernel, WhiteKernel, RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, "
     "ExpSineSquared and Columns"
 )
-
-
 _DEGREE = 14  # of g, which is then off by 2e-10
 
 
-class Operators:
-    """The operators of one version of ONNX: ``ops.Add(a, b)`` is a node.
-
-    Parameters
-    ----------
-    version : int
-        The version of the operator set.
-    """
-
-    def __init__(self, version):
-        self.version = version
-
-    def __getattr__(self, name):
-        return partial(self._node, getattr(onnx_ops, f"Onnx{name}"))
-
-    def _node(self, operator, *inputs, **attributes):
-        inputs = [np.array([one]) if isinstance(one, float) else one for one in inputs]
-        return operator(*inputs, op_version=self.version, **attributes)
-
-
-class PosteriorGraph:
-    """A process at the queries.
-
-    It has the mean and the variance of a latent process, as nodes of a graph.
+def latent_moments(ops: Operators, process: Any, X: Node, name: str) -> tuple[Node, Node]:
+    """Mean (n, p) of a latent process at the queries, and variance (n, 1) with the kernel's noise.
 
         mean = K u,     variance = k** + noise - ‖V‖² + ‖V TBᵀ‖²,     V = K L⁻ᵀ
 
     with the kernel matrix K between queries and the inducing points, or all rows of an exact
     process, where the last term is absent. The kernels are stationary, so that ``k**`` is a number.
     Random features take the place of V where there are some, and only the last term is left of the
-    variance.
+    variance. `name` is that of the estimator, for errors.
+    """
+    if type(process) not in (ExactPosterior, SparsePosterior):
+        _refuse(
+            f"{name} whose prediction is a {type(process).__name__}",
+            "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters), metric to "
+            "'ard' and mean to None",
+        )
+    for part in kernels.parts(process.kernel, kernels.HeteroscedasticNoise):
+        _refuse(f"{name} with the kernel part {part}", "Use WhiteKernel")
+    features, is_exact = process.features, process.is_exact
+    K = _raw_features(ops, features, X)
+    place = features.basis.origin[None] if features.complete else features.Z[:1]
+    signal, noise = (float(np.squeeze(one)) for one in kernels.diagonal(process.kernel, place)[:2])
+
+    def norms(V: Node) -> Node:
+        """Squared norms (n, 1) of rows."""
+        return ops.MatMul(ops.Mul(V, V), np.ones((features.size, 1)))
+
+    if features.complete:
+        variance = norms(_times_transposed(ops, K, process.TB))
+    else:
+        V = _whitened(ops, K, features.L)
+        variance = ops.Sub(signal, norms(V))
+        if not is_exact:
+            variance = ops.Add(variance, norms(_times_transposed(ops, V, process.TB)))
+    return ops.MatMul(K, process.u), ops.Add(ops.Max(variance, 0.0), noise)
+
+
+def _whitened(ops: Operators, K: Node, L: Array) -> Node:
+    """``K L⁻ᵀ`` (n, m).
 
     ONNX has no triangular solve. With ``T = L⁻¹``, the product ``K Tᵀ`` loses digits where L is
     ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them back.
-
-    Parameters
-    ----------
-    ops : Operators
-    process : ExactPosterior or SparsePosterior
-    X : node of shape (n, d)
-    name : str
-        That of the estimator, for errors.
     """
-
-    def __init__(self, ops, process, X, name):
-        _check(process, name)
-        self.ops, self.process = ops, process
-        self.X, self.K = X, _raw_features(ops, process.features, X)
-
-    def mean(self):
-        """Mean (n, p)."""
-        return self.ops.MatMul(self.K, self.process.u)
-
-    def variance(self):
-        """Variance (n, 1), that of the noise of the kernel included."""
-        features = self.process.features
-        place = features.basis.origin[None] if features.complete else features.Z[:1]
-        noise = float(np.squeeze(kernels.diagonal(self.process.kernel, place)[1]))
-        return self.ops.Add(self.ops.Max(self._latent(), 0.0), noise)
-
-    def _latent(self):
-        ops, features = self.ops, self.process.features
-        TB = None if self.process.is_exact else self.process.TB
-        if features.complete:
-            return self._norms(_times_transposed(ops, self.K, TB))
-        V = self._whitened(features.L)
-        signal = kernels.diagonal(self.process.kernel, features.Z[:1])[0]
-        rest = ops.Sub(float(np.squeeze(signal)), self._norms(V))
-        return rest if TB is None else ops.Add(rest, self._norms(_times_transposed(ops, V, TB)))
-
-    def _whitened(self, L):
-        """V (n, m)."""
-        ops, T = self.ops, inverse_lower(L)
-        V = _times_transposed(ops, self.K, T)
-        if is_well_conditioned(L, T):
-            return V
-        rest = ops.Sub(self.K, _times_transposed(ops, V, L))
-        return ops.Add(V, _times_transposed(ops, rest, T))
-
-    def _norms(self, V):
-        """Squared norms (n, 1) of rows."""
-        ops = self.ops
-        return ops.MatMul(ops.Mul(V, V), np.ones((self.process.features.size, 1)))
+    T = inverse_lower(L)
+    V = _times_transposed(ops, K, T)
+    if is_well_conditioned(L, T):
+        return V
+    rest = ops.Sub(K, _times_transposed(ops, V, L))
+    return ops.Add(V, _times_transposed(ops, rest, T))
 
 
-def _times_transposed(ops, A, B):
+def _times_transposed(ops: Operators, A: Node, B: Array) -> Node:
     return ops.MatMul(A, np.ascontiguousarray(B.T))
 
 
-def _raw_features(ops, features, X):
+def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
     """Kernel functions, or cosines and sines (n, m)."""
     if not features.complete:
         return cross(ops, features.kernel, X, features.Z)
     offsets = ops.Sub(X, features.basis.origin[None])
-    phase = ops.MatMul(offsets, np.ascontiguousarray(features.frequencies.T))
+    phase = _times_transposed(ops, offsets, features.frequencies)
     cosine = ops.Sin(ops.Add(phase, np.pi / 2))  # runtimes of Python 3.10 have no double cosine
     waves = ops.Concat(cosine, ops.Sin(phase), axis=1)
     return ops.Mul(waves, np.tile(features.amplitudes, 2)[None])
 
 
-def _check(process, name):
-    if type(process) not in (ExactPosterior, SparsePosterior):
-        raise NotImplementedError(
-            f"A {name} whose prediction is a {type(process).__name__} cannot be converted to ONNX. "
-            "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters), metric to "
-            "'ard' and mean to None, and fit again."
-        )
-    check(process.kernel, name, process.features.complete)
-
-
-def normal_cdf(ops, x):
+def normal_cdf(ops: Operators, x: Node) -> Node:
     """``Φ(x)`` of a node (n, 1).
 
     It is ``Φ(x) = ½ t g(t) exp(-x²/2)`` for negative x, with ``t = 1 / (1 - x/√8)``, where g is
@@ -271,15 +234,15 @@ def normal_cdf(ops, x):
     """
     t = ops.Div(1.0, ops.Add(ops.Mul(ops.Abs(x), 8.0**-0.5), 1.0))
     g = Chebyshev.interpolate(lambda t: erfcx(2.0 / t - 2.0) / t, _DEGREE, domain=[0.0, 1.0])
-    series = 0.5 * g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
-    tail = ops.Mul(t, float(series[-1]))
+    series: Any = g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
+    tail = ops.Mul(t, float(series[-1]) / 2)
     for coefficient in series[-2::-1]:  # Horner
-        tail = ops.Mul(t, ops.Add(tail, float(coefficient)))
+        tail = ops.Mul(t, ops.Add(tail, float(coefficient) / 2))
     tail = ops.Mul(tail, ops.Exp(ops.Mul(ops.Mul(x, x), -0.5)))
     return ops.Where(ops.Greater(x, 0.0), ops.Sub(1.0, tail), tail)
 
 
-def register():
+def register() -> None:
     """Tell `skl2onnx` of both estimators, which ``import skgp_sparse.onnx`` does.
 
     A regressor becomes a model with the outputs ``GPmean``, of shape (n, n_targets), and with the
@@ -333,7 +296,9 @@ def register():
     )
 
 
-def _outputs_of_regression(scope, model, inputs, custom_parsers=None):
+def _outputs_of_regression(
+    scope: Any, model: SparseGPRegressor, inputs: list[Any], custom_parsers: object = None
+) -> list[Any]:
     """The operator's outputs, named as those of `GaussianProcessRegressor`."""
     operator = scope.declare_local_operator("SkgpSparseGPRegressor", model)
     operator.inputs = inputs
@@ -344,41 +309,37 @@ def _outputs_of_regression(scope, model, inputs, custom_parsers=None):
     return operator.outputs
 
 
-def _shapes_of_regression(operator):
-    n, n_targets = operator.inputs[0].get_first_dimension(), len(_scale(operator.raw_operator))
+def _shapes_of_regression(operator: Any) -> None:
+    view = fitted_view(operator.raw_operator)
+    n, n_targets = operator.inputs[0].get_first_dimension(), len(view.units.scale)
     shapes = [n, n_targets], [n, n_targets] if n_targets > 1 else [n]
     for output, shape in zip(operator.outputs, shapes):
         output.type.shape = shape
 
 
-def _scale(model):
-    return fitted_view(model).units.scale
-
-
-def _convert_regressor(scope, operator, container):
+def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     model, outputs = operator.raw_operator, operator.outputs
     ops, X = _start(operator, container)
-    for output, node in zip(outputs, _moments(ops, X, model, len(outputs) > 1)):
+    for output, node in zip(outputs, _moments(ops, X, model)):
         _finish(ops, node, output, scope, container)
 
 
-def _moments(ops, X, model, wants_std):
-    """Mean (n, p) and, if wanted, standard deviation, (n,) or (n, p), in units of y."""
+def _moments(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
+    """Mean (n, p) and standard deviation, (n,) or (n, p), in units of y."""
     view, name = fitted_view(model), type(model).__name__
     if isinstance(view, ResponseView):
-        given = f"the likelihood {type(view.likelihood).__name__}"
-        _refuse(name, given, "likelihood='gaussian'")
-    graph = PosteriorGraph(ops, view.process, X, name)
-    mean = graph.mean()
-    if not np.all(view.units.scale):  # constant targets, of which the process says nothing
-        mean = ops.MatMul(mean, np.eye(len(view.units.scale))[view.units.scale > 0])
-    yield ops.Add(ops.Mul(mean, view.units.scale), view.units.mean)
-    if wants_std:
-        std = ops.Mul(ops.Sqrt(graph.variance()), view.units.scale)
-        yield std if len(view.units.scale) > 1 else ops.Reshape(std, np.array([-1]))
+        likelihood = type(view.likelihood).__name__
+        _refuse(f"{name} with the likelihood {likelihood}", "Set likelihood='gaussian'")
+    mean, variance = latent_moments(ops, view.process, X, name)
+    units = view.units
+    if not np.all(units.scale):  # constant targets, of which the process says nothing
+        mean = ops.MatMul(mean, np.eye(len(units.scale))[units.scale > 0])
+    std = ops.Mul(ops.Sqrt(variance), units.scale)
+    std = std if len(units.scale) > 1 else ops.Reshape(std, np.array([-1]))
+    return ops.Add(ops.Mul(mean, units.scale), units.mean), std
 
 
-def _convert_classifier(scope, operator, container):
+def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     model, (label, probability) = operator.raw_operator, operator.outputs
     ops, X = _start(operator, container)
     best, probabilities = _decide(ops, X, model)
@@ -387,21 +348,20 @@ def _convert_classifier(scope, operator, container):
     _finish(ops, probabilities, probability, scope, container)
 
 
-def _decide(ops, X, model):
+def _decide(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
     """Index of the class (n,) and probabilities (n, n_classes)."""
     view, name = fitted_view(model), type(model).__name__
     if view.n_classes > 2 and view.multi_class != "one_vs_rest":
         given = f"multi_class={view.multi_class!r}"
-        _refuse(name, given, "multi_class='one_vs_rest'")
+        _refuse(f"{name} with {given}", "Set multi_class='one_vs_rest'")
     if view.calibration is not None:
-        _refuse(name, "a mean or a calibration", "mean and calibration to None")
+        _refuse(f"{name} with a mean or a calibration", "Set mean and calibration to None")
     columns = []
     for latent, likelihood in zip(view.latent, view.likelihoods):
         if type(likelihood) is not Probit:
             given = f"the likelihood {type(likelihood).__name__}"
-            _refuse(name, given, "likelihood='probit'")
-        graph = PosteriorGraph(ops, latent.process, X, name)
-        mean, variance = graph.mean(), graph.variance()
+            _refuse(f"{name} with {given}", "Set likelihood='probit'")
+        mean, variance = latent_moments(ops, latent.process, X, name)
         columns.append(normal_cdf(ops, ops.Div(mean, ops.Sqrt(ops.Add(variance, 1.0)))))
     if view.n_classes == 2:
         (positive,) = columns
@@ -416,26 +376,19 @@ def _decide(ops, X, model):
     return ops.ArgMax(positive, axis=1, keepdims=0), probabilities
 
 
-def _refuse(name, given, remedy):
-    raise NotImplementedError(
-        f"A {name} with {given} cannot be converted to ONNX. Set {remedy}, and fit again, or "
-        "predict in Python."
-    )
-
-
-def _labels(classes):
+def _labels(classes: Any) -> Any:
     """The labels as constants of ONNX: strings or whole numbers."""
     classes = np.asarray(classes)
     return classes.astype(str if classes.dtype.kind in "USO" else np.int64)
 
 
-def _start(operator, container):
+def _start(operator: Any, container: Any) -> tuple[Operators, Node]:
     """The operators, and the queries in double precision."""
     ops = Operators(container.target_opset)
     return ops, ops.Cast(operator.inputs[0], to=onnx_proto.TensorProto.DOUBLE)
 
 
-def _finish(ops, node, output, scope, container):
+def _finish(ops: Operators, node: Node, output: Any, scope: Any, container: Any) -> None:
     """Write a node, in the type of the output."""
     to = guess_proto_type(output.type)
     ops.Cast(node, to=to, output_names=[output]).add_to(scope, container)

@@ -17,7 +17,7 @@ from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
 from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, check_restarts
 from skgp_sparse.choices.plan import STEPS, job_of
 from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.checks import Given, Rules, check_columns, check_missing
+from skgp_sparse.data.checks import Given, Rules, check_columns, check_finite
 from skgp_sparse.data.columns import ColumnTable, order_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
@@ -258,12 +258,11 @@ class ObservationModel(ABC):
         check_restarts(self.parameters, job.kernel)
         if given is not None and kernels.parts(given, kernels.Missing) and job.rows.in_memory:
             remedy = (
-                f"the kernel {given} sees it without Missing. Put Missing around each part that "
+                f"The kernel {given} sees it without Missing. Put Missing around each part that "
                 "sees this column, or impute the values."
             )
-            X, names = job.rows.stored_inputs(), self.feature_names()
-            names = [*range(X.shape[1])] if names is None else names
-            check_missing(X, job.kernel, names, f"X of {self.name}", remedy)
+            X, seen = job.rows.stored_inputs(), kernels.bare(job.kernel, job.rows.n_features)
+            check_finite(X, self.feature_names(), f"X of {self.name}", remedy, seen)
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
         """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""

@@ -27,12 +27,12 @@ from skgp_sparse._estimator import fits_of
 from skgp_sparse.bounds import Bound
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.data.checks import Rules
-from skgp_sparse.data.door import as_chunk, survey
+from skgp_sparse.data.door import OpenSource, as_chunk, survey
 from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.regression import SparseGPRegressor
-from skgp_sparse.sources import Arrays, Chunk, is_source
+from skgp_sparse.sources import Chunk, Stream, is_source
 
 
 def that(condition: Any, sentence: str) -> None:
@@ -531,7 +531,8 @@ def check_source(source, pickles=False):
     rules = Rules(name, None, any(chunk.y.dtype.kind in "OSU" for chunk in chunks))
     members = {"chunk": {**dict(enumerate(chunks)), len(chunks): None}.get}
     members |= {one: getattr(source, one, None) for one in ("chunk_sizes", "feature_names")}
-    call(f"a fit to {name}", survey, type(name, (), members)(), rules, None)
+    opened = OpenSource(type(name, (), members)(), name)
+    call(f"a fit to {name}", survey, opened, rules, None)
 
     def compare(source, when, step=1):
         again, before = _chunks(source, step), chunks[::step]
@@ -709,7 +710,7 @@ def _uses(method, fitted, X, y):
         "labels": lambda: fit(labels, model=SparseGPClassifier),
         "several classes": lambda: fit(labels + (y > 1), model=SparseGPClassifier),
         "missing values": lambda: fit(X=gaps),
-        "a source": lambda: _model(method).fit(Arrays(X, y, chunk_size=25)).predict(X),
+        "a source": lambda: _model(method).fit(Stream(lambda: iter([(X, y)]))).predict(X),
         "rows that arrive later": lambda: _model(method).partial_fit(X, y).predict(X),
         "leave one out": lambda: fitted.loo_predict().mean,
         "conformal intervals": lambda: fitted.predict_interval(X, 0.8, method="conformal"),

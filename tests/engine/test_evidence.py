@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from inside import (
     ArrayDataset,
     InducingBasis,
@@ -27,7 +28,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse.posteriors import Neighbors
-from skgp_sparse.sources import Arrays
 
 KERNELS = [
     2.0 * RBF(0.7) + WhiteKernel(0.05),

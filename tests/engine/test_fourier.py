@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from conftest import BOUNDS, agree, make_case
 from gaussian import Gaussian
 from inside import (
@@ -35,7 +36,6 @@ from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Columns
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import FourierFeatures
-from skgp_sparse.sources import Arrays
 
 KERNELS = {
     "rbf": ConstantKernel(1.7) * RBF([0.8, 1.3]),

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from inside import ArrayDataset, GaussianObjectives, Options, arrays, exact, moments, tightened
 from scipy.linalg import sqrtm
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse.posteriors import InducingPoints
-from skgp_sparse.sources import Arrays
 
 KERNEL = ConstantKernel(1.5) * Matern([0.7, 1.1], nu=0.5) + WhiteKernel(0.05)
 AT = np.random.RandomState(7).normal(size=(40, 2))

@@ -376,13 +376,13 @@ def test_constant_targets_of_any_size_are_predicted(level):
 def test_a_target_that_is_missing_is_named():
     y = Y.astype(object)
     y[7] = None
-    assert "Input y contains None in 1 rows, first in row 7" in names(model(), X, y)
+    assert "Input y contains NaN in 1 rows, first in row 7" in names(model(), X, y)
     assert "first in row 7" in names(model(), X, y.tolist())
     assert "first in row 7" in names(model(), X, np.column_stack([Y, y]))
 
 
-def test_sparse_inputs_are_refused_with_the_option_of_the_encoder():
-    with pytest.raises(TypeError, match="sparse_output=False"):
+def test_sparse_inputs_are_refused_with_a_remedy():
+    with pytest.raises(TypeError, match="toarray"):
         model().fit(csr_matrix(X), Y)
 
 

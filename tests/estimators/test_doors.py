@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from distributed import Client
 from inside import moments
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -17,7 +18,6 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.posteriors import Exact, InducingPoints, IterativeExact
-from skgp_sparse.sources import Arrays
 
 TOLERANCE = 1e-8
 N, CHUNK = 120, 50

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from chunked_arrays import Arrays
 from conftest import agree
 from inside import ArrayDataset, StandardisedColumns, mean_functions
 from numpy.testing import assert_allclose, assert_array_equal
@@ -29,7 +30,6 @@ from sklearn.neighbors import KNeighborsRegressor
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse.kernels import Columns, Missing, Sphere
 from skgp_sparse.solvers import Minibatches
-from skgp_sparse.sources import Arrays
 
 RNG = np.random.RandomState(0)
 N = 260

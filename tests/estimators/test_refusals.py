@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from chunked_arrays import Arrays
 from dask import array
 from inside import (
     Given,
@@ -43,7 +44,7 @@ from skgp_sparse import (
     metrics,
     solvers,
 )
-from skgp_sparse.dask import DaskSparseGPRegressor, _cluster_estimators, _distributed_rows
+from skgp_sparse.dask import DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.displays import CoverageDisplay
 from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.hyperpriors import LogNormalLengthScales
@@ -57,7 +58,6 @@ from skgp_sparse.kernels import (
 from skgp_sparse.likelihoods import Gamma, Probit
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
-from skgp_sparse.sources import Arrays
 
 X = np.random.RandomState(0).uniform(-2, 2, (30, 2))
 Y = np.sin(X[:, 0]) + 0.1 * np.cos(9 * X[:, 1])
@@ -142,7 +142,7 @@ PARAMETERS = [  # of a regressor
     ("instance of skgp_sparse.bounds.Bound. Got 'elbo'", {"bound": "elbo"}),
     ("['artemev', 'auto', 'fitc', 'gfitc-ep', ", {"bound": "elbo", "likelihood": "poisson"}),
     ("shape (m, n_features) or a callable. Got 'kmeans'", {"inducing_init": "kmeans"}),
-    ("missing values, but the kernel takes none", {"inducing_init": np.full((5, 2), np.nan)}),
+    ("missing values. The kernel takes none", {"inducing_init": np.full((5, 2), np.nan)}),
     ("'metric' parameter of SparseGPRegressor must be one of", {"metric": 2}),
     ("'n_inducing' parameter of SparseGPRegressor must be", {"n_inducing": 0}),
     ("'n_targets' parameter of SparseGPRegressor must be an int", {"n_targets": 0}),
@@ -225,8 +225,14 @@ OF_FITS = [
     ("is too small or too large for", lambda: choices.of_numbers(np.array([1e-308]))),
     ("Found array with 0 sample(s)", lambda: fit(FRAME.head(0), Y[:0])),
     ("are no levels", lambda: fit(LEVELS.assign(a=[(1,), (2,)] * 15), kernel=None)),
-    ("complex numbers are no", lambda: fit(LEVELS, kernel=None).predict(LEVELS.assign(a=COMPLEX))),
-    ("The first is in column 1. Replace it", lambda: fit(X * [1, np.inf])),
+    (
+        "is a category, but it was a number",
+        lambda: fit(LEVELS, kernel=None).predict(LEVELS.assign(a=COMPLEX)),
+    ),
+    (
+        "column 1 of X of SparseGPRegressor has 30 infinite values. Replace",
+        lambda: fit(X * [1, np.inf]),
+    ),
     ("offset must be a number or an array", lambda: robust(rows={"offset": [1.0, 2.0]})),
     ("noise='learned' takes", lambda: learned(noise="learned", n_inducing=5, rows={"X_std": STD})),
     ("It needs one basis", lambda: learned(noise="learned", n_inducing=5, posterior=LARGER)),
@@ -255,14 +261,14 @@ OF_PREDICTIONS = [
         "so that there is no log density. Add a WhiteKernel",
         lambda: fit(kernel=ConstantKernel(0.0), alpha=0.1).log_predictive_density(X, Y),
     ),
-    ("there were none in the column", lambda: fit(FRAME, kernel=None).evidence_bounds(GAP, Y)),
+    ("There were none in the column", lambda: fit(FRAME, kernel=None).evidence_bounds(GAP, Y)),
     (
         "return_gradient is not available",
         lambda: fit(FRAME, kernel=None).predict(GAP, return_gradient=True),
     ),
     ("impute those of X", lambda: fit(FRAME, kernel=None).predict(GAP, X_std=np.zeros(X.shape))),
-    ("takes an array of rows. Pass the inputs of", lambda: fit().predict(Arrays(X, Y))),
-    ("takes an array of rows. Pass its chunks", lambda: points().partial_fit(Arrays(X, Y), Y)),
+    ("takes an array. Pass the inputs of", lambda: fit().predict(Arrays(X, Y))),
+    ("takes an array. Pass its chunks", lambda: points().partial_fit(Arrays(X, Y), Y)),
     ("needs training rows in memory", lambda: from_a_stream().feature_importances_),
     ("which a graph does not encode", lambda: fitted_view(fit(LEVELS, kernel=None))),
     ("which takes all rows at once", lambda: SparseGPRegressor(posterior=LARGER).partial_fit),
@@ -273,13 +279,12 @@ OF_PREDICTIONS = [
 ]
 OF_ROWS_ELSEWHERE = [
     ("has no rows, but at least one", lambda: fit(Listed(), None)),
-    ("some chunks have an offset,", lambda: robust(X=Listed((X, Y), (X, Y, None, Y)), y=None)),
+    ("offset. Got numbers, before None", lambda: robust(X=Listed((X, Y), (X, Y, None, Y)), y=None)),
     ("is a LazyFrame of polars. Pass X.collect()", lambda: fit(LazyFrame())),
     (
         "y has 3 rows and X has 4.",
         lambda: _distributed_rows.aligned(np.zeros(3), "y", None, [], (2, 2)),
     ),
-    ("X must have 2", lambda: _cluster_estimators._check_columns(fit(), collection(X[:, :1]))),
     (
         "y has 3 rows and X has 30. Partitions",
         lambda: _distributed_rows.checked(0, None, X, y=Y[:3]),
@@ -367,7 +372,7 @@ def test_text_that_is_hardly_a_category():
         fit(pd.DataFrame({"a": [*map(str, range(60))]}), np.arange(60.0), kernel=None)
     told = str(caught[0].message)
     assert "SparseGPRegressor: text in X is a category, whose levels have no order. " in told
-    assert "Name columns that should stay categories in categorical_features, or filter" in told
+    assert "or name it in categorical_features" in told
 
 
 def test_positions_that_have_not_converged(monkeypatch):

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -12,7 +13,6 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import cross_validate
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.sources import Arrays
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(40, 2))

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from inside import Scores, moments, widths
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
@@ -12,7 +13,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.solvers import Minibatches
-from skgp_sparse.sources import Arrays
 
 RNG = np.random.RandomState(0)
 N = 300

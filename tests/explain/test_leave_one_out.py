@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from inside import moments
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, poisson
@@ -12,7 +13,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
-from skgp_sparse.sources import Arrays
 
 RNG = np.random.RandomState(0)
 N = 40

@@ -272,7 +272,7 @@ def test_bands_of_levels_and_of_classes_are_refused_in_words():
         with pytest.raises(ValueError, match="Column 'it' of X has levels or no values"):
             PredictionBandDisplay.from_estimator(model, X)
     labels, X = fitted(CURVES["int"], SparseGPClassifier)
-    with pytest.raises(TypeError, match="Draw the probabilities of SparseGPClassifier"):
+    with pytest.raises(TypeError, match="of a regressor.*SparseGPClassifier"):
         PredictionBandDisplay.from_estimator(labels, X)
     two = np.column_stack([WHOLE, WHOLE])
     model = SparseGPRegressor(optimizer=None).fit(CURVES["float"].to_frame("it"), two)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from chunked_arrays import Arrays
 from inside import _categorical, moments
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -12,7 +13,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
 from skgp_sparse.kernels import Categorical, Columns, Sphere
-from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_kernel_rule
 
 RNG = np.random.RandomState(0)

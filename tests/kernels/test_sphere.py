@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from chunked_arrays import Arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse.kernels import Columns, Missing, Sphere
-from skgp_sparse.sources import Arrays
 
 QUICK = {"optimizer": None, "n_inducing": 10}
 

@@ -4,13 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from inside import _estimator
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.posteriors import Neighbors
-from skgp_sparse.sources import Arrays
 
 
 def table(n=400, d=2, seed=0, dtype=float):

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from conftest import agree
 from sklearn import config_context
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
@@ -13,7 +14,6 @@ from sklearn.preprocessing import MaxAbsScaler
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.posteriors import InducingPoints, Neighbors
-from skgp_sparse.sources import Arrays
 
 
 def sine(n=150, error=0.3, seed=0):

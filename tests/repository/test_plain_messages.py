@@ -19,7 +19,6 @@ from skgp_sparse import (
     metrics,
     posteriors,
     solvers,
-    sources,
 )
 from skgp_sparse.displays import CoverageDisplay, EffectDisplay
 
@@ -154,7 +153,6 @@ def test_other_arguments_are_refused_in_plain_numbers():
         is_plain(lambda v=value: SparseGPRegressor(likelihood="poisson").fit(X, Y, offset=v))
         is_plain(lambda v=value: two.partial_fit(X, Y, classes=v))
         is_plain(lambda v=value: metrics.interval_score(Y, Y - 1.0, Y + 1.0, coverage=v))
-        is_plain(lambda v=value: sources.Arrays(X, Y, chunk_size=v))
         is_plain(lambda v=value: kernels.register(v, v))
         is_plain(lambda v=value: EffectDisplay.from_estimator(model, X, 0, target=v))
         is_plain(lambda v=value: EffectDisplay.from_estimator(model, X, v))

@@ -30,7 +30,7 @@ from skgp_sparse.likelihoods import Poisson
 from skgp_sparse.metrics import crps, log_predictive_density_scorer
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
-from skgp_sparse.sources import Arrays, Source, Stream
+from skgp_sparse.sources import Source, Stream
 
 
 class Twice(Bound):
@@ -54,7 +54,7 @@ value, gradient = model.log_marginal_likelihood(model.kernel_.theta, eval_gradie
 display: PredictionBandDisplay = PredictionBandDisplay.from_estimator(model, X, y).plot()
 for posterior in (InducingPoints(n_mean=20), FourierFeatures(n_components=50), Neighbors(50)):
     SparseGPRegressor(posterior=posterior, prior=LogNormalLengthScales(variance=1.0)).fit(X, y)
-sources: list[Source] = [Arrays(X, y, chunk_size=10), Stream(lambda: iter([(X, y)]))]
+sources: list[Source] = [Stream(lambda: iter([(X, y)]))]
 SparseGPRegressor(likelihood=Poisson(), solver=Minibatches(64), bound=PEP(0.3)).fit(sources[0])
 search = GridSearchCV(model, {"bound": ["titsias"]}, scoring=log_predictive_density_scorer)
 loo, functions = model.loo_predict(), model.sample_functions(3)

@@ -4,11 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
-from skgp_sparse.sources import Arrays
 
 RNG = np.random.RandomState(0)
 X, QUERY = RNG.uniform(size=(60, 2)), RNG.uniform(size=(9, 2))

@@ -13,17 +13,19 @@ import tracemalloc
 import warnings
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from conftest import ROOT, agree
 from inside import (
     ArrayDataset,
     ChunkedDataset,
     InducingBasis,
+    OpenSource,
     Options,
     Problem,
-    Reader,
     SiteObjectives,
     TargetScaler,
     Variational,
@@ -41,7 +43,7 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.solvers import Minibatches
-from skgp_sparse.sources import Arrays, Chunk, Stream, is_source
+from skgp_sparse.sources import Chunk, Stream, is_source
 
 pytestmark = pytest.mark.usefixtures("without_means")
 
@@ -455,16 +457,18 @@ def test_bad_chunks_are_named(both):
     missing = X[251:451].copy()
     missing[7, 1] = np.nan
     failing(with_third(X=missing), "SparseGPRegressor: chunk 3 of the source.*NaN")
-    failing(with_third(X=X[251:451, :1]), "chunk 3 .*X has 1 columns, before 2")
+    failing(with_third(X=X[251:451, :1]), "chunk 3 .*number of columns of X. Got 1, before 2")
     failing(with_third(X=X[251:451, 0]), "chunk 3 .*Expected 2D array")
     failing(Listed([*chunks[:3], (sparse.csr_array(X), y)]), "chunk 3 .*Sparse", kind=TypeError)
     failing(with_third(y=missing[:, 1]), "chunk 3 .*Input y contains NaN")
     failing(Stream(lambda: iter([(None, y)])), "chunk 0 .*Expected 2D array")
     failing(with_third(y=y[251:450]), "chunk 3 .*inconsistent numbers of samples")
     failing(
-        with_third(y=np.c_[y, y][251:451]), r"chunk 3 .*y has shape \(n, 2\), before shape \(n, 1\)"
+        with_third(y=np.c_[y, y][251:451]), r"chunk 3 .*columns of y. Got \(2,\), before \(1,\)"
     )
-    failing(with_third(sample_weight=np.ones(200)), "chunk 3 .*some chunks have a sample_weight")
+    failing(
+        with_third(sample_weight=np.ones(200)), "chunk 3 .*sample_weight. Got numbers, before None"
+    )
     failing(with_third(X=missing.astype(str)), "chunk 3 .*X of SparseGPRegressor contains text")
     failing(Listed([*chunks[:3], X[251:451]]), "chunk 3 .*must be a tuple", kind=TypeError)
     poisson = regressor(likelihood="poisson", kernel=KERNEL.k1)
@@ -476,7 +480,7 @@ def test_bad_chunks_are_named(both):
     failing(Listed(offsets), "chunk 0 .*takes no offset", classifier())
     failing(Listed(chunks), "chunk 0 .*Unknown label type", classifier())
     mixed = [*cut(X, y > 0)[:3], Chunk(X, np.full(N, "yes"))]
-    failing(Listed(mixed), "chunk 3 .*some labels are text", classifier())
+    failing(Listed(mixed), "chunk 3 .*labels. Got text, before numbers", classifier())
 
 
 def test_bad_sources_are_refused(both):
@@ -528,19 +532,10 @@ def test_sources_that_change_are_found_out(later, large):
 
 def test_constructors_say_what_is_wrong():
     X, y = rows(10)
-    with pytest.raises(ValueError, match="Arrays: .*10 of X, 5 of y"):
-        Arrays(X, y[:5])
-    with pytest.raises(ValueError, match="chunk_size.*Arrays.*Got 0"):
-        Arrays(X, y, chunk_size=0)
     with pytest.raises(TypeError, match="Stream takes a function"):
         Stream(iter(cut(X, y, sizes=(10,))))
     with pytest.raises(TypeError, match="None in the place of chunk 0"):
         Stream(lambda: iter([None])).chunk(0)
-
-
-def test_chunks_of_wide_arrays_have_fewer_rows():
-    wide = Arrays(np.empty((70_000, 1 << 7), np.float32), np.zeros(70_000))
-    assert wide.chunk_sizes == [1 << 15, 1 << 15, 70_000 - (1 << 16)]
 
 
 # -- how often, and how much at a time -------------------------------------------------
@@ -548,15 +543,17 @@ def test_chunks_of_wide_arrays_have_fewer_rows():
 
 def chunked(chunks, **how):
     columns = [np.concatenate(column) for column in zip(*(chunk[:2] for chunk in chunks))]
-    sizes = [len(chunk[0]) for chunk in chunks]
-    log = []
+    source = Listed(chunks)
+    lazy = ChunkedDataset(opened(source, 2), 2, TargetScaler.none(1), **how)
+    return lazy, ArrayDataset(columns[0], columns[1][:, None], **how), source.asked
 
-    def read(k):
-        log.append(k)
-        return chunks[k][0], chunks[k][1][:, None]
 
-    lazy = ChunkedDataset(Reader(read, sizes), 2, TargetScaler.none(1), **how)
-    return lazy, ArrayDataset(columns[0], columns[1][:, None], **how), log
+def opened(source, n_features):
+    """A source after the first pass."""
+    opened = OpenSource(source, "it")
+    opened.sizes, opened.n_features = source.chunk_sizes, n_features
+    opened.encode = lambda y: y[:, None]
+    return opened
 
 
 @pytest.mark.parametrize("sizes", [SIZES, (1,) * N, (N,)])
@@ -611,10 +608,10 @@ def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
     monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 1000)
     monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1e5)
     rng, peaks = np.random.RandomState(0), []
-    X, y = rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1))
+    X, y = rng.normal(size=(1000, 20)), rng.normal(size=1000)
     for n_chunks in (50, 50, 100):  # the first one makes what is used again
-        reader = Reader(lambda k: (X + k, y), [1000] * n_chunks)
-        lazy = ChunkedDataset(reader, 20, TargetScaler.none(1))
+        source = SimpleNamespace(chunk=lambda k: (X + k, y), chunk_sizes=[1000] * n_chunks)
+        lazy = ChunkedDataset(opened(source, 20), 20, TargetScaler.none(1))
         problem = Problem(
             RBF(5.0) + WhiteKernel(),
             InducingBasis(X[:30]),
@@ -673,7 +670,7 @@ def test_no_file_stays_open(failure, tmp_path, large):
 def test_sources_are_closed_and_chunks_are_forgotten(large):
     source = Listed(cut(*rows()))
     fitted = regressor().fit(source)
-    assert source.closed == 1 and not fitted._fitted.fits[0].objective.rows.reader._last[1]
+    assert source.closed == 1 and not fitted._fitted.fits[0].objective.rows.source._last[1]
     source.chunks[2] = source.chunks[2]._replace(X=np.full((1, 2), np.inf))
     failing(source, "chunk 2")
     assert source.closed == 2

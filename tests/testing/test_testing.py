@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from chunked_arrays import Arrays
 from conftest import BOUNDS, ROOT
 from gaussian import Gaussian
 from inside import RationalQuadraticRule, Spherical, _differentiable
@@ -21,7 +22,6 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
 from skgp_sparse.likelihoods import Logit, Probit
-from skgp_sparse.sources import Arrays
 from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood, check_source
 
 GUIDE = (ROOT / "docs" / "guide" / "extending.md").read_text("utf-8")
@@ -545,11 +545,11 @@ def with_chunk(change):
         (lambda self, k, X, y: None, r"chunk\(0\) .*must be a tuple.* Got NoneType"),
         (
             lambda self, k, X, y: (X[:, : 2 - k // 2], y),
-            "chunk 2 .*: All chunks .* X has 1 columns, before 2",
+            "chunk 2 .*: All chunks .* columns of X. Got 1, before 2",
         ),
         (
             lambda self, k, X, y: (X, y, y**2 if k else None),
-            "chunk 2 .*: All chunks .* others have none",
+            "chunk 2 .*: All chunks .* sample_weight. Got numbers, before None",
         ),
         (
             lambda self, k, X, y: (X[:, 0], y),
