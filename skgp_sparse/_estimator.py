@@ -53,7 +53,7 @@ from skgp_sparse.ground.validation import (
     with_callbacks,
 )
 from skgp_sparse.inference.contracts import split_thetas
-from skgp_sparse.kernels import Missing, bare, parts
+from skgp_sparse.kernels import Missing, parts, touched
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.targets.model import fit_problems, inducing_points_of, selection_of
 from skgp_sparse.targets.streams import advance, new_stream, stream_of
@@ -502,7 +502,7 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
     def _check_missing(self, X):
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
         remedy = "There were none in the column in fit. Impute them, or fit with such rows."
-        seen = bare(self._fitted.kernel, X.shape[1])
+        seen = touched(self._fitted.kernel, X.shape[1], but="takes_missing")
         check_finite(X, self._names(), f"X of {type(self).__name__}", remedy, seen)
 
     def _remedy(self):

@@ -497,7 +497,8 @@ def _from_callable(function, n_inducing, name):
 
 def _checked_points(Z, kernel, name):
     """The points; raises if a value is missing that the kernel sees without `Missing`."""
-    remedy, seen = "The kernel takes none. Impute them.", kernels.bare(kernel, Z.shape[1])
+    remedy = "The kernel takes none. Impute them."
+    seen = kernels.touched(kernel, Z.shape[1], but="takes_missing")
     check_finite(Z, None, f"inducing_init of {name}", remedy, seen)
     return Z
 

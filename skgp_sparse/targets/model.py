@@ -261,7 +261,8 @@ class ObservationModel(ABC):
                 f"The kernel {given} sees it without Missing. Put Missing around each part that "
                 "sees this column, or impute the values."
             )
-            X, seen = job.rows.stored_inputs(), kernels.bare(job.kernel, job.rows.n_features)
+            X = job.rows.stored_inputs()
+            seen = kernels.touched(job.kernel, job.rows.n_features, but="takes_missing")
             check_finite(X, self.feature_names(), f"X of {self.name}", remedy, seen)
 
     def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
