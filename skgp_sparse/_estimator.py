@@ -5,11 +5,16 @@ search, and stores the results; `partial_fit` reads rows and updates a stream. W
 to the `ObservationModel` of the estimator, and what a fit has learned is its `Fitted`.
 """
 
+from __future__ import annotations  # short names of types in help
+
+from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from time import monotonic
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_array, check_random_state
@@ -17,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse._fitted import Fitted
 from skgp_sparse._version import __version__
+from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.choices import check_linear_mean
 from skgp_sparse.choices.parameter_checks import check_parameters
 from skgp_sparse.data.checks import (
@@ -45,18 +51,30 @@ from skgp_sparse.explain.weighted_means import Calibration
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import (
     Array,
+    AutoName,
+    BoundName,
     CallbackSupportMixin,
+    InitialiserName,
     IterationReporter,
     MaybeArray,
+    MeanName,
+    MetricName,
+    Optimizer,
+    PosteriorName,
+    PriorName,
+    RandomStateLike,
+    SolverName,
     as_text,
     has_callbacks,
     is_auto,
     is_name,
     with_callbacks,
 )
-from skgp_sparse.inference.contracts import split_thetas
+from skgp_sparse.hyperpriors import AnyPrior
+from skgp_sparse.inference.contracts import Solver, split_thetas
 from skgp_sparse.kernels import Missing, parts
-from skgp_sparse.likelihoods import Censored
+from skgp_sparse.likelihoods import Censored, Likelihood
+from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.targets.model import fit_problems, inducing_points_of, selection_of
 from skgp_sparse.targets.streams import advance, new_stream, stream_of
 
@@ -154,13 +172,40 @@ def kept_parameters(estimator):
     return {name: "an array" if np.ndim(one) else repr(one) for name, one in known.items()}
 
 
+@dataclass(eq=False, repr=False)
+class ParametersOfEstimators:
+    """Parameters of every estimator, stored as they are given."""
+
+    kernel: Kernel | None = None
+    _: KW_ONLY
+    bound: BoundName | Bound = "auto"
+    likelihood: str | Likelihood = "gaussian"
+    mean: MeanName | Any | None = "auto"
+    posterior: PosteriorName | PosteriorMethod = "auto"
+    n_inducing: int | AutoName = "auto"
+    inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto"
+    optimize_inducing: bool = True
+    optimizer: Optimizer = "fmin_l_bfgs_b"
+    solver: SolverName | Solver = "auto"
+    n_restarts_optimizer: int = 0
+    max_iter: int = 1000
+    metric: MetricName = "auto"
+    prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto"
+    time_limit: float | None = None
+    tol: float | AutoName = "auto"
+    categorical_features: ArrayLike | None = "from_dtype"
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+
 _NAMES = "feature_importances_", "sobol_first_", "sobol_error_"
 
 
 _Self = TypeVar("_Self", bound="SparseGP")
 
 
-class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: one fitted process, or several of binary problems.
 
     A subclass says what its rows are (`_observations`).

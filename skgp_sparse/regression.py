@@ -2,22 +2,20 @@
 
 from __future__ import annotations  # short names of types in help
 
-from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.data import checks
 from skgp_sparse.data.checks import is_gaussian
@@ -35,31 +33,20 @@ from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.ground.validation import (
     AnyArray,
     Array,
-    AutoName,
-    BoundName,
-    InitialiserName,
     LikelihoodName,
     MaybeArray,
-    MeanName,
-    MetricName,
-    Optimizer,
-    PosteriorName,
-    PriorName,
     RandomStateLike,
-    SolverName,
     as_text,
     check_number,
 )
-from skgp_sparse.hyperpriors import AnyPrior
-from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
-from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.sources import Source
 from skgp_sparse.targets.numbers import GaussianObservations, LikelihoodObservations
 
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
 
 
+@dataclass(eq=False, repr=False)
 class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
@@ -195,26 +182,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     optimize_inducing : bool, default=True
         Whether to optimise the inducing points. If False, the points of `inducing_init` are used
         unchanged.
-    alpha : float or ndarray of shape (n_samples,), default=None
-        Known variance of the noise, in units of y². If None and `kernel` has no `WhiteKernel`, a
-        `WhiteKernel` is appended and its variance is learned. The default kernel has one in any
-        case. Several targets share `alpha` and
-        are then scaled by the same factor.
-    noise : {"auto", "constant", "learned"}, default="auto"
-        Whether the variance of learned Gaussian noise varies with the inputs.
-
-        - "constant": it is the same everywhere.
-        - "learned": it is ``s exp(f(x))``, where f is the mean of a second process. That process
-          follows the logarithms of squared errors of rows that are left out. The fit then goes on
-          from where it ended, with s among the hyperparameters. `kernel_` ends in a
-          `skgp_sparse.kernels.HeteroscedasticNoise` in the place of the `WhiteKernel`.
-        - "auto": "learned" for the default kernel, from 100 rows on, where rows that are left out
-          of both processes are more likely by 3 nats. Otherwise "constant", and always for rows
-          that are not in memory or come by `partial_fit`, and where an approximation is named,
-          as for `mean`.
-
-        Noise that varies needs ``likelihood="gaussian"`` and inducing points, an exact posterior or
-        neighbours.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
         The optimizer of the hyperparameters, specified as in `GaussianProcessRegressor`. A
         callable starts at the initial hyperparameters of the kernel, and with None these are kept
@@ -284,17 +251,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Gaussian noise to at most 600 distinct rows, and each of its restarts, ends at an optimum,
         to about 0.01 nats of the log marginal likelihood of all rows. If the noise is appended to
         the kernel, such a fit also begins with little noise, and its noise may vanish.
-    normalize_y : bool, default=True
-        Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
-        normalisation is reversed before predictions are returned. It is used for the likelihoods
-        "gaussian", "student_t" and `Censored` only; outliers hardly change their mean and scale,
-        and with known limits, y is only scaled. A
-        target that is constant beside others is predicted as that constant, with the standard
-        deviation 0, and has no influence on the others. If all rows are one or two different ones
-        with equal targets, hyperparameters stay, and y is in units of its size.
-    n_targets : int, default=None
-        The number of dimensions of the target values. It is used to decide the number of outputs
-        when predicting from the prior distribution, and `fit` checks it.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"
         The columns that are categories, spelled as those of histogram gradient boosting:
 
@@ -320,6 +276,37 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         first, and why, and then the bound every `verbose` iterations. With ``solver="stochastic"``,
         it is the number of passes over the rows, the seconds, and the log density of rows that are
         held out.
+    alpha : float or ndarray of shape (n_samples,), default=None
+        Known variance of the noise, in units of y². If None and `kernel` has no `WhiteKernel`, a
+        `WhiteKernel` is appended and its variance is learned. The default kernel has one in any
+        case. Several targets share `alpha` and
+        are then scaled by the same factor.
+    noise : {"auto", "constant", "learned"}, default="auto"
+        Whether the variance of learned Gaussian noise varies with the inputs.
+
+        - "constant": it is the same everywhere.
+        - "learned": it is ``s exp(f(x))``, where f is the mean of a second process. That process
+          follows the logarithms of squared errors of rows that are left out. The fit then goes on
+          from where it ended, with s among the hyperparameters. `kernel_` ends in a
+          `skgp_sparse.kernels.HeteroscedasticNoise` in the place of the `WhiteKernel`.
+        - "auto": "learned" for the default kernel, from 100 rows on, where rows that are left out
+          of both processes are more likely by 3 nats. Otherwise "constant", and always for rows
+          that are not in memory or come by `partial_fit`, and where an approximation is named,
+          as for `mean`.
+
+        Noise that varies needs ``likelihood="gaussian"`` and inducing points, an exact posterior or
+        neighbours.
+    normalize_y : bool, default=True
+        Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
+        normalisation is reversed before predictions are returned. It is used for the likelihoods
+        "gaussian", "student_t" and `Censored` only; outliers hardly change their mean and scale,
+        and with known limits, y is only scaled. A
+        target that is constant beside others is predicted as that constant, with the standard
+        deviation 0, and has no influence on the others. If all rows are one or two different ones
+        with equal targets, hyperparameters stay, and y is in units of its size.
+    n_targets : int, default=None
+        The number of dimensions of the target values. It is used to decide the number of outputs
+        when predicting from the prior distribution, and `fit` checks it.
 
     Attributes
     ----------
@@ -436,60 +423,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     array([[ 3.,  7., 11.]])
     """
 
-    likelihood_: Likelihood | None
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        *,
-        bound: BoundName | Bound = "auto",
-        likelihood: LikelihoodName | Likelihood = "gaussian",
-        mean: MeanName | Any | None = "auto",
-        posterior: PosteriorName | PosteriorMethod = "auto",
-        n_inducing: int | AutoName = "auto",
-        inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto",
-        optimize_inducing: bool = True,
-        alpha: MaybeArray = None,
-        noise: Literal["auto", "constant", "learned"] = "auto",
-        optimizer: Optimizer = "fmin_l_bfgs_b",
-        solver: SolverName | Solver = "auto",
-        n_restarts_optimizer: int = 0,
-        max_iter: int = 1000,
-        metric: MetricName = "auto",
-        prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
-        time_limit: float | None = None,
-        tol: float | AutoName = "auto",
-        normalize_y: bool = True,
-        n_targets: int | None = None,
-        categorical_features: ArrayLike | None = "from_dtype",
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.bound = bound
-        self.likelihood = likelihood
-        self.mean = mean
-        self.posterior = posterior
-        self.n_inducing = n_inducing
-        self.inducing_init = inducing_init
-        self.optimize_inducing = optimize_inducing
-        self.alpha = alpha
-        self.noise = noise
-        self.optimizer = optimizer
-        self.solver = solver
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.metric = metric
-        self.prior = prior
-        self.time_limit = time_limit
-        self.tol = tol
-        self.normalize_y = normalize_y
-        self.n_targets = n_targets
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    likelihood_: Likelihood | None = field(init=False)
+    _: KW_ONLY
+    likelihood: LikelihoodName | Likelihood = "gaussian"
+    alpha: MaybeArray = None
+    noise: Literal["auto", "constant", "learned"] = "auto"
+    normalize_y: bool = True
+    n_targets: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
