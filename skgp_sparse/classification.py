@@ -559,7 +559,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.loo_predict_proba"
-        return loo_probabilities(self._fitted.fits, self._fitted.view, self, name)
+        return loo_probabilities(self._fitted.fits, self._fitted.view, self.n_jobs, name)
 
     def latent_mean_and_variance(self, X: npt.ArrayLike) -> tuple[Array, Array]:
         """Compute the mean and variance of the latent process, or of those of a softmax.

@@ -1053,7 +1053,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_is_fitted(self, "kernel_")
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
-            return loo_prediction(self._fitted.fits[0], self, name)
+            return loo_prediction(self._fitted.fits[0], self.n_jobs, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None

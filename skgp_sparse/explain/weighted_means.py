@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.posterior import LeftOut, Posterior
+from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.engine.posteriors_around import (
     MeanWeights,
     PosteriorWithMean,
@@ -23,9 +23,7 @@ from skgp_sparse.engine.posteriors_around import (
     missing_entries,
 )
 from skgp_sparse.explain.leave_one_out import LeftOutRows
-from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import Array
-from skgp_sparse.likelihoods import Likelihood
 
 _RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
@@ -137,14 +135,14 @@ class LeftOutMean(NamedTuple):
         """Predictions (n, p) in units of y that are added to those of the process, or 0."""
         return self.predictions if self.weights is not None and self.weights.is_added else 0.0
 
-    def beside(self, left: LeftOut, noise: Array, chosen: Array) -> tuple[LeftOut, Array]:
-        """`LeftOut` and noise variance (k,) of the weighted mean, from those of the process."""
+    def beside(self, left: LeftOutRows) -> LeftOutRows:
+        """The rows with moments of the weighted mean, from those of the process."""
         if self.weights is None or self.weights.is_added:
-            return left, noise
-        weight = self.weights.of(left.variance + noise)
+            return left
+        weight = self.weights.of(left.total)
         factor = self.weights.factor(weight)
-        mean = (1.0 - weight) * left.mean + weight * self.predictions[chosen]
-        return LeftOut(mean, factor * left.variance), factor * noise
+        mean = (1.0 - weight) * left.mean + weight * self.predictions[left.chosen]
+        return left._replace(mean=mean, variance=factor * left.variance, noise=factor * left.noise)
 
 
 class Calibration(NamedTuple):
@@ -272,43 +270,26 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
 
 
 class StackedRows(NamedTuple):
-    """Rows that are left out, of which weights of another prediction are learned.
-
-    Parameters
-    ----------
-    left : LeftOutRows
-        Predictions of the process.
-    predicted : ndarray of shape (k, p)
-        The other predictions.
-    row_weight : ndarray of shape (k,)
-        Weights of rows.
-    likelihood : Likelihood or None
-        None: the noise is Gaussian.
-    """
+    """Rows that are left out, of which weights of another prediction are learned."""
 
     left: LeftOutRows
-    predicted: Array
-    row_weight: Array
-    likelihood: Likelihood | None = None
+    predicted: Array  # (k, p) the other predictions
 
-    variance = property(lambda self: self.left.variance + self.left.noise)
+    row_weight = property(
+        lambda self: np.broadcast_to(self.left.block.weight, len(self.left.chosen))
+    )
     share = property(lambda self: self.row_weight / self.row_weight.mean())
 
     def densities(self, weights: MeanWeights) -> Array:
         """Log densities (k,) of the targets, averaged over these."""
-        left, weight = self.left, weights.of(self.variance)
+        left, weight = self.left, weights.of(self.left.total)
         mean = left.mean + weight * (self.predicted - left.mean)
-        factor = weights.factor(weight)
-        if self.likelihood is not None:
-            latent = mean[:, 0] + left.block.offset
-            return self.likelihood.tilted(left.block.observed, latent, factor * left.variance)[0]
-        std = np.sqrt(factor * self.variance + left.block.noise)
-        return log_normal_density(left.block.y, mean, std[:, None]).mean(axis=1)
+        return left._replace(mean=mean).log_density(weights.factor(weight)).mean(axis=1)
 
     def without_mean(self) -> MeanWeights:
         """`MeanWeights` with which the process is alone."""
         error = np.ones(1)  # where latent values are not seen
-        if self.likelihood is None:
+        if self.left.fit.likelihood is None:
             error = (self.left.block.y - self.predicted) ** 2
             error = np.average(error, axis=0, weights=self.row_weight)
         return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
@@ -321,7 +302,7 @@ class StackedRows(NamedTuple):
         that is the same everywhere has the highest density.
         """
         alone = self.without_mean()
-        if self.likelihood is not None:
+        if self.left.fit.likelihood is not None:
             return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], "intercept")
         targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
         intercept, slope = np.transpose(targets)
@@ -331,8 +312,8 @@ class StackedRows(NamedTuple):
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
         left = self.left
-        mean = left.mean + weights.of(self.variance) * (self.predicted - left.mean)
-        scale = np.sqrt((self.variance + left.block.noise)[:, None] * weights.error)
+        mean = left.mean + weights.of(left.total) * (self.predicted - left.mean)
+        scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
         return np.mean(self.share[:, None] * _huber((left.block.y - mean) ** 2 / scale))
 
     def _target(self, j):

@@ -17,9 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import lag_correlation
-from skgp_sparse.engine.posterior import LeftOut
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
-from skgp_sparse.explain.leave_one_out import calibrated_labels, predicted, why_unknown
+from skgp_sparse.explain.leave_one_out import LeftOutRows, calibrated_labels, predicted, why_unknown
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.kernels import has_noise, length_scale_places
@@ -190,42 +189,45 @@ def _of_labels(probabilities, labels, weight):
 def _of_fit(job, fit):
     """Shares of the variances of its targets that a fit explains of some rows."""
     chosen = job.rows.sample(_ROWS, np.random.RandomState(0))
-    block, n_jobs, left = job.rows.block(chosen), job.settings.options.n_jobs, None
-    if why_unknown(fit) is not None:
-        left = LeftOut(*fit.posterior.mean_and_variance(block.X, n_jobs))
+    n_jobs = job.settings.options.n_jobs
+    if why_unknown(fit) is None:
+        found = predicted(fit, chosen, n_jobs)
+    else:
+        X = job.rows.block(chosen).X
+        found = LeftOutRows.of(fit, chosen, fit.posterior.mean_and_variance(X, n_jobs))
         if fit.likelihood is not None and fit.likelihood.n_latent > 1:
-            probabilities = fit.likelihood.probability(left.mean.T, left.variance.T).T
-            labels = np.ravel(block.y).astype(int)
+            probabilities = fit.likelihood.probability(found.mean.T, found.variance.T).T
+            labels = np.ravel(found.block.y).astype(int)
             return _of_each_class(probabilities, labels, np.ones(len(chosen)))
-    found = predicted(fit, n_jobs, chosen, left)
-    columns = zip(found.y.T, found.mean.T, found.log_density.T)
-    return [_of_numbers(fit, block, found, *column) for column in columns]
+    columns = zip(found.block.y.T, found.responses()[0].T, found.log_density().T)
+    return [_of_numbers(found, *column) for column in columns]
 
 
-def _of_numbers(fit, block, found, y, mean, density):
+def _of_numbers(found, y, mean, density):
     """The share of the variance of a target (k,) that its predictions explain."""
-    weight = np.ones(len(y))
+    weight, likelihood = np.ones(len(y)), found.fit.likelihood
     if np.ptp(y) == 0.0:
         return 1.0
-    constant = _constant(fit, block, found, y)
-    most = np.inf if np.any(found.is_density) else -np.mean(constant)
+    constant = _constant(found, y)
+    has_density = likelihood is None or np.any(likelihood.is_density(y))
+    most = np.inf if has_density else -np.mean(constant)
     squares = ((y - y.mean()) ** 2 - (y - mean) ** 2) / np.var(y)
     return max(_of_gain(density - constant, weight, most), _at_most(squares, weight))
 
 
-def _constant(fit, block, found, y):
+def _constant(found, y):
     """Log densities (k,) of a target at the likeliest latent distribution that all rows share."""
-    centre, variance, known = 0.0, 1.0, found.known[:, 0]
-    if fit.likelihood is None:
+    centre, variance, likelihood = 0.0, 1.0, found.fit.likelihood
+    if likelihood is None:
         variance = np.var(y)
-        centre, variance = y.mean(), max(variance - known.mean(), 0.01 * variance)
+        centre, variance = y.mean(), max(variance - found.known.mean(), 0.01 * variance)
 
     def densities(theta):
-        if fit.likelihood is None:
-            return log_normal_density(y, theta[0], np.sqrt(np.exp(theta[1]) + known))
-        latent = theta[0] + np.broadcast_to(block.offset, len(y))
         spread = np.full(len(y), np.exp(theta[1]))
-        return fit.likelihood.tilted(block.observed, latent, spread)[0]
+        if likelihood is None:
+            return log_normal_density(y, theta[0], np.sqrt(spread + found.known))
+        latent = theta[0] + np.broadcast_to(found.block.offset, len(y))
+        return likelihood.tilted(y, latent, spread)[0]
 
     start = np.array([centre, np.log(variance)])
     simplex = start + np.array([[0.0, 0.0], [0.5 * np.sqrt(variance), 0.0], [0.0, -0.5]])

@@ -177,8 +177,7 @@ def _of_numbers(found, rows, function, latent):
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     mean = WeightedMean(function, found.units, level)
     predicted = _in_table(fit, mean.standardised(latent))
-    row_weight = np.broadcast_to(left.block.weight, len(left.chosen))
-    stacking = StackedRows(left, predicted[left.chosen], row_weight, fit.likelihood)
+    stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
     if not _is_chosen(found.observations) and not _pays(stacking, weights):
         return found
@@ -194,7 +193,7 @@ def _pays(stacking, weights):
     """
     alone = stacking.without_mean()
     gain = stacking.densities(weights) - stacking.densities(alone)
-    if stacking.likelihood is not None:
+    if stacking.left.fit.likelihood is not None:
         return _is_clear(gain)
     is_closer = stacking.loss(weights) < (1.0 - _LEAST_SAVING) * stacking.loss(alone)
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)

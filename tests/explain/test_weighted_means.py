@@ -7,8 +7,8 @@ import pytest
 from conftest import agree
 from inside import (
     Calibration,
-    LeftOut,
     LeftOutMean,
+    LeftOutRows,
     MeanWeights,
     calibrated,
     centred_logs,
@@ -120,14 +120,14 @@ def test_factors_of_variances_have_the_highest_density():
 
 
 def test_left_out_rows_without_a_weight_stay():
-    left, noise = LeftOut(np.ones((2, 1)), np.ones(2)), np.full(2, 0.5)
-    assert LeftOutMean(np.zeros((4, 1))).beside(left, noise, np.array([0, 3])) == (left, noise)
+    moments = np.ones((2, 1)), np.ones(2), np.full(2, 0.5)
+    left = LeftOutRows(None, np.array([0, 3]), None, *moments)
+    assert LeftOutMean(np.zeros((4, 1))).beside(left) is left
     weights = MeanWeights(np.log([1 / 3]), np.zeros(1), np.ones(1), (np.log(0.25), 0.0))
-    mean = LeftOutMean(np.arange(4.0)[:, None], weights)
-    found, noise = mean.beside(left, noise, np.array([0, 3]))
+    found = LeftOutMean(np.arange(4.0)[:, None], weights).beside(left)
     assert_allclose(found.mean, [[0.75], [1.5]])
     assert_allclose(found.variance, [0.25, 0.25])
-    assert_allclose(noise, [0.125, 0.125])
+    assert_allclose(found.noise, [0.125, 0.125])
 
 
 def test_weights_of_rows_are_copies():
