@@ -465,7 +465,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n_samples,)
             Predicted labels, which are values of `classes_`.
         """
-        X, view = self._question(X)
+        X, view = self._answered(X)
         return self.classes_[view.decide(X)]
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
@@ -481,7 +481,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n_samples, n_classes)
             Probabilities of the classes, in the order of `classes_`. Each row sums to 1.
         """
-        X, view = self._question(X)
+        X, view = self._answered(X)
         return view.probabilities(X)
 
     def predict_parts(self, X: npt.ArrayLike) -> tuple[Array, Array]:
@@ -510,7 +510,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> bool(np.allclose(softmax(mean + process, axis=1), model.predict_proba(X)))
         True
         """
-        X, view = self._question(X)
+        X, view = self._answered(X)
         probabilities = view.probabilities(X)
         logits = np.log(np.maximum(probabilities, np.finfo(float).tiny))
         mean = self._fitted.logits_of_mean(X, logits.shape[1])
@@ -584,7 +584,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             If there are more than two classes, and `multi_class` is not "softmax" nor `likelihood`
             "ordinal".
         """
-        X, view = self._question(X)
+        X, view = self._answered(X)
         if self.n_classes_ > 2 and view.multi_class not in ("softmax", "ordinal"):
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
@@ -607,9 +607,3 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         if self._fitted is None:
             return None
         return self.classes_, self._fitted.view.multi_class, self._fitted.fits
-
-    def _question(self, X: npt.ArrayLike) -> tuple[Any, Any]:
-        """Query points, and the fitted processes."""
-        check_is_fitted(self)
-        X, view = self._answered(X)
-        return X, view.on_threads(self.n_jobs)

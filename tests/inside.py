@@ -85,7 +85,7 @@ from skgp_sparse.explain.leave_one_out import (
     some_rows,
     width_of,
 )
-from skgp_sparse.explain.views import SomeClasses, TargetView
+from skgp_sparse.explain.views import TargetView, some_classes
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 from skgp_sparse.ground import integrals, linalg, parallel
 from skgp_sparse.ground.integrals import log_moments

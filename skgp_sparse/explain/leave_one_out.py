@@ -158,18 +158,18 @@ def calibrated_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: in
     if view.calibration is None:
         return probabilities
     mean = fits[0].mean
-    latent = None if mean is None else mean.predictions[in_table(fits[0].rows, chosen)]
+    latent = None if mean is None else mean.predictions[places_of(fits[0].rows)[chosen]]
     return view.calibration.combined(probabilities, latent)
 
 
-def in_table(rows: Dataset, chosen: Ints) -> Ints:
-    """Numbers of the user's rows in the table of a fit."""
-    return chosen if rows.places is None else rows.places[chosen]
+def places_of(rows: Dataset) -> Ints:
+    """Number (n,) of each of the user's rows in the table of a fit, -1 if it is not there."""
+    return np.arange(len(rows)) if rows.places is None else rows.places
 
 
 def _probabilities(fit: Fit, chosen: Ints, n_jobs: int | None) -> Array:
     """Probabilities of classes that a problem tells of rows that are left out."""
-    known, place = np.unique(in_table(fit.rows, chosen), return_inverse=True)
+    known, place = np.unique(places_of(fit.rows)[chosen], return_inverse=True)
     left = left_out(fit, known, n_jobs)
     moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
     with np.errstate(all="ignore"):
@@ -182,7 +182,7 @@ def loo_prediction(fit: Fit, n_jobs: int | None, name: str) -> LooPrediction:
     `name` is that of the method, for errors.
     """
     rows = _rows_of(fit, name)
-    units, places, likelihood = rows.units, rows.places, fit.likelihood
+    units, places, likelihood = rows.units, places_of(rows), fit.likelihood
     left = predicted(fit, np.arange(len(rows)), n_jobs)
     mean, variance = left.responses()
     mean = units.inverse(mean) + (0.0 if fit.mean is None else fit.mean.added())
@@ -192,8 +192,8 @@ def loo_prediction(fit: Fit, n_jobs: int | None, name: str) -> LooPrediction:
         log_scale = np.log(units.scale)
     density = units.among_constants(left.log_density()) - np.multiply.outer(is_density, log_scale)
     columns = mean, np.broadcast_to(std, mean.shape), density
-    columns = [one if places is None else one[places] for one in columns]
-    return LooPrediction(*(one[:, 0] if mean.shape[1] == 1 else one for one in columns))
+    is_one = mean.shape[1] == 1
+    return LooPrediction(*(one[places, 0] if is_one else one[places] for one in columns))
 
 
 def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name: str) -> Array:
@@ -207,8 +207,7 @@ def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name
             "'one_vs_rest' or 'softmax'."
         )
     rows = [_rows_of(fit, name) for fit in fits][0]  # which refuses fits that keep no rows
-    of_user = np.arange(len(rows) if rows.places is None else len(rows.places))
-    return calibrated_labels(fits, view, of_user, n_jobs)
+    return calibrated_labels(fits, view, np.arange(len(places_of(rows))), n_jobs)
 
 
 def _rows_of(fit: Fit, name: str) -> Dataset:
@@ -319,7 +318,7 @@ def scores_of(
         return None
     place = np.full(len(rows) + 1, -1)  # of rows of the table, the last one of those without weight
     place[left.chosen] = np.arange(len(left.chosen))
-    of_row = place[:-1] if rows.places is None else place[rows.places]
+    of_row = place[places_of(rows)]
     kept = of_row >= 0
     return Scores(values[of_row[kept]], np.ones(kept.sum()) if weight is None else weight[kept])
 

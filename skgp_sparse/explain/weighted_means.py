@@ -8,7 +8,8 @@ with probabilities g of the processes and m of another classifier: without the l
 temperature 1/a and a bias of every class, a calibration (Guo et al. 2017; Kull et al. 2019).
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -20,10 +21,9 @@ from skgp_sparse.engine.posteriors_around import (
     MeanWeights,
     PosteriorWithMean,
     averaged,
-    missing_entries,
 )
 from skgp_sparse.explain.leave_one_out import LeftOutRows
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import Array, Ints
 
 _RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
@@ -34,6 +34,7 @@ _START_OF_FACTOR = 0.0, -0.5
 
 
 LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
+_LEAST_OF_A_LABEL = 1e-4
 _OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
 
 
@@ -62,11 +63,9 @@ class MeanFunction(NamedTuple):
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
-        if self.values is not None and missing_entries(X, self.values).any():
-            return averaged(self._of_complete_rows, X, self.values)
-        return self._of_complete_rows(X)
+        return averaged(self._of_complete_rows, X, self.values)
 
-    def _of_complete_rows(self, X):
+    def _of_complete_rows(self, X: Array) -> Array:
         if self.n_classes:
             return self._logits(self.estimators[0], X)
         values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
@@ -80,7 +79,7 @@ class MeanFunction(NamedTuple):
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
         return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
 
-    def _logits(self, classifier, X):
+    def _logits(self, classifier: Any, X: Array) -> Array:
         known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
         known[:, classifier.classes_] = classifier.predict_proba(X)
         logs = np.log(np.maximum(known, LEAST_PROBABILITY))
@@ -222,12 +221,19 @@ def centred_logs(probabilities: Array) -> Array:
     return logs - logs.mean(axis=1, keepdims=True)
 
 
+def logs_of_labels(probabilities: Array, labels: Ints) -> Array:
+    """Logarithms (k,) of probabilities of labels, none so small that one row decides."""
+    return np.log(np.maximum(probabilities[np.arange(len(labels)), labels], _LEAST_OF_A_LABEL))
+
+
 def of_all_classes(latent: Array) -> Array:
     """Latent values of all classes, from those of two classes in one column."""
     return np.hstack([-0.5 * latent, 0.5 * latent]) if latent.shape[1] == 1 else latent
 
 
-def calibrated(probabilities: Array, labels: Array, weight: Array, function=None, latent=None):
+def calibrated(
+    probabilities: Array, labels: Ints, weight: Array, latent: Array | None = None
+) -> Calibration:
     """The `Calibration` with the least log loss on rows that are left out.
 
     Parameters
@@ -237,10 +243,8 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
         Indices of classes.
     weight : ndarray of shape (n,)
         Weights of rows.
-    function : MeanFunction or None
-        It is part of the result where it has a weight.
     latent : ndarray of shape (n, q) or None
-        Its predictions of these rows.
+        What a mean predicts of these rows.
     """
     logs = [centred_logs(probabilities)]
     if latent is not None:
@@ -249,7 +253,7 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
     start = np.zeros(n_scales + target.shape[1])
     start[0] = 1.0
 
-    def loss(theta):
+    def loss(theta: Array) -> float:
         logits = np.tensordot(theta[:n_scales], logs, axes=1) + theta[n_scales:]
         p = softmax(logits, axis=1)
         of_labels = np.maximum(np.sum(p * target, axis=1), np.finfo(float).tiny)
@@ -262,8 +266,7 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
     limits = [(0.0, None)] * n_scales + [(None, None)] * target.shape[1]
     theta = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits).x
     share = float(theta[1]) if n_scales == 2 else 0.0
-    function = function if share else None
-    return Calibration(float(theta[0]), theta[n_scales:], share, function)
+    return Calibration(float(theta[0]), theta[n_scales:], share)
 
 
 # -- weights of numbers ----------------------------------------------------------------
@@ -316,29 +319,29 @@ class StackedRows(NamedTuple):
         scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
         return np.mean(self.share[:, None] * _huber((left.block.y - mean) ** 2 / scale))
 
-    def _target(self, j):
+    def _target(self, j: int) -> "StackedRows":
         """Rows with one of their targets."""
         left, one = self.left, np.s_[:, j : j + 1]
         left = left._replace(block=left.block._replace(y=left.block.y[one]), mean=left.mean[one])
         return self._replace(left=left, predicted=self.predicted[one])
 
-    def _least_loss(self, error):
+    def _least_loss(self, error: float) -> Array:
         """Intercept and slope of the weight of one target."""
 
-        def loss(theta):
+        def loss(theta: Array) -> float:
             return self.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
 
         return self._minimised(loss, _STARTS, _OF_WEIGHT)
 
-    def _likeliest(self, weights, starts, ridge, name):
+    def _likeliest(self, weights: MeanWeights, starts: Any, ridge: Any, name: str) -> MeanWeights:
         """`MeanWeights` with numbers of a name that have the highest density."""
 
-        def loss(theta):
+        def loss(theta: Array) -> float:
             return -np.mean(self.share * self.densities(weights._replace(**{name: theta})))
 
         return weights._replace(**{name: self._minimised(loss, starts, ridge)})
 
-    def _minimised(self, loss, starts, ridge):
+    def _minimised(self, loss: Callable[[Array], float], starts: Any, ridge: Any) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
         ridge = max(1.0, _ENOUGH_ROWS / self.row_weight.sum()) * np.array(ridge)
         runs = [
@@ -348,6 +351,6 @@ class StackedRows(NamedTuple):
         return min(runs, key=lambda run: run.fun).x
 
 
-def _huber(squared):
+def _huber(squared: Array) -> Array:
     """Huber's loss of squared errors in units of their scale."""
     return np.where(squared < _HUBER**2, squared, 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2)

@@ -226,8 +226,8 @@ def test_the_gradient_of_calibration_is_differences(monkeypatch, columns):
     monkeypatch.setattr(weighted_means, "minimize", watched)
     k = 2 if columns == 1 else 3
     given, labels = softmax(rng.normal(size=(50, k)), axis=1), rng.randint(0, k, 50)
-    function, latent = (None, None) if not columns else (object(), rng.normal(size=(50, columns)))
-    calibrated(given, labels, rng.uniform(0.5, 2, 50), function, latent)
+    latent = rng.normal(size=(50, columns)) if columns else None
+    calibrated(given, labels, rng.uniform(0.5, 2, 50), latent)
     ((loss, start),) = seen
     at = start + 0.3 * rng.uniform(size=len(start))
     assert check_grad(lambda t: loss(t)[0], lambda t: loss(t)[1], at) < 1e-4
