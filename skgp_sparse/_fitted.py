@@ -90,7 +90,8 @@ class Fitted:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if self.beside is None:
             return 0.0
-        return averaged(self._weighted, X, self.values)
+        values = self.values
+        return self._weighted(X) if values is None else averaged(self._weighted, X, values)
 
     def _weighted(self, X: Array) -> Array:
         """Predictions beside the process, times their weights."""

@@ -584,8 +584,10 @@ def _alike(**given: ArrayLike) -> Triple:
     """Three arrays, which must have the same shape."""
     first, second, third = (np.asarray(one, dtype=float) for one in given.values())
     if not first.shape == second.shape == third.shape:
-        shapes = f"{first.shape}, {second.shape} and {third.shape}"
-        raise ValueError(f"{', '.join(given)} must have the same shape. Got {shapes}.")
+        names, shapes = [*given], f"{first.shape}, {second.shape} and {third.shape}"
+        raise ValueError(
+            f"{names[0]}, {names[1]} and {names[2]} must have the same shape. Got {shapes}."
+        )
     return first, second, third
 
 

@@ -481,10 +481,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if X_std is not None:
             name = f"{type(self).__name__}.predict"
             if return_cov:
-                raise ValueError(f"{name}: X_std and return_cov cannot be combined.")
+                raise ValueError(
+                    f"{name}: X_std and return_cov cannot be combined. Use return_std."
+                )
             expected = at_uncertain_inputs(view, X, X_std, latent, name)
             return expected if return_std else expected[0]
-        if return_cov and not (latent or view.likelihood is None):
+        if return_cov and not (latent or view.is_gaussian):
             raise ValueError(
                 f"return_cov=True is available for likelihood={as_text(self.likelihood)} only with "
                 "latent=True. Set it, or use sample_y for joint distributions of the response."
@@ -1019,5 +1021,5 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             X, view = self._answered(X, offset=offset)
         else:
             X, view = self._query(X, offset=offset), prior_view(self, name)
-        offset = checks.check_offset(offset, X, view.likelihood is not None, name)
+        offset = checks.check_offset(offset, X, not view.is_gaussian, name)
         return X, view, offset

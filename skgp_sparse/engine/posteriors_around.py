@@ -68,11 +68,9 @@ def averaged(function, X, values):
     function : callable
         ``X -> (n, q)``, of rows without missing values in columns that have `values`.
     X : ndarray of shape (n, d)
-    values : ndarray of shape (K, d) or None
-        As of `spread_values`; None: no value is averaged over.
+    values : ndarray of shape (K, d)
+        As of `spread_values`.
     """
-    if values is None:
-        return function(X)
     is_missing = missing_entries(X, values)
     found = function(np.where(is_missing, values[0], X))
     rows = np.flatnonzero(is_missing.any(axis=1))

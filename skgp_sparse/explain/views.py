@@ -226,7 +226,7 @@ class TargetView(NamedTuple):
     n_jobs: int | None = None
 
     one_column = property(lambda self: len(self.units.mean) == 1)
-    likelihood = None
+    is_gaussian = True
     processes = property(lambda self: [self.process])
 
     def truth(self, y: Array, X: Array, name: str) -> Array:
@@ -357,6 +357,7 @@ class ResponseView(NamedTuple):
     likelihood: Likelihood
     units: TargetScaler  # of one target
 
+    is_gaussian = False
     processes = property(lambda self: self.latent.processes)
 
     def truth(self, y: Array, X: Array, name: str) -> Array:
@@ -520,7 +521,7 @@ def at_uncertain_inputs(
         Of the method, for errors.
     """
     X_std = check_std(X_std, X, "X_std", name)
-    if view.likelihood is not None:
+    if not view.is_gaussian:
         raise ValueError(f"{name}: X_std needs likelihood='gaussian'. Leave X_std out.")
     require(view.process, NORMALS, f"{name}: X_std")
     process, units = view.process, view.units

@@ -63,6 +63,8 @@ class MeanFunction(NamedTuple):
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
+        if self.values is None:
+            return self._of_complete_rows(X)
         return averaged(self._of_complete_rows, X, self.values)
 
     def _of_complete_rows(self, X: Array) -> Array:
