@@ -61,7 +61,6 @@ from skgp_sparse.engine.normal_inputs import LatentRows, patterns_of
 from skgp_sparse.engine.posterior import (
     GRADIENTS,
     IndependentPosteriors,
-    LeftOut,
     Posterior,
     PosteriorAround,
     Prior,
@@ -77,13 +76,14 @@ from skgp_sparse.engine.posteriors_around import (
 )
 from skgp_sparse.explain import views, weighted_means
 from skgp_sparse.explain.leave_one_out import (
+    LeftOutRows,
     Scores,
     known_rows,
     left_out_numbers,
     some_rows,
-    widths,
+    width_of,
 )
-from skgp_sparse.explain.views import SomeClasses, TargetView
+from skgp_sparse.explain.views import TargetView, some_classes
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 from skgp_sparse.ground import integrals, linalg, parallel
 from skgp_sparse.ground.integrals import log_moments

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.explain.views import SomeClasses
+from skgp_sparse.explain.views import some_classes
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
@@ -92,7 +92,7 @@ def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
     method = job.model.method
     method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
     model = replace(job.model, method=method, inner=_roughly(job.model.inner))
-    rows = rows.of_problem(SomeClasses(tuple(some.tolist()))).in_one_form()
+    rows = rows.of_problem(some_classes(some, n_classes)).in_one_form()
     job = job._replace(name="", rows=rows, model=model)
     return job.with_settings(tol=n_classes * job.settings.tol)
 

@@ -282,8 +282,6 @@ class FittedProblems(NamedTuple):
     units : TargetScaler
     beside : WeightedMean, Calibration or None
         What changes predictions of the processes.
-    latent : ndarray or None
-        What a mean predicts of the user's rows without them, where labels are to be calibrated.
     """
 
     observations: ObservationModel
@@ -291,7 +289,6 @@ class FittedProblems(NamedTuple):
     fits: list[Fit]
     units: TargetScaler
     beside: Any = None
-    latent: Array | None = None
 
 
 def fit_problems(

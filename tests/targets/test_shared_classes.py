@@ -12,8 +12,8 @@ from inside import (
     Inner,
     Options,
     SiteObjectives,
-    SomeClasses,
     Variational,
+    some_classes,
 )
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_blobs
@@ -54,8 +54,11 @@ def test_likelihood_is_a_product_over_the_problems(sigmoid):
 def objectives(basis, spherical):
     """The objective of four classes of five, and those of their problems."""
     X, y = table(60, 5)
-    chosen = (0, 1, 3, 4)
-    labels = [SomeClasses(chosen).labels(y)[1], *(np.where(y == k, 1.0, -1.0) for k in chosen)]
+    chosen = np.array([0, 1, 3, 4])
+    labels = [
+        some_classes(chosen, 5).labels(y)[1],
+        *(np.where(y == k, 1.0, -1.0) for k in chosen),
+    ]
     inner, found = Inner(tol=1e-16, max_iter=300), []
     for label, likelihood in zip(labels, [EachClass(Probit(), 4), *[Probit()] * 4]):
         rows = ArrayDataset(X, label[:, None])
@@ -94,7 +97,7 @@ def test_objective_against_dense_algebra():
 
 
 def test_labels_of_some_classes():
-    rows, labels = SomeClasses((0, 2, 5)).labels(np.array([5, 1, 0, 2, 7]))
+    rows, labels = some_classes(np.array([0, 2, 5]), 8).labels(np.array([5, 1, 0, 2, 7]))
     assert rows is None
     assert_array_equal(labels, [2.0, 3.0, 0.0, 1.0, 3.0])
 
