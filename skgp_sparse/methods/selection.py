@@ -44,13 +44,14 @@ class PosteriorSelection(PosteriorMethod):
 
     Parameters
     ----------
-    rival : Exact or InducingPoints
+    rival : Exact or InducingPoints, default=None
+        Without one, it is "auto", in whose place a plan names another method.
     """
 
-    uses_bound = takes_learned_noise = True
-    learns_metric = True
+    uses_bound = takes_learned_noise = is_exact_for_few = True
+    learns_metric = property(lambda self: self.rival is not None)
 
-    def __init__(self, rival):
+    def __init__(self, rival=None):
         self.rival = rival
 
     def fit(self, job, random_state):
@@ -58,6 +59,10 @@ class PosteriorSelection(PosteriorMethod):
         one = ModelSelection(job, random_state)
         one.run()
         return one.fit(one.rival.wins(one.of_rival, one.of_neighbors))
+
+    def refuses_later_rows(self):
+        """None: rows that arrive later are learned with inducing points."""
+        return None
 
 
 def agree(jobs, random_states, run):

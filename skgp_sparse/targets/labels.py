@@ -18,7 +18,7 @@ from skgp_sparse.choices.choices import (
     resolve_sigmoid,
 )
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver
-from skgp_sparse.choices.plan import check_posterior_method, resolve_posterior, tolerance
+from skgp_sparse.choices.plan import resolve_posterior, tolerance
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.columns import ranks_of
@@ -86,7 +86,7 @@ class ClassLabels(ObservationModel):
         has_sum = isinstance(self.method, Variational) and not len(self.sigmoid.theta)
         self.starts_together = has_sum and self.multi_class == "one_vs_rest" and len(self.tasks) > 2
         check_sites_of_solver(self.parameters, self.method, self.name)
-        check_posterior_method(self)
+        self.check_posterior_method()
 
     def random_states(self, random_state):
         """Random states for all problems, each with the same seed."""

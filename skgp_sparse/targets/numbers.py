@@ -16,11 +16,7 @@ from skgp_sparse.choices.parameter_checks import (
     check_no_alpha,
     check_sites_of_solver,
 )
-from skgp_sparse.choices.plan import (
-    check_posterior_method,
-    resolve_posterior,
-    tolerance,
-)
+from skgp_sparse.choices.plan import resolve_posterior, tolerance
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.moments import (
     FEW_ROWS,
@@ -51,7 +47,7 @@ class GaussianObservations(ObservationModel):
         self.parameters, self.name = parameters, name
         self.bound = resolve_bound(parameters.bound, name)
         self.posterior_method = resolve_posterior(parameters.posterior, name)
-        check_posterior_method(self)
+        self.check_posterior_method()
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
     def jobs(self, rows, earlier):
@@ -139,7 +135,7 @@ class LikelihoodObservations(ObservationModel):
             warn_outside_bounds(self.likelihood, name)
         self.posterior_method = resolve_posterior(parameters.posterior, name)
         method = resolve_method(parameters.bound, self.likelihood, name)
-        check_posterior_method(self)
+        self.check_posterior_method()
         check_sites_of_solver(parameters, method, name)
         check_no_alpha(parameters, name)
         given = {"likelihood": self.likelihood, "n_targets": parameters.n_targets}
