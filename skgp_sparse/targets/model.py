@@ -45,7 +45,6 @@ from skgp_sparse.methods.contract import (
     PosteriorMethod,
     Request,
     Selection,
-    errors_named,
 )
 from skgp_sparse.methods.selection import PosteriorSelection, agree
 from skgp_sparse.solvers import Fit, resolve_solver
@@ -494,16 +493,23 @@ def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
 
 
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
+    """The `Fit` of a job; errors of a user's method name it, with its parameters."""
     with about(job.name), single_threaded_blas():
-        with errors_named(job.posterior_method):
-            fit = job.posterior_method.fit(job, random_state)
+        method = job.posterior_method
+        try:
+            fit = method.fit(job, random_state)
+        except Exception as error:
+            text, *others = error.args or ("",)
+            if not type(method).__module__.startswith("skgp_sparse.") and isinstance(text, str):
+                error.args = (f"posterior={as_text(method)}: {text or 'its fit failed.'}", *others)
+            raise
         if not isinstance(fit, Fit):
             raise TypeError(
-                f"{type(job.posterior_method).__name__}.fit must return a Fit of "
-                f"skgp_sparse.posteriors. Got {type(fit).__name__}."
+                f"{type(method).__name__}.fit must return a Fit of skgp_sparse.posteriors. Got "
+                f"{type(fit).__name__}."
             )
         given = None if _is_of(fit, job.rows) else job.rows
-        told = {"plan": job.plan, "steps": job.steps, "method_name": job.posterior_method.name}
+        told = {"plan": job.plan, "steps": job.steps, "method_name": method.name}
         return fit._replace(given=given, **told)
 
 
