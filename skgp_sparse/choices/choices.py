@@ -448,40 +448,27 @@ def with_noise_floor(rows, kernel):
 def resolve_inducing(init, n_inducing, n_features, name):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
     init = "k-means" if is_auto(init) else init
-    if isinstance(init, str) and init in inducing.BY_NAME:
-        return _from_sample(inducing.BY_NAME[init], n_inducing), False
-    if callable(init):
-        return _from_callable(init, n_inducing, name), False
+    is_known = isinstance(init, str) and init in inducing.BY_NAME
+    are_given = not (isinstance(init, str) or callable(init)) and np.ndim(init) > 0
     names = sorted(["auto", *inducing.BY_NAME])
     must = f"one of {names}, an array of shape (m, n_features) or a callable"
-    is_array = not isinstance(init, str) and np.ndim(init) > 0
-    require(is_array, "inducing_init", init, name, must)
-    Z = _check_inducing(init, n_features, name)
-    return lambda rows, kernel, random_state: _checked_points(Z, kernel, name), True
+    require(is_known or callable(init) or are_given, "inducing_init", init, name, must)
+    given = _check_inducing(init, n_features, name) if are_given else None
 
-
-def _from_sample(function, n_inducing):
     def initialise(rows, kernel, random_state, n_inducing=n_inducing):
-        few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
-        X = few.everything().X
-        return function(X, n_inducing, kernel, random_state, sample_weight=few.weight)
+        if is_known:
+            few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
+            choose, X = inducing.BY_NAME[init], few.everything().X
+            return choose(X, n_inducing, kernel, random_state, sample_weight=few.weight)
+        Z = given
+        if Z is None:
+            Z = init(rows.inputs(), n_inducing, kernel, random_state)
+            Z = _check_inducing(Z, rows.n_features, name)
+        during = "the kernel takes none. Impute them."  # unless the kernel has `Missing`
+        check_missing(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
+        return Z
 
-    return initialise
-
-
-def _from_callable(function, n_inducing, name):
-    def initialise(rows, kernel, random_state, n_inducing=n_inducing):
-        Z = function(rows.inputs(), n_inducing, kernel, random_state)
-        return _checked_points(_check_inducing(Z, rows.n_features, name), kernel, name)
-
-    return initialise
-
-
-def _checked_points(Z, kernel, name):
-    """The points; raises if a value is missing that the kernel sees without `Missing`."""
-    during = "the kernel takes none. Impute them."
-    check_missing(Z, kernel, range(Z.shape[1]), f"inducing_init of {name}", during)
-    return Z
+    return initialise, are_given
 
 
 def _check_inducing(Z, n_features, name):

@@ -152,11 +152,12 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
+    share = max(LEAST_START_LABELS, facts.n_rows // START_SHARE)
     return Plan(
         posterior_method=posterior_method,
         summary=summary,
         n_inducing=_points(request, facts),
-        start_rows=_start_rows(request, facts),
+        start_rows=min(START_LABELS, share) if request.has_sites else START_ROWS,
         steps=tuple(_steps(request, facts, posterior_method)),
     )
 
@@ -237,12 +238,6 @@ def _points(request: Request, facts: Facts) -> int:
     if not facts.inputs_are_known:
         return POINTS_OF_UNCERTAIN_INPUTS
     return POINTS_OF_LABELS if request.has_sites else POINTS
-
-
-def _start_rows(request: Request, facts: Facts) -> int:
-    """The number of rows of the small exact fit that comes first."""
-    share = max(LEAST_START_LABELS, facts.n_rows // START_SHARE)
-    return min(START_LABELS, share) if request.has_sites else START_ROWS
 
 
 def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> Iterator[str]:
