@@ -4,7 +4,7 @@ from skgp_sparse import _estimator
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse.choices import choices, plan
 from skgp_sparse.choices.choices import BOUNDS, StandardisedColumns
-from skgp_sparse.choices.plan import Auto, Facts, LargerMean, UncertainInputs
+from skgp_sparse.choices.plan import Facts, UncertainInputs
 from skgp_sparse.data import arrays, dataset, moments
 from skgp_sparse.data.arrays import ArrayDataset, DistinctInputs, PerRow, by_row
 from skgp_sparse.data.checks import Given
@@ -159,5 +159,6 @@ from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, scales
 from skgp_sparse.steps import mean as mean_functions
 from skgp_sparse.steps.fit_warnings import warn_at_bounds
 from skgp_sparse.targets import model, streams
+from skgp_sparse.targets import model as observation_model
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.testing._checkers import check_predictions

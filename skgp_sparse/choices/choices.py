@@ -4,9 +4,7 @@
 "linear" beside a kernel of the user.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -255,13 +253,6 @@ def with_linear_mean(
     return kernel + kernels.named(part, columns.names)
 
 
-class Offer(NamedTuple):
-    """Bound that a name stands for, and the method of its sites."""
-
-    bound: type  # of the Gaussian objective
-    method: Callable | None  # (likelihood, bound) -> how its sites are found; None: Gaussian only
-
-
 def _plain(likelihood, bound):
     return Variational(likelihood, spherical=False)
 
@@ -271,25 +262,23 @@ def _spherical(likelihood, bound):
 
 
 def _propagation(likelihood, bound):
-    return ExpectationPropagation(likelihood, power=1.0)
-
-
-def _power_propagation(likelihood, bound):
-    if bound.alpha < _LEAST_POWER:
+    power = getattr(bound, "alpha", 1.0)
+    if power < _LEAST_POWER:
         return _plain(likelihood, bound)
-    return ExpectationPropagation(likelihood, power=bound.alpha)
+    return ExpectationPropagation(likelihood, power=power)
 
 
+# names: the class of the Gaussian objective, and (likelihood, bound) -> how sites are found
 BOUNDS = {
-    "auto": Offer(bounds.TitsiasNew, _spherical),
-    "titsias": Offer(bounds.Titsias, _plain),
-    "vfe": Offer(bounds.Titsias, _plain),
-    "titsias_new": Offer(bounds.TitsiasNew, _spherical),
-    "artemev": Offer(bounds.Artemev, _spherical),
-    "fitc": Offer(bounds.FITC, _propagation),
-    "gfitc-ep": Offer(bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
-    "pep": Offer(bounds.PEP, _power_propagation),
-    "dtc": Offer(bounds.DTC, None),
+    "auto": (bounds.TitsiasNew, _spherical),
+    "titsias": (bounds.Titsias, _plain),
+    "vfe": (bounds.Titsias, _plain),
+    "titsias_new": (bounds.TitsiasNew, _spherical),
+    "artemev": (bounds.Artemev, _spherical),
+    "fitc": (bounds.FITC, _propagation),
+    "gfitc-ep": (bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
+    "pep": (bounds.PEP, _propagation),
+    "dtc": (bounds.DTC, None),  # for Gaussian noise only
 }
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
 _LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
@@ -307,36 +296,23 @@ def resolve_bound(bound, name):
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
     require(isinstance(bound, str) and bound in BOUNDS, "bound", bound, name, must)
-    return BOUNDS[bound].bound()
+    return BOUNDS[bound][0]()
 
 
 def resolve_method(bound, likelihood, name):
     """How to find the sites of a likelihood, from the bound or its name."""
-    offer = _offer(bound)
-    offered = sorted(key for key, one in BOUNDS.items() if one.method is not None)
-    is_bound = offer is not None or isinstance(bound, bounds.Bound)
+    offered = sorted(key for key, (_, find) in BOUNDS.items() if find is not None)
+    is_bound = isinstance(bound, bounds.Bound) or (isinstance(bound, str) and bound in BOUNDS)
     require(is_bound, "bound", bound, name, f"one of {offered}")
-    if offer is None or offer.method is None:
+    resolved = resolve_bound(bound, name)
+    find = next((find for kind, find in BOUNDS.values() if kind is type(resolved)), None)
+    if find is None:
         raise ValueError(
             f"bound={as_text(bound)} is defined for Gaussian noise only. With other likelihoods, "
             f"the 'bound' parameter of {name} must be one of {offered}, or an instance such as "
             "PEP()."
         )
-    method = offer.method(likelihood, resolve_bound(bound, name))
-    if isinstance(method, ExpectationPropagation):
-        _check_propagation(bound, likelihood, name)
-    return method
-
-
-def _offer(bound):
-    """`Offer` of the name or the class of a bound, None if it is not in the table."""
-    if isinstance(bound, str):
-        return BOUNDS.get(bound)
-    return next((offer for offer in BOUNDS.values() if offer.bound is type(bound)), None)
-
-
-def _check_propagation(bound, likelihood, name):
-    reason = None
+    method, reason = find(likelihood, resolved), None
     if likelihood.n_latent > 1:
         reason = "needs a likelihood of one latent value per row, and softmax has one per class"
     elif not likelihood.is_log_concave:
@@ -344,11 +320,12 @@ def _check_propagation(bound, likelihood, name):
             f"needs a log-concave likelihood. {type(likelihood).__name__} is not log-concave: if a "
             "row is an outlier, its latent value may have two modes, and its moments mislead"
         )
-    if reason is not None:
+    if reason is not None and isinstance(method, ExpectationPropagation):
         raise ValueError(
             f"{name}: bound={as_text(bound)} is expectation propagation, which {reason}. Use "
             "bound='titsias_new' or bound='titsias'."
         )
+    return method
 
 
 def resolve_sigmoid(likelihood, name):
@@ -466,41 +443,28 @@ def with_noise_floor(rows, kernel):
 def resolve_inducing(init, n_inducing, n_features, name):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
     init = "k-means" if is_auto(init) else init
-    if isinstance(init, str) and init in inducing.BY_NAME:
-        return _from_sample(inducing.BY_NAME[init], n_inducing), False
-    if callable(init):
-        return _from_callable(init, n_inducing, name), False
+    is_known = isinstance(init, str) and init in inducing.BY_NAME
+    are_given = not (isinstance(init, str) or callable(init)) and np.ndim(init) > 0
     names = sorted(["auto", *inducing.BY_NAME])
     must = f"one of {names}, an array of shape (m, n_features) or a callable"
-    is_array = not isinstance(init, str) and np.ndim(init) > 0
-    require(is_array, "inducing_init", init, name, must)
-    Z = _check_inducing(init, n_features, name)
-    return lambda rows, kernel, random_state: _checked_points(Z, kernel, name), True
+    require(is_known or callable(init) or are_given, "inducing_init", init, name, must)
+    given = _check_inducing(init, n_features, name) if are_given else None
 
-
-def _from_sample(function, n_inducing):
     def initialise(rows, kernel, random_state, n_inducing=n_inducing):
-        few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
-        X = few.everything().X
-        return function(X, n_inducing, kernel, random_state, sample_weight=few.weight)
+        if is_known:
+            few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
+            choose, X = inducing.BY_NAME[init], few.everything().X
+            return choose(X, n_inducing, kernel, random_state, sample_weight=few.weight)
+        Z = given
+        if Z is None:
+            Z = init(rows.inputs(), n_inducing, kernel, random_state)
+            Z = _check_inducing(Z, rows.n_features, name)
+        remedy = "The kernel takes none. Impute them."  # unless it has `Missing`
+        seen = kernels.touched(kernel, Z.shape[1], but="takes_missing")
+        check_finite(Z, None, f"inducing_init of {name}", remedy, seen)
+        return Z
 
-    return initialise
-
-
-def _from_callable(function, n_inducing, name):
-    def initialise(rows, kernel, random_state, n_inducing=n_inducing):
-        Z = function(rows.inputs(), n_inducing, kernel, random_state)
-        return _checked_points(_check_inducing(Z, rows.n_features, name), kernel, name)
-
-    return initialise
-
-
-def _checked_points(Z, kernel, name):
-    """The points; raises if a value is missing that the kernel sees without `Missing`."""
-    remedy = "The kernel takes none. Impute them."
-    seen = kernels.touched(kernel, Z.shape[1], but="takes_missing")
-    check_finite(Z, None, f"inducing_init of {name}", remedy, seen)
-    return Z
+    return initialise, are_given
 
 
 def _check_inducing(Z, n_features, name):

@@ -227,15 +227,6 @@ def check_prior(prior, name):
     require(is_name, "prior", prior, name, must)
 
 
-def check_no_alpha(parameters, name):
-    """Raise if there is known Gaussian noise beside a likelihood."""
-    if parameters.alpha is not None:
-        raise ValueError(
-            f"{name}: alpha is the variance of known Gaussian noise, which "
-            f"likelihood={as_text(parameters.likelihood)} does not have. Set alpha to None."
-        )
-
-
 def check_gaussian(likelihood, name, remedy):
     """Raise unless the noise is Gaussian, which a method needs."""
     if not is_gaussian(likelihood):
@@ -270,15 +261,6 @@ def can_learn_later(estimator):
             "with all rows."
         )
     return True
-
-
-def check_learned_noise(job, parameters, name):
-    """Raise before a fit whose noise cannot be learned as it is asked for."""
-    if parameters.noise != "learned":
-        return
-    reason = why_noise_is_constant(job)
-    if reason is not None:
-        raise ValueError(f"{name}: noise='learned' {reason}")
 
 
 def why_noise_is_constant(job):

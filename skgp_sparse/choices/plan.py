@@ -1,40 +1,27 @@
 """The plan of a fit: its posterior, where it starts, and its steps, by one pure function.
 
 `plan` decides it once, from what the user chose (`Request`) and what the rows are like (`Facts`),
-and `job_of` makes the `Job` of it. The method that it names fits, between the steps that it names.
-A method that tries others and keeps the best, `PosteriorSelection`, and a step after which the
-method is another one, "exact if quiet", are named as such.
-
-Names of posteriors become objects here, too: `LargerMean`, `TightVariance` and `UncertainInputs`
-are what options of inducing points ask for.
+and an observation model makes the `Job` of it. The method that it names fits, between the steps
+that it names. A method that tries others and keeps the best, `PosteriorSelection`, and a step after
+which the method is another one, "exact if quiet", are named as such. Names of posteriors become
+objects here, too.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from numbers import Integral
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.data.moments import NO_EFFECT
-from skgp_sparse.engine.basis import InducingBasis, Options
-from skgp_sparse.engine.exact import tightened
 from skgp_sparse.engine.feature_posterior import Normals, SparsePosterior
 from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.ground.parallel import Deadline, resolve_n_jobs
-from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
-from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, arithmetic
-from skgp_sparse.inference.objectives import DecoupledObjective, LatentObjective
+from skgp_sparse.ground.validation import as_text, is_auto, is_name, require
+from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.methods.contract import (
-    Job,
-    Points,
     PosteriorMethod,
     Request,
     start_on_subset,
@@ -43,7 +30,7 @@ from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.methods.neighbors import Neighbors
 from skgp_sparse.methods.selection import PosteriorSelection
-from skgp_sparse.solvers import LBFGS, Fit, resolve_solver
+from skgp_sparse.solvers import LBFGS
 
 # The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
 # measured by docs/benchmarks/plan_numbers.py (results/plan_numbers.md).
@@ -164,11 +151,12 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
+    share = max(LEAST_START_LABELS, facts.n_rows // START_SHARE)
     return Plan(
         posterior_method=posterior_method,
         summary=summary,
         n_inducing=_points(request, facts),
-        start_rows=_start_rows(request, facts),
+        start_rows=min(START_LABELS, share) if request.has_sites else START_ROWS,
         steps=tuple(_steps(request, facts, posterior_method)),
     )
 
@@ -179,14 +167,16 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
     n, few = facts.n_distinct, _few_rows(request, facts)
     if not facts.inputs_are_known:
         return UncertainInputs(), "inducing: fit was given X_std"
-    mixes = type(chosen) is Auto and request.metric == "full" and n >= ROWS_OF_A_METRIC
+    is_left, was_chosen = type(chosen) is PosteriorSelection, is_plain(chosen)
+    mixes = is_left and request.metric == "full" and n >= ROWS_OF_A_METRIC
     if chosen.is_exact_for_few and n <= few and not mixes:
         return Exact(), f"exact: {n:.0f} distinct rows are at most {few}"
-    if type(chosen) not in (Auto, InducingPoints):
+    if not (is_left or was_chosen):
         return chosen, f"{chosen.name}: it was chosen"
-    why = "it was chosen" if type(chosen) is InducingPoints else _why_points(request, facts)
+    why = "it was chosen" if was_chosen else _why_points(request, facts)
     if why is not None:
-        return _inducing_points(request, facts, why)
+        or_exact = ", or exact if there is next to no noise" * _may_be_exact(request, facts)
+        return InducingPoints(), f"inducing{or_exact}: {why}"
     if mixes and n <= EXACT_ROWS:
         return Neighbors(), "neighbors: metric='full' was chosen"
     if not request.has_sites and facts.n_rows <= EXACT_RIVAL:
@@ -194,10 +184,9 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
     return PosteriorSelection(InducingPoints()), "neighbors against inducing: there are many rows"
 
 
-def _inducing_points(request: Request, facts: Facts, why: str) -> tuple[PosteriorMethod, str]:
-    """Inducing points, unless nobody asked for a number of them and there is little noise."""
-    or_exact = ", or exact if there is next to no noise" * _may_be_exact(request, facts)
-    return InducingPoints(), f"inducing{or_exact}: {why}"
+def is_plain(posterior_method: PosteriorMethod) -> bool:
+    """Whether a method is that of inducing points without options."""
+    return type(posterior_method) is InducingPoints and not posterior_method.has_options
 
 
 def _may_be_exact(request: Request, facts: Facts) -> bool:
@@ -250,12 +239,6 @@ def _points(request: Request, facts: Facts) -> int:
     return POINTS_OF_LABELS if request.has_sites else POINTS
 
 
-def _start_rows(request: Request, facts: Facts) -> int:
-    """The number of rows of the small exact fit that comes first."""
-    share = max(LEAST_START_LABELS, facts.n_rows // START_SHARE)
-    return min(START_LABELS, share) if request.has_sites else START_ROWS
-
-
 def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> Iterator[str]:
     """Names of the steps of a fit, in the order of `STEPS`."""
     is_free, moves = request.kernel is None, request.optimizer is not None
@@ -268,7 +251,7 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
         yield "likely scale"
         if _tries_logarithms(request, facts, posterior_method):
             yield "logarithms"
-    if type(posterior_method) is InducingPoints and _may_be_exact(request, facts):
+    if is_plain(posterior_method) and _may_be_exact(request, facts):
         yield "exact if quiet"
     if moves and _may_learn_noise(request, facts):
         yield "noise"
@@ -312,44 +295,6 @@ def _tries_logarithms(request: Request, facts: Facts, posterior_method: Posterio
     is_open = is_open and request.metric != "full" and posterior_method.takes_missing
     mixes = posterior_method.learns_metric and request.metric == "auto" and not request.has_sites
     return is_open and (facts.n_rows <= EXACT_ROWS or not mixes)
-
-
-class TightVariance(PosteriorMethod):
-    """Method of `InducingPoints` with `tight_variance`: the posterior of a tighter bound."""
-
-    name = "inducing"
-    uses_bound = True
-    remedy = "It needs one basis: set tight_variance to False."
-    is_exact_for_few = True
-
-    def fit(self, job, random_state):
-        """The `Fit` at inducing points with smaller variances."""
-        if not job.rows.in_memory:
-            raise ValueError(
-                "tight_variance=True needs all rows in memory. Pass arrays, not a source or rows "
-                "on a cluster, or set posterior to 'inducing'."
-            )
-        fit = InducingPoints().fit(job, random_state)
-        with arithmetic():
-            rows, bound = fit.objective.rows.everything(), fit.objective.bound
-            return fit._replace(posterior=tightened(fit.posterior, rows, bound))
-
-    def refuses(self, request):
-        """Likelihoods, and objectives that are no variational bound."""
-        if request.has_sites:
-            return (
-                "needs likelihood='gaussian' for tight_variance. Got "
-                f"likelihood={as_text(request.likelihood)}"
-            )
-        bound = request.resolved_bound
-        if not bound.is_lower_bound or np.any(bound.noise_share):
-            names = "'titsias', 'titsias_new' or 'artemev'"
-            return f"needs the bound {names} for tight_variance. Got bound={as_text(request.bound)}"
-        return None
-
-    def refuses_later_rows(self):
-        """Variances that need all rows."""
-        return "tight_variance=True takes all rows at once"
 
 
 _JITTER = Jitter(1e-6)
@@ -404,70 +349,8 @@ class UncertainInputs(PosteriorMethod):
         return None
 
 
-class LargerMean(PosteriorMethod):
-    """Method of `InducingPoints` with `n_mean`: the mean has random rows as inducing points, too.
-
-    Parameters
-    ----------
-    n_mean : int
-    """
-
-    name = "inducing"
-    uses_bound = True
-    remedy = "It needs one basis: set n_mean to None."
-    is_exact_for_few = True
-
-    def __init__(self, n_mean):
-        self.n_mean = n_mean
-
-    def fit(self, job, random_state):
-        """The `Fit` at inducing points with another mean, if that has more of them."""
-        fit = InducingPoints().fit(job, random_state)
-        Z, rows = fit.objective.inducing_points, job.rows
-        if self.n_mean <= len(Z):
-            return fit
-        more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
-        objective = DecoupledObjective(fit.objective, InducingBasis(np.vstack([Z, more])))
-        with arithmetic():
-            return fit._replace(**objective.conclude(fit.kernel)._asdict())
-
-    def with_points(self, n_inducing):
-        """`InducingPoints` where the mean would have no more points than the covariance."""
-        return InducingPoints() if self.n_mean <= n_inducing else self
-
-    def refuses(self, request):
-        """Likelihoods, and bounds that count a residual as noise."""
-        if request.has_sites:
-            likelihood = as_text(request.likelihood)
-            return f"needs likelihood='gaussian' for n_mean. Got likelihood={likelihood}"
-        if np.any(request.resolved_bound.noise_share):
-            names = "'titsias', 'titsias_new', 'artemev' or 'dtc'"
-            return f"needs the bound {names} for n_mean. Got bound={as_text(request.bound)}"
-        return None
-
-    def refuses_later_rows(self):
-        """A second basis, whose sums are not kept."""
-        return f"n_mean={self.n_mean} has a second one, which takes all rows at once"
-
-
-class Auto(PosteriorMethod):
-    """The choice of a posterior, which is left to the plan."""
-
-    name = "auto"
-    uses_bound = takes_learned_noise = True
-    is_exact_for_few = True
-
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
-        """Raise NotImplementedError: the plan names another method."""
-        raise NotImplementedError
-
-    def refuses_later_rows(self) -> str | None:
-        """None: rows that arrive later are learned with inducing points."""
-        return None
-
-
 BY_NAME = {
-    "auto": Auto,
+    "auto": PosteriorSelection,
     "exact": Exact,
     "fourier": FourierFeatures,
     "inducing": InducingPoints,
@@ -484,78 +367,10 @@ def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorM
     require(isinstance(posterior, PosteriorMethod), "posterior", posterior, name, must)
     found: PosteriorMethod = clone(posterior)
     found.check_parameters(name)
-    return _of_options(found, name) if isinstance(found, InducingPoints) else found
-
-
-def _of_options(points: InducingPoints, name: str) -> PosteriorMethod:
-    """Inducing points, or what their options make of them."""
-    n_mean, tight = points.n_mean, points.tight_variance
-    require(isinstance(tight, BOOLS), "posterior__tight_variance", tight, name, "True or False")
-    if n_mean is None:
-        return TightVariance() if tight else points
-    check_number(n_mean, "posterior__n_mean", name, Integral, low=1)
-    if tight:
-        raise ValueError(
-            f"{name}: tight_variance=True needs one basis of inducing points, but n_mean={n_mean} "
-            "is a second one for the mean. Set n_mean to None, or tight_variance to False."
-        )
-    return LargerMean(n_mean)
+    return found
 
 
 _TOL = 1e-3  # the tolerance of "auto", in nats per row
-
-
-class ModelOfRequest(Protocol):
-    """The parts of an `ObservationModel` that a request is made of, which are documented there."""
-
-    parameters: Any
-    name: str
-    posterior_method: PosteriorMethod
-    likelihood: Any
-    bound: Bound
-    has_sites: bool
-    progress: Callable[..., Any] | None
-    deadline: Deadline
-    n_classes: int
-    have_all_rows: bool
-    starts_together: bool
-    are_passed: bool
-
-    def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
-        """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
-
-
-def request_of(observations: ModelOfRequest, posterior: PosteriorMethod) -> Request:
-    """`Request` from the parameters of the estimator of an `ObservationModel`."""
-    given = observations.parameters
-    is_alone = compares_approximations(given)
-    return Request(
-        posterior=posterior,
-        kernel=given.kernel,
-        likelihood=given.likelihood,
-        has_sites=observations.has_sites,
-        n_latent=observations.likelihood.n_latent if observations.has_sites else 1,
-        bound=given.bound,
-        resolved_bound=None if observations.has_sites else observations.bound,
-        n_inducing=None if is_auto(given.n_inducing) else given.n_inducing,
-        inducing_init=given.inducing_init,
-        solver=given.solver,
-        optimizer=given.optimizer,
-        metric=given.metric,
-        mean=_added(given, "mean", None, is_alone),
-        noise=_added(given, "noise", "constant", is_alone),
-        calibration=_added(given, "calibration", None, is_alone),
-        n_classes=observations.n_classes,
-        have_all_rows=observations.have_all_rows,
-        starts_together=observations.starts_together,
-        are_passed=observations.are_passed,
-    )
-
-
-def _added(parameters: Any, name: str, nothing: Any, is_alone: bool) -> Any:
-    """Value of a parameter for what a fit may add, nothing where "auto" adds nothing to it."""
-    value = getattr(parameters, name, nothing)
-    return nothing if is_alone and is_auto(value) else value
 
 
 def compares_approximations(parameters: Any) -> bool:
@@ -567,86 +382,6 @@ def compares_approximations(parameters: Any) -> bool:
     return not all(is_auto(getattr(parameters, name)) for name in names)
 
 
-def check_posterior_method(observations: ModelOfRequest) -> None:
-    """Raise if the posterior cannot be given what is asked for."""
-    given, chosen = observations.parameters, observations.posterior_method
-    reason = chosen.refuses(request_of(observations, chosen))
-    if reason is None and not (chosen.uses_bound or is_auto(given.bound)):
-        reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
-    if reason is not None:
-        raise ValueError(
-            f"{observations.name}: posterior={as_text(given.posterior)} {reason}. Change this, or "
-            "set posterior='inducing'."
-        )
-
-
-def job_of(
-    observations: ModelOfRequest,
-    rows: Dataset,
-    kernel: Kernel,
-    model: ObjectiveFactory,
-    name: str,
-    posterior: PosteriorMethod,
-) -> Job:
-    """The `Job` of a table, by its plan."""
-    request, given = request_of(observations, posterior), observations.parameters
-    is_free, memory = given.kernel is None, get_config()["working_memory"] * 2**20
-    planned = plan(request, facts := facts_of(rows, kernel, request))
-    _check_rows(observations, facts, posterior, planned.posterior_method)
-    size = planned.n_inducing
-    initialise, are_given = observations.initialiser(size, rows.n_features)
-    width = len(given.inducing_init) if are_given else size
-    return Job(
-        name=name,
-        rows=rows,
-        kernel=kernel,
-        model=model,
-        posterior_method=planned.posterior_method,
-        points=Points(size, initialise, is_auto(given.n_inducing), are_given),
-        settings=Settings(
-            solver=resolve_solver(given.solver, given.optimizer, len(rows), width),
-            n_restarts=given.n_restarts_optimizer,
-            max_iter=given.max_iter,
-            tol=tolerance(given.tol),
-            start_rows=planned.start_rows,
-            options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
-            move_basis=given.optimize_inducing,
-            deadline=observations.deadline,
-            progress=observations.progress and partial(observations.progress, about=name),
-        ),
-        is_free=is_free,
-        plan=planned.summary,
-        steps=planned.steps,
-        metric=given.metric,
-        spreads=rows.scale(NO_EFFECT if is_free else 1.0),
-    )
-
-
 def tolerance(tol: float | str) -> float:
     """The number that `tol` stands for, in nats per row."""
     return _TOL if is_auto(tol) else tol
-
-
-def _check_rows(observations: ModelOfRequest, facts: Facts, *methods: PosteriorMethod) -> None:
-    """Raise where inputs have errors that cannot be used, or a metric is asked for in vain."""
-    if not facts.inputs_are_known:
-        _check_uncertain_inputs(observations)
-    is_asked = observations.parameters.metric == "full" and facts.n_distinct >= ROWS_OF_A_METRIC
-    if is_asked and not any(method.learns_metric for method in methods):
-        raise ValueError(
-            f"{observations.name}: metric='full' is that of predictions from neighbours, which are "
-            "given rows in memory with one latent value each. Set posterior to 'neighbors' (with "
-            "multi_class='one_vs_rest'), or metric to 'ard'."
-        )
-
-
-def _check_uncertain_inputs(observations: ModelOfRequest) -> None:
-    """Raise where `X_std` is given, and something else needs inputs that are known."""
-    needs = UncertainInputs().refuses(request_of(observations, UncertainInputs()))
-    if type(observations.posterior_method) not in (Auto, InducingPoints):
-        given = as_text(observations.parameters.posterior)
-        needs = f"posterior='inducing', without parameters. Got {given}"
-    if needs is not None:
-        raise ValueError(
-            f"{observations.name}: X_std needs {needs}. Change this, or leave X_std out."
-        )

@@ -19,18 +19,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgp_sparse import kernels
 from skgp_sparse.engine import posterior as contract
-from skgp_sparse.engine.posterior import (
-    GRADIENTS,
-    JOINT_ROWS,
-    LEAVE_ONE_OUT,
-    LeftOut,
-    Posterior,
-    Slopes,
-    float64,
-    in_metric,
-    scale_of,
-    scaled_inputs,
-)
+from skgp_sparse.engine.posterior import LeftOut, Posterior, Slopes
 from skgp_sparse.ground.linalg import (
     LOG_2PI,
     SMALLEST_PRECISION,
@@ -44,7 +33,6 @@ from skgp_sparse.ground.parallel import empty, ordered_map, slices
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
 _SHARE_OF_MEMORY = 1 / 4  # of the working memory, in which the rows of a source become arrays
-_CHUNK = 1 << 16  # rows whose codes are computed together
 
 
 class NearestRows:
@@ -86,17 +74,12 @@ class NearestRows:
 
             search = NearestNeighbors(n_neighbors=wanted, algorithm="brute", n_jobs=n_jobs)
             distances, rows = search.fit(self.X).kneighbors(Q)
-        rows, distances = first_of(distances, rows, k)
-        return rows, np.sqrt(distances**2 + apart[:, None])
-
-
-def first_of(distances, rows, k):
-    """The k nearest (q, k) of more rows, and their distances; ties by the number of the row."""
-    order = np.argsort(rows, axis=1)
-    rounded = np.take_along_axis(distances, order, axis=1).astype(np.float32)
-    nearest = np.argsort(rounded, axis=1, kind="stable")[:, :k]
-    order = np.take_along_axis(order, nearest, axis=1)
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(distances, order, axis=1)
+        order = np.argsort(rows, axis=1)  # ties are decided by the number of the row
+        rounded = np.take_along_axis(distances, order, axis=1).astype(np.float32)
+        nearest = np.argsort(rounded, axis=1, kind="stable")[:, :k]
+        order = np.take_along_axis(order, nearest, axis=1)
+        distances = np.take_along_axis(distances, order, axis=1)
+        return np.take_along_axis(rows, order, axis=1), np.sqrt(distances**2 + apart[:, None])
 
 
 class DistinctRows(NamedTuple):
@@ -160,21 +143,15 @@ def distinct_rows(X, block):
 
 def _codes(X, noise):
     """A number for every row: equal for equal rows, and for one in 1e19 pairs of others."""
-    codes = np.empty(len(X), dtype=np.uint64)
-    for rows in (slice(k, k + _CHUNK) for k in range(0, len(X), _CHUNK)):
-        code = np.zeros(len(X[rows]), dtype=np.uint64)
-        for column in (*X[rows].T, noise[rows]):
-            bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
-            code = _mixed(code + np.uint64(0x9E3779B97F4A7C15) ^ bits)
-        codes[rows] = code
-    return codes
-
-
-def _mixed(code):
-    """All bits of the result depend on all of the code (Steele, Lea and Flood 2014, SplitMix)."""
-    code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return code ^ (code >> np.uint64(31))
+    code = np.zeros(len(X), dtype=np.uint64)
+    for column in (*X.T, noise):
+        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
+        code = code + np.uint64(0x9E3779B97F4A7C15) ^ bits
+        # all bits depend on all before (Steele, Lea and Flood 2014, SplitMix)
+        code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        code ^= code >> np.uint64(31)
+    return code
 
 
 _BLOCK = 1 << 18  # entries of the kernel matrices of a block, whose memory is used again
@@ -565,13 +542,13 @@ class NeighborsPosterior(Posterior):
     factor: float = 1.0
 
     name = "neighbors"
-    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS])
+    answers = frozenset([contract.LEAVE_ONE_OUT, contract.GRADIENTS])
     holds_rows = True
 
     @classmethod
     def of(cls, prior, rows, k, metric=None, factor=1.0):
         """Posterior given known rows, near in units of the length scales of the kernel."""
-        scale = scale_of(prior, metric, rows.X.shape[1])
+        scale = contract.scale_of(prior, metric, rows.X.shape[1])
         return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
 
     # the kernel of the predicted variances
@@ -585,13 +562,23 @@ class NeighborsPosterior(Posterior):
 
     def mean_and_variance(self, X, n_jobs=1):
         """Mean (n, p) and latent variance (n,)."""
-        parts = [self._local(X[some], n_jobs) for some in slices(len(X), _QUERIES_PER_SEARCH)]
-        mean, variance, signal = (np.concatenate(one) for one in zip(*parts))
+
+        def of_queries(some):
+            near, Q = self.around(X[some], n_jobs), X[some]
+
+            def of_block(block):
+                P, rows = self._together(near[block], Q[block]), near[block]
+                return krige(self.prior, P, self.rows.y[rows], self.noise[rows])
+
+            return contract.joined(of_block, slices(len(Q), block_size(near.shape[1])), n_jobs)
+
+        some = slices(len(X), _QUERIES_PER_SEARCH)
+        mean, variance, signal = contract.joined(of_queries, some, 1)
         return mean, self.factor * contract.without_negative(variance, signal)
 
     def covariance(self, X):
         """Latent covariance (n, n)."""
-        known = np.unique(self.around(X)[:, : max(JOINT_ROWS // len(X), 1)])
+        known = np.unique(self.around(X)[:, : max(contract.JOINT_ROWS // len(X), 1)])
         Q, N, noise = self.inputs(X), self.inputs(self.rows.X[known]), self.noise[known]
         cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
         A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
@@ -623,7 +610,7 @@ class NeighborsPosterior(Posterior):
 
         Predictions jump where other rows become the nearest ones.
         """
-        X = float64(X)
+        X = contract.float64(X)
         rows, near, metric = self.rows, self.around(X, n_jobs), self.metric
 
         def of_block(some):
@@ -663,32 +650,21 @@ class NeighborsPosterior(Posterior):
 
     def inputs(self, X):
         """Inputs in the metric, float64."""
-        return in_metric(self.metric, X)
+        return contract.in_metric(self.metric, X)
 
     def around(self, X, n_jobs=1, k=None):
         """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""
-        places = scaled_inputs(self.prior, self.metric, self.scale, X)
+        places = contract.scaled_inputs(self.prior, self.metric, self.scale, X)
         return self.search.nearest(places, k or self.k, n_jobs)[0]
 
     @cached_property
     def search(self):
         """Search for the rows that are nearest to points."""
-        return NearestRows(scaled_inputs(self.prior, self.metric, self.scale, self.rows.X))
+        given = self.prior, self.metric, self.scale, self.rows.X
+        return NearestRows(contract.scaled_inputs(*given))
 
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "search"}
-
-    def _local(self, X, n_jobs):
-        """Mean (n, p), variance (n,) and prior variance (n,)."""
-        near = self.around(X, n_jobs)
-
-        def of_block(block):
-            of_query = near[block]
-            P = self._together(of_query, X[block])
-            return krige(self.prior, P, self.rows.y[of_query], self.noise[of_query])
-
-        blocks = slices(len(X), block_size(near.shape[1]))
-        return contract.joined(of_block, blocks, n_jobs)
 
     def _together(self, near, X):
         """Neighbours and queries (n, k + 1, r), in a metric around the query."""

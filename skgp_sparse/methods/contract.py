@@ -6,8 +6,7 @@ are compared (`ValidationSet`) and variances have a common factor (`variance_fac
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,7 @@ from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.ground.linalg import LOG_2PI
-from skgp_sparse.ground.validation import as_text, is_auto
+from skgp_sparse.ground.validation import is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import (
     ObjectiveFactory,
@@ -98,9 +97,26 @@ def start_on_subset(job, random_state):
     """The job with model and hyperparameters of a small exact fit, where restarts happen."""
     if job.is_started:
         return job
-    model, kernel = fit_subset(job.rows, job.kernel, job.model, job.settings, random_state)
+    settings = job.settings._replace(
+        max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None
+    )
+    function, maximum = fit_to_some(job, settings.start_rows, job.kernel, settings, random_state)
+    objective, learned = function.at(maximum.x)
+    model, kernel = job.model.informed_by(objective), within_reach(learned, job.kernel, job.rows)
     job = job._replace(model=model, kernel=kernel, is_started=True)
     return job.with_settings(n_restarts=0, find_periods=False)
+
+
+def fit_to_some(job, size, kernel, settings, random_state, curvature=None):
+    """The `VectorFunction` and the `Maximum` of an exact fit to some random rows of a job.
+
+    With the curvature of a fit to fewer rows, it goes on from that one.
+    """
+    rows = job.rows.sampled(job.model.sample(job.rows, size, random_state))
+    objective = job.model.exact(rows, settings.options, rough=True)
+    if curvature is not None:
+        return goes_on(objective, kernel, settings, curvature)
+    return fit_exact(objective, kernel, settings, random_state)
 
 
 def best_start(objective, kernel, warm, job):
@@ -118,16 +134,6 @@ def best_start(objective, kernel, warm, job):
         cold,
         key=lambda start: value_or_minus_inf(*start, False, prior=prior),
     )
-
-
-def fit_subset(rows, kernel, model, settings, random_state):
-    """The model and the kernel with the hyperparameters of an exact fit to some random rows."""
-    few = rows.sampled(model.sample(rows, settings.start_rows, random_state))
-    objective = model.exact(few, settings.options, rough=True)
-    settings = settings._replace(max_iter=_ITERATIONS, tol=_COARSER * settings.tol, progress=None)
-    function, maximum = fit_exact(objective, kernel, settings, random_state)
-    objective, learned = function.at(maximum.x)
-    return model.informed_by(objective), within_reach(learned, kernel, rows)
 
 
 def within_reach(learned, kernel, rows):
@@ -178,18 +184,11 @@ def started_on_subsets(job, random_state):
     """
     kernel, curvature, settings = job.kernel, None, job.settings
     settings = settings._replace(tol=max(_TOL, settings.tol), progress=None, thorough=None)
-    n = len(job.rows)
     for starts, most in _SUBSETS:
-        size = starts * settings.start_rows
-        if curvature is not None and n < _WORTH_A_SUBSET * size:
+        size, settings = starts * settings.start_rows, settings._replace(max_iter=most)
+        if curvature is not None and len(job.rows) < _WORTH_A_SUBSET * size:
             break
-        subset = job.rows.sampled(job.model.sample(job.rows, size, random_state))
-        objective = job.model.exact(subset, settings.options, rough=True)
-        settings = settings._replace(max_iter=most)
-        if curvature is None:
-            function, maximum = fit_exact(objective, kernel, settings, random_state)
-        else:
-            function, maximum = goes_on(objective, kernel, settings, curvature)
+        function, maximum = fit_to_some(job, size, kernel, settings, random_state, curvature)
         kernel, curvature = function.at(maximum.x)[1], maximum.curvature
     job = job._replace(kernel=kernel).with_settings(n_restarts=0, find_periods=False)
     return job, curvature
@@ -197,29 +196,23 @@ def started_on_subsets(job, random_state):
 
 def goes_on(objective, kernel, settings, curvature):
     """The `VectorFunction` and the `Maximum` of a fit that goes on from one to fewer rows."""
-    likelier = _with_likelier_noise(objective, kernel, settings.prior)
+    likelier = with_likelier_noise(objective, kernel, settings.prior)
     curvature = curvature if likelier is kernel else None
     function = VectorFunction(objective, likelier, prior=settings.prior)
     return function, climb(function, settings, curvature=curvature)
 
 
-def _with_likelier_noise(objective, kernel, prior):
+def with_likelier_noise(objective, kernel, prior):
     """The kernel, or the same with more noise where that is likelier."""
     places = np.concatenate([*kernels.positions_of(kernel, "noise_level"), []]).astype(int)
     if not len(places):
         return kernel
-
-    def value(candidate):
-        return value_or_minus_inf(objective, candidate, False, prior=prior)
-
-    return max([kernel, *(with_noise(kernel, places, more) for more in _MORE_NOISE)], key=value)
-
-
-def with_noise(kernel, places, more):
-    """The kernel whose noise has other logarithms, within its bounds."""
-    theta = kernel.theta
-    theta[places] += more
-    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+    found = [kernel]
+    for more in _MORE_NOISE:
+        theta = kernel.theta
+        theta[places] += more
+        found.append(kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T)))
+    return max(found, key=lambda one: value_or_minus_inf(objective, one, False, prior=prior))
 
 
 class Candidate(NamedTuple):
@@ -499,24 +492,6 @@ class PosteriorMethod(BaseEstimator, ABC):
         return f"posterior={self.name!r} takes all rows at once"
 
 
-@contextmanager
-def errors_named(method: PosteriorMethod) -> Iterator[None]:
-    """Context in which errors of a user's method name it, with its parameters.
-
-    Parameters
-    ----------
-    method : PosteriorMethod
-        What is fitted. Errors of methods of this package are their own.
-    """
-    try:
-        yield
-    except Exception as error:
-        text, *others = error.args or ("",)
-        if not type(method).__module__.startswith("skgp_sparse.") and isinstance(text, str):
-            error.args = (f"posterior={as_text(method)}: {text or 'its fit failed.'}", *others)
-        raise
-
-
 _LIMIT = 1.959964**2  # of normal deviates, 95 % have squares below this
 _ENOUGH = 100  # rows that tell a share
 _DOUBT = 20  # rows that speak for a factor of 1
@@ -591,11 +566,6 @@ class ValidationScore(NamedTuple):
     def take(self, rows):
         """Score of some of the rows."""
         return ValidationScore(self.of_rows[rows], self.weight[rows])
-
-    @classmethod
-    def of_failure(cls, weight):
-        """Score of a model that could not be computed."""
-        return cls(np.full(len(weight), -np.inf), weight)
 
     @classmethod
     def joined(cls, scores):

@@ -8,10 +8,12 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import inducing, kernels
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.engine.basis import FourierBasis
+from skgp_sparse.engine.basis import FourierBasis, InducingBasis
+from skgp_sparse.engine.exact import tightened
 from skgp_sparse.exceptions import collected
-from skgp_sparse.ground.validation import Array, as_text, check_number, is_auto, require
-from skgp_sparse.inference.contracts import SparseFit, raise_noise, value_or_minus_inf
+from skgp_sparse.ground.validation import BOOLS, Array, as_text, check_number, is_auto, require
+from skgp_sparse.inference.contracts import SparseFit, arithmetic, raise_noise, value_or_minus_inf
+from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.methods.contract import (
     Job,
     PosteriorMethod,
@@ -76,18 +78,56 @@ class InducingPoints(PosteriorMethod):
     """
 
     name = "inducing"
-    uses_bound = takes_learned_noise = True
-    is_exact_for_few = True
+    uses_bound = is_exact_for_few = True
 
     def __init__(self, n_mean: int | None = None, tight_variance: bool = False) -> None:
         self.n_mean = n_mean
         self.tight_variance = tight_variance
 
+    @property
+    def has_options(self) -> bool:
+        """Whether the posterior is another one than that of one basis."""
+        return self.tight_variance or self.n_mean is not None
+
+    @property
+    def takes_learned_noise(self) -> bool:  # type: ignore[override]
+        """Whether one basis gives mean and variance."""
+        return not self.has_options
+
+    @property
+    def remedy(self) -> str:  # type: ignore[override]
+        """What makes one basis give both."""
+        option = "tight_variance to False" if self.tight_variance else "n_mean to None"
+        return f"It needs one basis: set {option}."
+
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` at inducing points."""
+        if self.tight_variance and not job.rows.in_memory:
+            raise ValueError(
+                "tight_variance=True needs all rows in memory. Pass arrays, not a source or rows "
+                "on a cluster, or set posterior to 'inducing'."
+            )
         if job.settings.solver.starts_on_subset:
             job = with_enough_points(start_on_subset(job, random_state), random_state)
-        return self.go_on(job, self.objective(job, random_state), random_state)
+        fit = self.go_on(job, self.objective(job, random_state), random_state)
+        with arithmetic():
+            if self.tight_variance:
+                of: Any = fit.objective
+                posterior = tightened(fit.posterior, of.rows.everything(), of.bound)
+                return fit._replace(posterior=posterior)
+            return self._with_larger_mean(fit, job.rows, random_state)
+
+    def _with_larger_mean(
+        self, fit: Fit, rows: Dataset, random_state: np.random.RandomState
+    ) -> Fit:
+        """The `Fit` whose mean has random rows as inducing points, too, where more are wanted."""
+        objective: Any = fit.objective
+        Z = objective.inducing_points
+        if self.n_mean is None or self.n_mean <= len(Z):
+            return fit
+        more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
+        objective = DecoupledObjective(objective, InducingBasis(np.vstack([Z, more])))
+        return fit._replace(**objective.conclude(fit.kernel)._asdict())
 
     def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
@@ -103,8 +143,46 @@ class InducingPoints(PosteriorMethod):
         objective, kernel = best_start(objective, kernel, warm, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
+    def with_points(self, n_inducing: int) -> PosteriorMethod:
+        """The method without `n_mean` where the mean would have no more points."""
+        is_needless = self.n_mean is not None and self.n_mean <= n_inducing
+        return InducingPoints() if is_needless else self
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless there is at most one option, which can be used."""
+        tight = self.tight_variance
+        require(isinstance(tight, BOOLS), "posterior__tight_variance", tight, name, "True or False")
+        if self.n_mean is None:
+            return
+        check_number(self.n_mean, "posterior__n_mean", name, Integral, low=1)
+        if tight:
+            raise ValueError(
+                f"{name}: tight_variance=True needs one basis of inducing points, but n_mean="
+                f"{self.n_mean} is a second one for the mean. Set n_mean to None, or "
+                "tight_variance to False."
+            )
+
+    def refuses(self, request: Request) -> str | None:
+        """With an option, likelihoods and bounds of another kind."""
+        if not self.has_options:
+            return None
+        option = "tight_variance" if self.tight_variance else "n_mean"
+        if request.has_sites:
+            likelihood = as_text(request.likelihood)
+            return f"needs likelihood='gaussian' for {option}. Got likelihood={likelihood}"
+        bound: Any = request.resolved_bound
+        counts_residuals = np.any(bound.noise_share)  # as noise
+        if counts_residuals or self.tight_variance and not bound.is_lower_bound:
+            names = "'titsias', 'titsias_new', 'artemev'" + " or 'dtc'" * (not self.tight_variance)
+            return f"needs the bound {names} for {option}. Got bound={as_text(request.bound)}"
+        return None
+
     def refuses_later_rows(self) -> str | None:
-        """None: rows that arrive later are learned with one basis of inducing points."""
+        """None where there is one basis, whose sums over rows are kept."""
+        if self.tight_variance:
+            return "tight_variance=True takes all rows at once"
+        if self.n_mean is not None:
+            return f"n_mean={self.n_mean} has a second one, which takes all rows at once"
         return None
 
 

@@ -50,19 +50,12 @@ _LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
 _WORTH = 0.005  # nats per row that twice as many neighbours have to gain
 
 
-class Budget(NamedTuple):
-    """Largest cost of a run of the search: rows and iterations."""
-
-    rows: int  # that are left out
-    iterations: int
-
-
-_FIRST = Budget(1000, 30)  # from the likeliest start
-_STARTS = 500  # rows that tell which one that is
-_OF_METRIC = Budget(3000, 15)
-_OF_START = Budget(1000, 6)  # of a metric that begins with shorter length scales
-_OF_SMOOTHNESS = Budget(1000, 6)
-_LAST = Budget(4000, 20)  # of the best model
+_STARTS = 500  # rows that tell which start is the likeliest
+_FIRST = 1000, 30  # rows that are left out and iterations of a run, from that one
+_OF_METRIC = 3000, 15
+_OF_START = 1000, 6  # of a metric that begins with shorter length scales
+_OF_SMOOTHNESS = 1000, 6
+_LAST = 4000, 20  # of the best model
 _GAIN = 0.03  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
 _OF_NOISE = 6  # iterations with another noise
@@ -111,14 +104,9 @@ class NearestNeighborSearch:
         self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
         self.n_jobs, self.stopped = job.settings.options.n_jobs, False
 
-    def learn(self, starts):
-        """The best `Trial`, with the neighbours of a prediction."""
-        return self.with_neighbors(self.refined(self.first(starts)))[0]
-
     def first(self, starts):
         """The `Trial` of the best of some kernels to begin with."""
-        local = self._started(starts)
-        return self.scored(self.climbed(local, _FIRST))
+        return self._run(self._started(starts), _FIRST)
 
     def refined(self, best):
         """The best `Trial` of other metrics and smoothness, after a last run."""
@@ -133,6 +121,10 @@ class NearestNeighborSearch:
                 other = if_possible(self._of_smoothness, first.local, nu) or best
                 best = max(best, other, key=density_of)
         return best if self.is_over() else self._to_the_end(best)
+
+    def _run(self, local, budget):
+        """The `Trial` of a model after some iterations."""
+        return self.scored(self.climbed(local, budget))
 
     def with_neighbors(self, best):
         """The `Trial` with as many neighbours of a prediction as pay, and places of its rows.
@@ -157,12 +149,13 @@ class NearestNeighborSearch:
         return self.stopped or self.job.settings.deadline.is_over()
 
     def climbed(self, local, budget):
-        """The model after some iterations with neighbours held."""
+        """The model after some iterations with neighbours held; `budget`: rows and iterations."""
         if self.is_over():
             return local
-        objective = self.objective(local, *self.validation.others(budget.rows), learn_metric=True)
+        size, most = budget
+        objective = self.objective(local, *self.validation.others(size), learn_metric=True)
         function = VectorFunction(objective, local.kernel, prior=self.job.settings.prior)
-        most = min(budget.iterations, self.job.settings.max_iter)
+        most = min(most, self.job.settings.max_iter)
         options = {"max_iter": most, "callback": self._progress, "alike": True}
         options["curvature"] = deepcopy(local.curvature)
         maximum = climb(function, self.job.settings, **options)
@@ -183,7 +176,10 @@ class NearestNeighborSearch:
         variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
         errors, known = (validation.block.y - mean) ** 2, validation.noise
         factor = variance_factor(errors, variance, known, validation.count, _CENTRAL, _LEAST_FACTOR)
-        score = validation.score(_name(local), mean, factor * variance + known)
+        nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
+        smoothness = f"nu={nus[0]}, " if nus else ""
+        name = f"neighbors ({smoothness}{name_of(local.metric)}{k} neighbors)"
+        score = validation.score(name, mean, factor * variance + known)
         return Trial(local._replace(factor=factor), score)
 
     def conclude(self, local):
@@ -220,9 +216,9 @@ class NearestNeighborSearch:
         """
         rows, found, prior = self.validation.others(_STARTS), [], self.job.settings.prior
         starts = [self._of_the_search(kernel) for kernel in starts]
-        for kernel in (
-            _bounded(starts) if self.job.is_free and "mean" not in self.job.steps else starts
-        ):
+        if self.job.is_free and "mean" not in self.job.steps:
+            starts = _bounded(starts)
+        for kernel in starts:
             try:
                 objective = self.objective(NearestNeighborModel(kernel), *rows)
                 for one in _around(kernel, self.job.rows.n_features):
@@ -254,8 +250,8 @@ class NearestNeighborSearch:
             start = self._with_metric(local._replace(kernel=kernel))
             trial = self.scored(self.climbed(start, _OF_START), validation=few)
             if trial.score.is_better_than(best.score.take(places)):
-                return self.scored(self.climbed(trial.local, _OF_METRIC))
-        return self.scored(self.climbed(self._with_metric(local), _OF_METRIC))
+                return self._run(trial.local, _OF_METRIC)
+        return self._run(self._with_metric(local), _OF_METRIC)
 
     def _to_the_end(self, best):
         """The best `Trial` of last runs, one more as long as the last one gained much.
@@ -263,19 +259,15 @@ class NearestNeighborSearch:
         Each has the neighbours of the model that it begins with.
         """
         for _ in range(_MOST_RUNS):
-            last = if_possible(self._last_run, best) or best
+            last = if_possible(self._run, best.local, _LAST) or best
             gain, best = density_of(last) - density_of(best), max(best, last, key=density_of)
             if self.is_over() or not gain > _GAIN:
                 break
         return best
 
-    def _last_run(self, best):
-        return self.scored(self.climbed(best.local, _LAST))
-
     def _of_smoothness(self, local, nu):
         """The `Trial` of another smoothness."""
-        other = local._replace(kernel=with_nu(local.kernel, nu))
-        return self.scored(self.climbed(other, _OF_SMOOTHNESS))
+        return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _OF_SMOOTHNESS)
 
     def _with_metric(self, local):
         """The model whose metric may be learned."""
@@ -352,13 +344,6 @@ def _bounded(starts: list) -> list:
 def density_of(trial):
     """How likely a `Trial` makes the rows held out; -inf where its numbers are none."""
     return trial.density if np.isfinite(trial.density) else -np.inf
-
-
-def _name(local):
-    """Name of a model, for users."""
-    nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
-    smoothness = f"nu={nus[0]}, " if nus else ""
-    return f"neighbors ({smoothness}{name_of(local.metric)}{local.k} neighbors)"
 
 
 _MOST_ENTRIES = 2000  # of a full metric, unless it is asked for: more would fit noise

@@ -44,6 +44,9 @@ from skgp_sparse.methods.neighbor_search import (
 )
 from skgp_sparse.solvers import Fit
 
+_RUNS, _LEFT_OUT = 5, 2000  # searches of neighbours, at most, and rows of an evaluation ...
+_RUNS_OF_WIDE, _LEFT_OUT_OF_WIDE = 2, 1000  # ... and of more than `_WIDE` columns
+_ITERATIONS = 8  # after each search
 _TRAINED = 20_000  # rows whose sites training knows, of up to so many columns:
 _WIDE = 64  # from there on, distances and evaluations take long
 _PER_SECOND, _FEWEST = 2000, 500  # where time is limited: so many per second that is left
@@ -53,14 +56,6 @@ _LAST, _LAST_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of
 _SEARCH = 2.0  # time that is left, in units of that of the search: the rest is for all rows
 _TOL = 1e-7  # nats per row of which the sites are short then ...
 _TOL_OF_MANY = 1e-4  # ... or this
-
-
-class Effort(NamedTuple):
-    """Largest cost of learning: runs, iterations, and rows of an evaluation."""
-
-    runs: int = 5  # searches of neighbours
-    iterations: int = 8  # after each
-    left_out: int = 2000  # rows of an evaluation
 
 
 class LocalSites(NamedTuple):
@@ -104,7 +99,9 @@ class SiteSearch:
         self.validation = validation
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
         self.stopped, self.prior = False, job.settings.prior
-        self.effort = Effort(2, 8, 1000) if job.rows.n_features > _WIDE else Effort()
+        is_wide = job.rows.n_features > _WIDE
+        self.runs = _RUNS_OF_WIDE if is_wide else _RUNS
+        self.left_out = _LEFT_OUT_OF_WIDE if is_wide else _LEFT_OUT
 
     def learn(self, rows):
         """`LocalSites` of a table, or of some of its rows where it has many."""
@@ -117,10 +114,6 @@ class SiteSearch:
             if not self.job.settings.solver.moves:
                 return local
             return self._climbed(local)
-
-    def trial(self):
-        """The best `Trial` of what it learns from the rows that are not held out."""
-        return self.refined(self.first())
 
     def first(self, starts=()):
         """The `Trial` without a metric that is learned."""
@@ -153,17 +146,15 @@ class SiteSearch:
 
     def _start(self, known):
         """The `LocalSites` to start with."""
-        job = self.job
-        first = self._objective(known, job.model.method.likelihood, np.zeros((2, known.n_rows)))
-        kernels_of_start = [job.kernel]
-        if job.before is not None and job.settings.solver.moves:
-            kernels_of_start.append(job.before[0])
-        starts = [
-            LocalSites(self._around(first, kernel, _FIRST), kernel) for kernel in kernels_of_start
-        ]
-        if len(starts) == 1:
-            return starts[0]
-        return max(starts, key=lambda start: self._value(*start))
+        job, rows = self.job, self.job.rows
+        sites, likelihood = np.zeros((2, known.n_rows)), job.model.method.likelihood
+        given = known, sites, likelihood, rows, None, rows.total_weight()
+        first = LocalSiteObjective(*given, n_jobs=self.n_jobs)
+        start = LocalSites(self._around(first, job.kernel, _FIRST), job.kernel)
+        if job.before is None or not job.settings.solver.moves:
+            return start
+        other = LocalSites(self._around(first, job.before[0], _FIRST), job.before[0])
+        return max(start, other, key=lambda one: self._value(*one))
 
     def _mixed(self, local):
         """The `LocalSites` in a metric that is learned."""
@@ -185,13 +176,13 @@ class SiteSearch:
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = local, self.job.settings
         tell = settings.progress and partial(settings.progress, quantity=LEAVE_ONE_OUT)
-        for index in range(self.effort.runs):
+        for index in range(self.runs):
             if index:
                 objective = self._around(objective, kernel, _NEXT)
             objective = replace(objective, chosen=self._chosen(objective))
             function = VectorFunction(objective, kernel, prior=self.prior)
             first = self._value(objective, kernel)
-            most = min(self.effort.iterations, settings.max_iter - self.n_iter)
+            most = min(_ITERATIONS, settings.max_iter - self.n_iter)
             maximum = climb(function, settings, max_iter=most, callback=tell)
             objective, kernel = function.at(maximum.x)
             self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
@@ -227,14 +218,9 @@ class SiteSearch:
 
     def _chosen(self, objective):
         """Rows that are left out, twice as many in a metric; None: all of them."""
-        n, most = objective.near.n_rows, self.effort.left_out
+        n, most = objective.near.n_rows, self.left_out
         most *= 1 if objective.metric is None else 2
         return None if n <= most else np.sort(self.random_state.choice(n, most, replace=False))
-
-    def _objective(self, near, likelihood, sites):
-        rows = self.job.rows
-        total = rows.total_weight()
-        return LocalSiteObjective(near, sites, likelihood, rows, None, total, n_jobs=self.n_jobs)
 
     def _around(self, objective, kernel, most, tol=_TOL):
         """The objective with the neighbours at a kernel, after sweeps."""
@@ -294,39 +280,32 @@ class Neighbors(PosteriorMethod):
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given neighbours."""
         if job.model.has_sites:
-            if job.settings.solver.starts_on_subset:
-                job = start_on_subset(job, random_state)
-            given = job, self.rows_of_a_prediction, self.n_neighbors_fit, random_state
-            search = SiteSearch(*given)
-            if not (wants_full(job) and job.settings.solver.moves):
-                return search.conclude(search.learn(job.rows))
-            validation = ValidationSet(job.rows, random_state, job.model.has_sites)
-            search = SiteSearch(*given, validation)
-            fit = search.conclude(search.trial().local)
-            return fit._replace(selection=tuple(validation.candidates))
-        validation = ValidationSet(job.rows, random_state, job.model.has_sites)
-        starts = [job.kernel]
-        local = NearestNeighborSearch(job, validation, self._k, self.n_neighbors_fit)
+            return self._fit_with_sites(job, random_state)
+        k = None if isinstance(self.n_neighbors, str) else self.n_neighbors
+        validation, starts = ValidationSet(job.rows, random_state), [job.kernel]
+        search = NearestNeighborSearch(job, validation, k, self.n_neighbors_fit)
         if not job.settings.solver.moves:
-            return local.conclude(NearestNeighborModel(job.kernel, k=self.rows_of_a_prediction))
+            return search.conclude(NearestNeighborModel(job.kernel, k=self.exact_rows))
         if job.settings.solver.starts_on_subset:
             starts.append(start_on_subset(job, random_state).kernel)
-        return local.conclude(local.learn(starts).local)
+        best = search.refined(search.first(starts))
+        return search.conclude(search.with_neighbors(best)[0].local)
 
-    @property
-    def _k(self) -> int | None:
-        """Neighbours of predictions; None: as many as pay."""
-        return None if isinstance(self.n_neighbors, str) else self.n_neighbors
+    def _fit_with_sites(self, job: Job, random_state: np.random.RandomState) -> Fit:
+        """The `Fit` to rows with a likelihood."""
+        if job.settings.solver.starts_on_subset:
+            job = start_on_subset(job, random_state)
+        search = SiteSearch(job, self.exact_rows, self.n_neighbors_fit, random_state)
+        if not (wants_full(job) and job.settings.solver.moves):
+            return search.conclude(search.learn(job.rows))
+        search.validation = ValidationSet(job.rows, random_state, has_sites=True)
+        fit = search.conclude(search.refined(search.first()).local)
+        return fit._replace(selection=tuple(search.validation.candidates))
 
     @property
     def exact_rows(self) -> int:  # type: ignore[override]
-        """Number of neighbours, by which so many rows are predicted exactly."""
-        return self.rows_of_a_prediction
-
-    @property
-    def rows_of_a_prediction(self) -> int:
-        """Neighbours of predictions before it is known how many pay."""
-        return self._k or FEW
+        """Neighbours of predictions before it is known how many pay: so many rows are exact."""
+        return FEW if isinstance(self.n_neighbors, str) else self.n_neighbors
 
     def check_parameters(self, name: str) -> None:
         """Raise unless numbers of neighbours are positive."""

@@ -44,42 +44,30 @@ class PosteriorSelection(PosteriorMethod):
 
     Parameters
     ----------
-    rival : Exact or InducingPoints
+    rival : Exact or InducingPoints, default=None
+        Without one, it is "auto", in whose place a plan names another method.
     """
 
-    uses_bound = takes_learned_noise = True
-    learns_metric = True
+    uses_bound = takes_learned_noise = is_exact_for_few = True
+    learns_metric = property(lambda self: self.rival is not None)
 
-    def __init__(self, rival):
+    def __init__(self, rival=None):
         self.rival = rival
 
     def fit(self, job, random_state):
         """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
-        one = ModelSelection(job, random_state)
-        one.run()
-        return one.fit(one.rival.wins(one.of_rival, one.of_neighbors))
+        trials = Trials(job, random_state)
+        return trials.fit(trials.rival.wins(trials.of_rival, trials.of_neighbors))
+
+    def refuses_later_rows(self):
+        """None: rows that arrive later are learned with inducing points."""
+        return None
 
 
 def agree(jobs, random_states, run):
     """The jobs, with one method selected for all where there are several, and its candidates.
 
-    See `agreed` for the parameters.
-    """
-    are_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
-    numbers = [k for k, is_open in enumerate(are_open) if is_open]
-    if len(numbers) < 2:
-        return jobs, {}
-    some = [jobs[k].within(2) for k in numbers]
-    method, found = agreed(some, [random_states[k] for k in numbers], run)
-    decided = [
-        job._replace(posterior_method=method) if is_open else job
-        for job, is_open in zip(jobs, are_open)
-    ]
-    return decided, {numbers[k]: candidates for k, candidates in found.items()}
-
-
-def agreed(jobs, random_states, run):
-    """The method of several jobs that wins in some of them together, and their candidates.
+    The method is the one that wins in some of the jobs together.
 
     Parameters
     ----------
@@ -91,28 +79,33 @@ def agreed(jobs, random_states, run):
 
     Returns
     -------
-    method : PosteriorMethod
+    jobs : list of Job
     candidates : dict
         By the number of the job.
     """
-    last, most = len(jobs) - 1, min(_MOST_PROBLEMS, len(jobs))
-    some = [round(k * last / (most - 1)) for k in range(most)]
+    are_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
+    numbers, most = np.flatnonzero(are_open), min(_MOST_PROBLEMS, sum(are_open))
+    if most < 2:
+        return jobs, {}
 
-    def selected(k):
+    def trials_of(k):
         with collected():  # the fits that follow warn
-            one = ModelSelection(jobs[k], deepcopy(random_states[k]))
-            one.run()
-        return one
+            return Trials(jobs[k].within(2), deepcopy(random_states[k]))
 
-    selections = list(run(selected, some))
-    neighbors = ValidationScore.joined(one.of_neighbors for one in selections)
-    rivals = ValidationScore.joined(one.of_rival for one in selections)
-    method = InducingPoints() if selections[0].rival.wins(rivals, neighbors) else Neighbors()
-    return method, {k: one.candidates for k, one in zip(some, selections)}
+    some = [int(numbers[round(k * (len(numbers) - 1) / (most - 1))]) for k in range(most)]
+    trials = list(run(trials_of, some))
+    neighbors = ValidationScore.joined(one.of_neighbors for one in trials)
+    rivals = ValidationScore.joined(one.of_rival for one in trials)
+    method = InducingPoints() if trials[0].rival.wins(rivals, neighbors) else Neighbors()
+    decided = [
+        job._replace(posterior_method=method) if is_open else job
+        for job, is_open in zip(jobs, are_open)
+    ]
+    return decided, {k: one.candidates for k, one in zip(some, trials)}
 
 
-class ModelSelection:
-    """Neighbours and their rival, who predict rows of a `Job` that are held out.
+class Trials:
+    """Trials of neighbours and their rival, who predict rows of a `Job` that are held out.
 
     Parameters
     ----------
@@ -122,17 +115,12 @@ class ModelSelection:
     Attributes
     ----------
     of_neighbors, of_rival : ValidationScore
-        Of the same rows, after `run`.
+        Of the same rows.
     candidates : tuple of Candidate
         So far.
     """
 
     def __init__(self, job, random_state):
-        self.job, self.random_state = job, random_state
-
-    def run(self):
-        """Hold the trials."""
-        job, random_state = self.job, self.random_state
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         is_exact = isinstance(job.posterior_method.rival, Exact)
         if is_exact:
@@ -148,7 +136,7 @@ class ModelSelection:
         else:
             self.search = NearestNeighborSearch(job, validation)
         starts = [begun.kernel, job.kernel]
-        failed = ValidationScore.of_failure(validation.count)
+        failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
         self.best = if_possible(self.search.first, starts)
         self.of_neighbors = self.best.score if self.best else failed
         has_time = deadline.allows(_OF_RIVAL) or not self.best
@@ -168,11 +156,10 @@ class ModelSelection:
             again = if_possible(self.rival.again, self.best.local) or self.of_rival
             self.of_rival = max(again, self.of_rival, key=density_of)
         found = if_possible(self.search.with_neighbors, self.best)
-        if found is None:
-            self.of_neighbors = self.best.score
-        else:
+        if found is not None:
             self.best, rows = found
-            self.of_neighbors, self.of_rival = self.best.score, self.of_rival.take(rows)
+            self.of_rival = self.of_rival.take(rows)
+        self.of_neighbors = self.best.score
 
     def fit(self, rival_wins):
         """The `Fit` of the winner; that of the other one if it cannot be computed."""

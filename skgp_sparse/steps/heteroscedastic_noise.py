@@ -136,12 +136,16 @@ def _varied(job, fit, observations, random_state):
     for is_last in (False, True):
         table = _table_of(rows, chosen, logs + _logarithms(left))
         second = _second_process(job, table, observations, random_state, second)
-        factor = _factor_of(second)
+        posterior, mean = second.posterior, float(second.rows.units.mean[0])
+        logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
+        factor, white = LogNoiseFunction(*logs_of), fit.kernel.k2
         of_others = factor.mean + predicted(second, np.arange(len(chosen)), n_jobs).mean[:, 0]
         level, promised = _likeliest_level(before, noise, of_others, weight)
         if not is_wanted and promised <= _NATS:
             return None
-        kernel = fit.kernel.k1 + _noise_like(fit.kernel.k2, factor, level)
+        limits = white.noise_level_bounds
+        level = np.clip(level * white.noise_level, *limits)
+        kernel = fit.kernel.k1 + HeteroscedasticNoise(factor, level, limits)
         if not is_last:
             logs, left = factor(X), _left_again(fit, kernel, before, chosen, n_jobs)
     other = _seen(_fit_again(job, fit, kernel, random_state), job)
@@ -200,17 +204,6 @@ def _gain(before, mean, variance, weight):
         gains -= before.log_density()
         gain = np.sum(weight[:, None] * gains)
     return gain if np.isfinite(gain) else -np.inf
-
-
-def _factor_of(second):
-    """The `LogNoiseFunction` of the fit of a second process."""
-    posterior, mean = second.posterior, float(second.rows.units.mean[0])
-    return LogNoiseFunction(second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean)
-
-
-def _noise_like(white, factor, level):
-    level = np.clip(level * white.noise_level, *white.noise_level_bounds)
-    return HeteroscedasticNoise(factor, level, white.noise_level_bounds)
 
 
 def _logarithms(found):

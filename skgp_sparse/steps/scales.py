@@ -142,13 +142,10 @@ class ExactIfQuiet(FitStep):
         """The job, which goes on from the small fit."""
         with single_threaded_blas():
             job = start_on_subset(jobs[0], self.random_states[0])
-        return [job._replace(posterior_method=Exact()) if _has_little_noise(job) else job]
-
-
-def _has_little_noise(job):
-    some = job.rows.block(slice(_ROWS_OF_NOISE))
-    noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
-    return noise < _QUIET * job.rows.target_variance()
+        some = job.rows.block(slice(_ROWS_OF_NOISE))
+        noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
+        is_quiet = noise < _QUIET * job.rows.target_variance()
+        return [job._replace(posterior_method=Exact()) if is_quiet else job]
 
 
 def with_logarithms(job, columns):
@@ -160,8 +157,10 @@ def with_logarithms(job, columns):
     usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
     skew = skew._replace(shift=np.where(skew.shift == 0.0, 0.0, skew.shift + usual))
     other = job._replace(kernel=on_logs(job.kernel, skew))
-    if job.thorough is not None:
-        other = other._replace(thorough=_search_on_logs(job, skew))
+    if job.thorough is not None:  # whose starts differ from the first in the noise
+        moved = other.kernel.theta - job.kernel.theta
+        starts = tuple(start + moved for start in job.thorough.starts)
+        other = other._replace(thorough=ThoroughSearch(on_logs(job.thorough.kernel, skew), starts))
     other = other.with_priors(job.priors)
     return other if _evidence(other) > _evidence(job) + _NATS_OF_LOGARITHMS else job
 
@@ -183,13 +182,6 @@ def on_logs(kernel, skew):
     lows, units = skew.lows.tolist(), skew.units.tolist()
     signal = kernels.LogScale(signal, skew.names, lows, units, numbers)
     return signal + kernel.k2 if has_noise else signal
-
-
-def _search_on_logs(job, skew):
-    """The `ThoroughSearch` of the other kernel, whose starts differ from the first in the noise."""
-    quiet = on_logs(job.thorough.kernel, skew)
-    moved = on_logs(job.kernel, skew).theta - job.kernel.theta
-    return ThoroughSearch(quiet, tuple(start + moved for start in job.thorough.starts))
 
 
 def _evidence(job):

@@ -18,7 +18,7 @@ from skgp_sparse.choices.choices import (
     resolve_sigmoid,
 )
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver
-from skgp_sparse.choices.plan import check_posterior_method, resolve_posterior, tolerance
+from skgp_sparse.choices.plan import resolve_posterior, tolerance
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.columns import ranks_of
@@ -85,7 +85,7 @@ class ClassLabels(ObservationModel):
         has_sum = isinstance(self.method, Variational) and not len(self.sigmoid.theta)
         self.starts_together = has_sum and self.multi_class == "one_vs_rest" and len(self.tasks) > 2
         check_sites_of_solver(self.parameters, self.method, self.name)
-        check_posterior_method(self)
+        self.check_posterior_method()
 
     def random_states(self, random_state):
         """Random states for all problems, each with the same seed."""
@@ -164,28 +164,23 @@ class ClassLabels(ObservationModel):
 
     def _usable(self, earlier):
         """Earlier fits of the same problems, None where there are none."""
-        nothing = [None] * len(self.tasks)
-        if earlier is None or not (self.parameters.warm_start and self.moves()):
-            return nothing
-        classes, multi_class, fits = earlier
-        same = np.array_equal(classes, self.classes) and multi_class == self.multi_class
-        return fits if same else nothing
+        if earlier is not None and self.parameters.warm_start and self.moves():
+            classes, multi_class, fits = earlier
+            if np.array_equal(classes, self.classes) and multi_class == self.multi_class:
+                return fits
+        return [None] * len(self.tasks)
 
     def rows_of(self, fits):
         """The rows of a classifier from the tables of its problems, class by class."""
-        parts = [self._rows_of_class(k, fits) for k in range(len(self.classes))]
+        parts = []
+        for k in range(len(self.classes)):  # from the first problem that tells it from the others
+            labels = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
+            label, rows = next(pair for pair in labels if pair[0] is not None)
+            is_here = rows.y[:, 0] == label
+            parts.append((rows.X[is_here], rows.row_weights()[is_here]))
         X, weight = (np.concatenate(columns) for columns in zip(*parts))
         index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
         return ArrayDataset(X, index, weight=weight).counting()
-
-    def _rows_of_class(self, k, fits):
-        """Inputs and weights of a class, from the first problem that tells it from the others."""
-        for fit, task in zip(fits, self.tasks):
-            label = task.label_of(k)
-            if label is not None:
-                is_here = fit.rows.y[:, 0] == label
-                return fit.rows.X[is_here], fit.rows.row_weights()[is_here]
-        raise AssertionError(k)
 
 
 def announced_classes(classes, before, name):
@@ -227,18 +222,13 @@ def announced_order(named, order, before, name):
 
 def _start_at(fit, kernel):
     """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
-    if not _have_same_structure(kernel, fit.kernel):
-        return None
-    theta = np.clip(fit.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
-    features = getattr(fit.posterior, "features", None)
-    return kernel.clone_with_theta(theta), getattr(features, "Z", None)
-
-
-def _have_same_structure(kernel, other):
-    """Whether two kernels have the same hyperparameters, whatever their values."""
 
     def outline(of):
         free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
         return type(of), free
 
-    return outline(kernel) == outline(other)
+    if outline(kernel) != outline(fit.kernel):
+        return None
+    theta = np.clip(fit.kernel.theta, *np.reshape(kernel.bounds, (-1, 2)).T)
+    features = getattr(fit.posterior, "features", None)
+    return kernel.clone_with_theta(theta), getattr(features, "Z", None)

@@ -9,27 +9,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn import get_config
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
 from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, check_restarts
-from skgp_sparse.choices.plan import STEPS, job_of
+from skgp_sparse.choices.plan import (
+    ROWS_OF_A_METRIC,
+    STEPS,
+    Facts,
+    UncertainInputs,
+    compares_approximations,
+    facts_of,
+    is_plain,
+    plan,
+    tolerance,
+)
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Given, Rules, check_columns, check_finite
 from skgp_sparse.data.columns import ColumnTable, order_of
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.data.moments import NO_EFFECT, TargetScaler
+from skgp_sparse.engine.basis import Options
 from skgp_sparse.exceptions import about, collected, warn
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import Array, Bools, is_name
-from skgp_sparse.inference.contracts import ObjectiveFactory
+from skgp_sparse.ground.validation import Array, Bools, as_text, is_auto, is_name
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, PosteriorMethod, Selection, errors_named
-from skgp_sparse.methods.selection import agree
-from skgp_sparse.solvers import Fit
+from skgp_sparse.methods.contract import (
+    Job,
+    Points,
+    PosteriorMethod,
+    Request,
+    Selection,
+)
+from skgp_sparse.methods.selection import PosteriorSelection, agree
+from skgp_sparse.solvers import Fit, resolve_solver
 
 View = TargetView | ResponseView | LabelView
 _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
@@ -236,6 +254,42 @@ class ObservationModel(ABC):
         """Whether theta and Z move at all."""
         return self.parameters.optimizer is not None
 
+    def request(self, posterior_method: PosteriorMethod) -> Request:
+        """What the user of the estimator chose, for the plan."""
+        given: Any = self.parameters
+        alike = "kernel", "likelihood", "bound", "inducing_init", "solver", "optimizer", "metric"
+        own = "has_sites", "n_classes", "have_all_rows", "starts_together", "are_passed"
+        added: dict[str, Any] = {
+            "mean": None,
+            "noise": "constant",
+            "calibration": None,
+        }  # by "auto", or nothing
+        is_alone = compares_approximations(given)
+        for name, nothing in added.items():
+            value = getattr(given, name, nothing)
+            added[name] = nothing if is_alone and is_auto(value) else value
+        return Request(
+            posterior=posterior_method,
+            n_latent=self.likelihood.n_latent if self.likelihood else 1,
+            resolved_bound=None if self.has_sites else self.bound,
+            n_inducing=None if is_auto(given.n_inducing) else given.n_inducing,
+            **{name: getattr(given, name) for name in alike},
+            **{name: getattr(self, name) for name in own},
+            **added,
+        )
+
+    def check_posterior_method(self) -> None:
+        """Raise if the posterior cannot be given what is asked for."""
+        given, chosen = self.parameters, self.posterior_method
+        reason = chosen.refuses(self.request(chosen))
+        if reason is None and not (chosen.uses_bound or is_auto(given.bound)):
+            reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
+        if reason is not None:
+            raise ValueError(
+                f"{self.name}: posterior={as_text(given.posterior)} {reason}. Change this, or set "
+                "posterior='inducing'."
+            )
+
     def job(
         self,
         rows: Dataset,
@@ -244,13 +298,62 @@ class ObservationModel(ABC):
         name: str = "",
         before: tuple[Kernel, Array] | None = None,
     ) -> Job:
-        """The `Job` of a table."""
-        check_mixes(self.parameters.metric, kernel, self.name)
-        given, d = self.parameters.kernel, rows.n_features
-        check_coded(given, kernel, self.columns(), d, self.name)
-        job = job_of(self, rows, kernel, model, name, self.posterior_method)
-        job = job._replace(before=before)
-        return job.with_priors(resolve_priors(self.parameters, rows, self.rows_with_prior))
+        """The `Job` of a table, by its plan."""
+        given, d, is_free = self.parameters, rows.n_features, self.parameters.kernel is None
+        check_mixes(given.metric, kernel, self.name)
+        check_coded(given.kernel, kernel, self.columns(), d, self.name)
+        request = self.request(self.posterior_method)
+        planned = plan(request, facts := facts_of(rows, kernel, request))
+        self._check_rows(facts, planned.posterior_method)
+        size, memory = planned.n_inducing, get_config()["working_memory"] * 2**20
+        initialise, are_given = resolve_inducing(given.inducing_init, size, d, self.name)
+        width = len(given.inducing_init) if are_given else size
+        job = Job(
+            name=name,
+            rows=rows,
+            kernel=kernel,
+            model=model,
+            posterior_method=planned.posterior_method,
+            points=Points(size, initialise, is_auto(given.n_inducing), are_given),
+            settings=Settings(
+                solver=resolve_solver(given.solver, given.optimizer, len(rows), width),
+                n_restarts=given.n_restarts_optimizer,
+                max_iter=given.max_iter,
+                tol=tolerance(given.tol),
+                start_rows=planned.start_rows,
+                options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
+                move_basis=given.optimize_inducing,
+                deadline=self.deadline,
+                progress=self.progress and partial(self.progress, about=name),
+            ),
+            before=before,
+            is_free=is_free,
+            plan=planned.summary,
+            steps=planned.steps,
+            metric=given.metric,
+            spreads=rows.scale(NO_EFFECT if is_free else 1.0),
+        )
+        return job.with_priors(resolve_priors(given, rows, self.rows_with_prior))
+
+    def _check_rows(self, facts: Facts, planned: PosteriorMethod) -> None:
+        """Raise where inputs have errors that cannot be used, or a metric is asked for in vain."""
+        chosen = self.posterior_method
+        if not facts.inputs_are_known:
+            needs = UncertainInputs().refuses(self.request(chosen))
+            if not (type(chosen) is PosteriorSelection or is_plain(chosen)):
+                given = as_text(self.parameters.posterior)
+                needs = f"posterior='inducing', without parameters. Got {given}"
+            if needs is not None:
+                raise ValueError(
+                    f"{self.name}: X_std needs {needs}. Change this, or leave X_std out."
+                )
+        is_asked = self.parameters.metric == "full" and facts.n_distinct >= ROWS_OF_A_METRIC
+        if is_asked and not (chosen.learns_metric or planned.learns_metric):
+            raise ValueError(
+                f"{self.name}: metric='full' is that of predictions from neighbours, which are "
+                "given rows in memory with one latent value each. Set posterior to 'neighbors' "
+                "(with multi_class='one_vs_rest'), or metric to 'ard'."
+            )
 
     def check(self, job: Job) -> None:
         """Raise where a kernel does not go with rows, or has no bounds for restarts."""
@@ -264,10 +367,6 @@ class ObservationModel(ABC):
             X = job.rows.stored_inputs()
             seen = kernels.touched(job.kernel, job.rows.n_features, but="takes_missing")
             check_finite(X, self.feature_names(), f"X of {self.name}", remedy, seen)
-
-    def initialiser(self, n_inducing: int, n_features: int) -> tuple[Any, bool]:
-        """``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
-        return resolve_inducing(self.parameters.inducing_init, n_inducing, n_features, self.name)
 
 
 class FittedProblems(NamedTuple):
@@ -332,8 +431,8 @@ def steps_of(
     tell: Any = observations.progress
     for job in jobs:
         observations.check(job)
-    for plan, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
-        tell.tell(f"plan: {plan}{'; steps: ' * bool(steps)}{', '.join(steps)}")
+    for summary, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
+        tell.tell(f"plan: {summary}{'; steps: ' * bool(steps)}{', '.join(steps)}")
     named = {name for job in jobs for name in job.steps}
     return [step_named(name)(observations, rows, random_states) for name in STEPS if name in named]
 
@@ -391,16 +490,23 @@ def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
 
 
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
+    """The `Fit` of a job; errors of a user's method name it, with its parameters."""
     with about(job.name), single_threaded_blas():
-        with errors_named(job.posterior_method):
-            fit = job.posterior_method.fit(job, random_state)
+        method = job.posterior_method
+        try:
+            fit = method.fit(job, random_state)
+        except Exception as error:
+            text, *others = error.args or ("",)
+            if not type(method).__module__.startswith("skgp_sparse.") and isinstance(text, str):
+                error.args = (f"posterior={as_text(method)}: {text or 'its fit failed.'}", *others)
+            raise
         if not isinstance(fit, Fit):
             raise TypeError(
-                f"{type(job.posterior_method).__name__}.fit must return a Fit of "
-                f"skgp_sparse.posteriors. Got {type(fit).__name__}."
+                f"{type(method).__name__}.fit must return a Fit of skgp_sparse.posteriors. Got "
+                f"{type(fit).__name__}."
             )
         given = None if _is_of(fit, job.rows) else job.rows
-        told = {"plan": job.plan, "steps": job.steps, "method_name": job.posterior_method.name}
+        told = {"plan": job.plan, "steps": job.steps, "method_name": method.name}
         return fit._replace(given=given, **told)
 
 

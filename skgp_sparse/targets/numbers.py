@@ -11,16 +11,8 @@ from skgp_sparse.choices.choices import (
     thorough_search,
     with_noise_floor,
 )
-from skgp_sparse.choices.parameter_checks import (
-    check_learned_noise,
-    check_no_alpha,
-    check_sites_of_solver,
-)
-from skgp_sparse.choices.plan import (
-    check_posterior_method,
-    resolve_posterior,
-    tolerance,
-)
+from skgp_sparse.choices.parameter_checks import check_sites_of_solver, why_noise_is_constant
+from skgp_sparse.choices.plan import resolve_posterior, tolerance
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.moments import (
     FEW_ROWS,
@@ -30,7 +22,7 @@ from skgp_sparse.data.moments import (
     scale_of,
 )
 from skgp_sparse.explain.views import ResponseView, TargetView
-from skgp_sparse.ground.validation import is_auto
+from skgp_sparse.ground.validation import as_text, is_auto
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
@@ -51,7 +43,7 @@ class GaussianObservations(ObservationModel):
         self.parameters, self.name = parameters, name
         self.bound = resolve_bound(parameters.bound, name)
         self.posterior_method = resolve_posterior(parameters.posterior, name)
-        check_posterior_method(self)
+        self.check_posterior_method()
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
     def jobs(self, rows, earlier):
@@ -59,7 +51,9 @@ class GaussianObservations(ObservationModel):
         rows = rows.in_one_form()
         units = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
         job = self._job(rows.in_units(units))
-        check_learned_noise(job, self.parameters, self.name)
+        reason = why_noise_is_constant(job) if self.parameters.noise == "learned" else None
+        if reason is not None:
+            raise ValueError(f"{self.name}: noise='learned' {reason}")
         return [job]
 
     def view(self, fits, units):
@@ -68,9 +62,7 @@ class GaussianObservations(ObservationModel):
 
     def attributes(self, fits, units):
         """Fitted attributes of the estimator that describe the posterior."""
-        process = fits[0].posterior
-        learned = {"metric_": process.metric, "variance_factor_": process.factor}
-        return {"posterior_": fits[0].name, "likelihood_": None, **learned}
+        return _learned(fits[0], None)
 
     def accept(self, part, stream):
         """The part, unless it has other targets, or its noise is to be learned."""
@@ -92,7 +84,9 @@ class GaussianObservations(ObservationModel):
         thorough = thorough_search(kernel, self.parameters, rows)
         rows = with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianObjectives(self.bound))
-        if self.parameters.normalize_y and _has_no_scale(rows):
+        has_few = self.parameters.normalize_y and rows.in_memory
+        has_few = has_few and rows.distinct(most=FEW_ROWS) is not None
+        if has_few and not np.any(rows.targets()):  # which say nothing of a scale
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job
 
@@ -107,11 +101,11 @@ class GaussianObservations(ObservationModel):
         return TargetScaler(mean, unit * scale)
 
 
-def _has_no_scale(rows):
-    """Whether rows are so few, and their targets so equal, that these say nothing of a scale."""
-    return (
-        rows.in_memory and rows.distinct(most=FEW_ROWS) is not None and not np.any(rows.targets())
-    )
+def _learned(fit, likelihood):
+    """Fitted attributes of one problem."""
+    factor, metric = fit.posterior.factor, fit.posterior.metric
+    of_fit = {"posterior_": fit.name, "likelihood_": likelihood}
+    return {**of_fit, "metric_": metric, "variance_factor_": factor}
 
 
 _ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to start parameters from
@@ -139,9 +133,13 @@ class LikelihoodObservations(ObservationModel):
             warn_outside_bounds(self.likelihood, name)
         self.posterior_method = resolve_posterior(parameters.posterior, name)
         method = resolve_method(parameters.bound, self.likelihood, name)
-        check_posterior_method(self)
+        self.check_posterior_method()
         check_sites_of_solver(parameters, method, name)
-        check_no_alpha(parameters, name)
+        if parameters.alpha is not None:
+            raise ValueError(
+                f"{name}: alpha is the variance of known Gaussian noise, which likelihood="
+                f"{as_text(parameters.likelihood)} does not have. Set alpha to None."
+            )
         given = {"likelihood": self.likelihood, "n_targets": parameters.n_targets}
         self.rules = Rules(name, parameters.kernel, **given)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
@@ -158,10 +156,7 @@ class LikelihoodObservations(ObservationModel):
 
     def attributes(self, fits, units):
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
-        likelihood = self.view(fits, units).likelihood_of_targets()
-        process = fits[0].posterior
-        learned = {"metric_": process.metric, "variance_factor_": process.factor}
-        return {"posterior_": fits[0].name, "likelihood_": likelihood, **learned}
+        return _learned(fits[0], self.view(fits, units).likelihood_of_targets())
 
     def _units(self, rows):
         """The units of the targets; known limits stay where they are to the last bit."""

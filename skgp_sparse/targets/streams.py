@@ -97,10 +97,8 @@ class StreamState(NamedTuple):
         bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
         memory = _SHARE_OF_MEMORY * get_config()["working_memory"] * 2**20
         most = _MOST_WITH_SITES if observations.has_sites else _MOST_ROWS
-        capacity, random_state = (
-            max(1, int(min(most, memory / bytes_of_a_row))),
-            self.random_state(),
-        )
+        capacity = max(1, int(min(most, memory / bytes_of_a_row)))
+        random_state = self.random_state()
         for start in range(0, len(weight), capacity):
             some = slice(start, start + capacity)
             few = tuple(column[some] for column in columns)

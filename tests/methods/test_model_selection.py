@@ -124,12 +124,12 @@ def test_noise_that_few_rows_put_at_nothing_is_raised():
     rows = ArrayDataset(X, y[:, None] / y.std())
     objective = GaussianObjectives(Titsias()).exact(rows, job_of(RBF(), X, y).settings.options)
     quiet = ConstantKernel() * RBF(np.full(6, 4.0)) + WhiteKernel(1e-6, (1e-8, 10.0))
-    raised = contract._with_likelier_noise(objective, quiet, NO_PRIOR)
+    raised = contract.with_likelier_noise(objective, quiet, NO_PRIOR)
     assert_allclose(raised.k2.noise_level, 1e-6 * np.exp(6.0))
     loud = quiet.clone_with_theta(np.append(quiet.theta[:-1], np.log(0.3)))
-    assert contract._with_likelier_noise(objective, loud, NO_PRIOR) is loud
+    assert contract.with_likelier_noise(objective, loud, NO_PRIOR) is loud
     without = ConstantKernel() * RBF(np.ones(6))
-    assert contract._with_likelier_noise(objective, without, NO_PRIOR) is without
+    assert contract.with_likelier_noise(objective, without, NO_PRIOR) is without
 
 
 @pytest.mark.second

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from inside import (
     ArrayDataset,
-    Auto,
     Facts,
-    LargerMean,
     PosteriorSelection,
     Request,
     UncertainInputs,
@@ -31,12 +29,13 @@ from skgp_sparse.posteriors import (
     PosteriorMethod,
 )
 
+AUTO = PosteriorSelection()
 FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))
 MANY = MANY._replace(n_distinct=inf)
 
 
 def method_of(facts, posterior=None, **chosen):
-    return plan.plan(Request(posterior or Auto(), **chosen), facts).posterior_method
+    return plan.plan(Request(posterior or AUTO, **chosen), facts).posterior_method
 
 
 @pytest.mark.parametrize(
@@ -79,8 +78,8 @@ def test_methods_of_auto(facts, chosen, expected):
         (FEW, InducingPoints(), Exact),
         (MANY, InducingPoints(), InducingPoints),
         (SOME, InducingPoints(), InducingPoints),
-        (SOME, LargerMean(1000), LargerMean),
-        (FEW, LargerMean(1000), Exact),
+        (SOME, InducingPoints(1000), InducingPoints),
+        (FEW, InducingPoints(1000), Exact),
         (FEW, IterativeExact(), Exact),
         (SOME, IterativeExact(), IterativeExact),
         (FEW, Neighbors(), Neighbors),
@@ -126,7 +125,7 @@ def test_the_exact_process_is_the_rival_up_to_a_number_of_rows():
 
 def test_numbers_of_inducing_points():
     def number(facts, posterior=None, **chosen):
-        return plan.plan(Request(posterior or Auto(), **chosen), facts).n_inducing
+        return plan.plan(Request(posterior or AUTO, **chosen), facts).n_inducing
 
     assert number(MANY) == plan.POINTS and number(MANY, n_inducing=7) == 7
     assert number(MANY, has_sites=True) == plan.POINTS_OF_LABELS
@@ -136,7 +135,7 @@ def test_numbers_of_inducing_points():
 
 def test_rows_of_the_start():
     def number(n, **chosen):
-        return plan.plan(Request(Auto(), **chosen), MANY._replace(n_rows=n)).start_rows
+        return plan.plan(Request(AUTO, **chosen), MANY._replace(n_rows=n)).start_rows
 
     assert [number(n) for n in (100, 10_000)] == [500, 500]
     assert [number(n, has_sites=True) for n in (400, 1600, 10_000)] == [125, 200, 250]
@@ -144,7 +143,7 @@ def test_rows_of_the_start():
 
 def test_logarithms_of_skewed_columns():
     def tries(facts, posterior=None, **chosen):
-        return "logarithms" in plan.plan(Request(posterior or Auto(), **chosen), facts).steps
+        return "logarithms" in plan.plan(Request(posterior or AUTO, **chosen), facts).steps
 
     assert tries(FEW) and tries(MANY, has_sites=True) and tries(MANY, metric="ard")
     assert tries(MANY, InducingPoints())
@@ -186,19 +185,19 @@ def test_facts_of_a_table():
     X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [2.0, 0.0]])
     rows = ArrayDataset(X, X[:, :1])
     kernel = Columns(Categorical(), [0])
-    facts = plan.facts_of(rows, kernel, Request(Auto()))
+    facts = plan.facts_of(rows, kernel, Request(AUTO))
     assert facts == Facts(n_rows=4, n_distinct=3, weight=4.0, n_numbers=8)
-    assert plan.facts_of(rows, kernel, Request(Auto(), has_sites=True)).n_levels == 3
+    assert plan.facts_of(rows, kernel, Request(AUTO, has_sites=True)).n_levels == 3
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "EXACT_QUIET", 2)
-        assert plan.facts_of(rows, kernel, Request(Auto())).n_distinct == inf
-        assert plan.facts_of(rows, kernel, Request(Auto(), n_inducing=3)).n_distinct == 3
+        assert plan.facts_of(rows, kernel, Request(AUTO)).n_distinct == inf
+        assert plan.facts_of(rows, kernel, Request(AUTO, n_inducing=3)).n_distinct == 3
 
 
 def test_steps_of_a_plan():
     def steps(facts, posterior=None, **chosen):
         chosen = {"mean": "auto", "noise": "auto", "calibration": "auto"} | chosen
-        return plan.plan(Request(posterior or Auto(), **chosen), facts).steps
+        return plan.plan(Request(posterior or AUTO, **chosen), facts).steps
 
     some = FEW._replace(n_rows=300, n_distinct=300, weight=300.0, n_numbers=900)
     assert steps(some) == ("likely scale", "logarithms", "noise", "mean", "warnings")
