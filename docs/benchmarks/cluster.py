@@ -12,7 +12,8 @@ rate
     Seconds per row of an evaluation on one worker, from 20,000 rows, and of the algebra (m, m) in
     the client, by m.
 
-`--predict` puts the constants into the model of docs/guide/streams_and_clusters.md and prints its table. ::
+`--predict` puts the constants into the model of the guide (streams_and_clusters.md) and prints its
+table. ::
 
     python cluster.py
     python cluster.py --parts race --n 40000 --m 200 --repeats 1         # a trial

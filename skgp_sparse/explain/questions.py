@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Titsias
