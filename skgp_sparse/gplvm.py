@@ -42,10 +42,10 @@ from skgp_sparse.ground.validation import (
     IterationReporter,
     MaybeArray,
     RandomStateLike,
-    as_text,
     check_number,
     has_callbacks,
     is_auto,
+    require,
     with_callbacks,
 )
 from skgp_sparse.inference.contracts import Settings, VectorFunction
@@ -144,9 +144,8 @@ class BayesianGPLVM(
         `WhiteKernel` in it models the noise.
     bound : str or Bound, default="auto"
         The training objective. It can be "titsias" (also called "vfe"), which is the bound of [1]_,
-        "titsias_new", "artemev", "dtc", or an instance of `skgp_sparse.bounds.Bound` that neither
-        counts residual variance as noise nor has a penalty for blocks of rows. "auto" is
-        "titsias_new".
+        "titsias_new", "artemev", "dtc", or an instance of `skgp_sparse.bounds.Bound` that does
+        not count residual variance as noise. "auto" is "titsias_new".
     n_inducing : int, default=50
         The number of inducing points. If it is at least the number of rows, every row has one.
     noise_variance : float or "learn", default="learn"
@@ -448,12 +447,8 @@ class BayesianGPLVM(
         name = type(self).__name__
         check_latent(self, name)
         bound = resolve_bound(self.bound, name)
-        if np.any(bound.noise_share):
-            raise ValueError(
-                f"{name}: bound={as_text(self.bound)} has no closed form for latent positions, "
-                "because it counts residual variance as noise. Use 'titsias_new', 'titsias' or "
-                "'artemev'."
-            )
+        must = "one that does not count residual variance as noise, such as 'titsias_new'"
+        require(not np.any(bound.noise_share), "bound", self.bound, name, must)
         rows = self._rows(X, reset=True)
         self.mean_ = np.nanmean(rows, axis=0)
         scale = np.sqrt(np.nanmean((rows - self.mean_) ** 2))

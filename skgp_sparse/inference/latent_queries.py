@@ -37,9 +37,7 @@ def principal_components(
     mean = _BEYOND * random_state.normal(size=(len(Y), d))
     mean[:, :rank] = U[:, :rank] * np.sqrt(len(Y))
     largest = mean[np.abs(mean).argmax(axis=0), np.arange(d)]
-    relative = np.ones(d)
-    relative[:rank] = values[0] / values[:rank] if rank else 1.0
-    relative[rank:] = relative[:rank].max(initial=1.0)
+    relative = values[0] / values[np.minimum(np.arange(d), rank - 1)] if rank else np.ones(d)
     return mean * np.where(largest < 0, -1.0, 1.0), np.sqrt(min(d, 3)) * relative
 
 
@@ -93,7 +91,7 @@ def locate(
     """
     complete, d = mask.all(axis=1), fitted.training.mean.shape[1]
     found = np.empty((len(Y), 2 * d + 2))
-    run = partial(_locate_block, fitted, _starts(fitted), Y, mask)
+    run = partial(_locate_block, fitted, Y, mask)
     for rows in (np.flatnonzero(complete), np.flatnonzero(~complete)):
         blocks = [rows[part] for part in slices(len(rows), _ROWS)]
         for block, of_block in zip(blocks, ordered_map(run, blocks, n_jobs)):
@@ -102,32 +100,23 @@ def locate(
     return Normals(mean, np.exp(log_variance)), value[:, 0], slope[:, 0]
 
 
-def _starts(fitted: LatentModel) -> Callable[[Array, Bools, int], Normals]:
-    """A function of rows, mask and k: the k best q (n k, d) of evenly spaced training rows."""
-    n = len(fitted.training.mean)
+def _starts(fitted: LatentModel, y: Array, mask: Bools) -> Normals:
+    """For each row, the q of the training rows (n k, d) that explain it best."""
+    n, count = len(fitted.training.mean), _STARTS if mask.all() else _STARTS_WITH_MISSING
     inputs = fitted.training.of(np.linspace(0, n - 1, min(n, _MOST_CANDIDATES)).astype(int))
     mean, variance, rest = fitted.posterior.explained(inputs)
     phi = fitted.bound.reduce(fitted.bound.penalty(rest / fitted.noise)[0], 1.0)[0]
-    second, of_all = variance + mean**2, -_divergences(*inputs)
-
-    def starts(y: Array, mask: Bools, count: int) -> Normals:
-        score = of_all - np.outer(mask.sum(axis=1), phi)
-        score += (y @ mean.T - 0.5 * mask @ second.T) / fitted.noise
-        return inputs.of(np.argsort(-score, axis=1, kind="stable")[:, :count].ravel())
-
-    return starts
+    score = (y @ mean.T - 0.5 * mask @ (variance + mean**2).T) / fitted.noise
+    score -= np.outer(mask.sum(axis=1), phi) + _divergences(*inputs)
+    return inputs.of(np.argsort(-score, axis=1, kind="stable")[:, :count].ravel())
 
 
 def _locate_block(
-    fitted: LatentModel,
-    starts: Callable[[Array, Bools, int], Normals],
-    Y: Array,
-    mask: Bools,
-    rows: Ints,
+    fitted: LatentModel, Y: Array, mask: Bools, rows: Ints
 ) -> tuple[Array, Array, Array]:
     """Position (μ, log s), bound and slope of some rows, all of which lack values, or none."""
     y, mask = Y[rows], mask[rows]
-    mean, variance = starts(y, mask, _STARTS if mask.all() else _STARTS_WITH_MISSING)
+    mean, variance = _starts(fitted, y, mask)
     of_each = np.repeat(np.arange(len(rows)), len(mean) // len(rows))
     bound = partial(_bound, fitted, y[of_each], *patterns_of(mask[of_each]))
     curvature = np.hstack([variance, np.full_like(variance, 2.0)])

@@ -186,8 +186,8 @@ def spectrum(kernel: Kernel) -> list[Term] | None:
     -------
     list of Term or None
         The terms, whose sum is the kernel without its white noise. It is None if a part of the
-        expression is neither one of them nor a ConstantKernel or WhiteKernel, nor a sum, product,
-        power with a whole exponent, or `Columns` of these.
+        expression is neither RBF, Matern, RationalQuadratic, ConstantKernel or WhiteKernel, nor a
+        sum, product, power with a whole exponent, or `Columns` of these.
 
     Examples
     --------

@@ -269,7 +269,7 @@ class Opaque(Kernel):
         ({"n_inducing": "auto"}, "'n_inducing' parameter .* must be an int"),
         ({"noise_variance": "none"}, '"learn" or a float'),
         ({"noise_variance": 0.0}, "'noise_variance' parameter"),
-        ({"bound": "fitc"}, "counts residual variance as noise"),
+        ({"bound": "fitc"}, "not count residual variance as noise"),
         ({"bound": "none"}, "'bound' parameter"),
         ({"kernel": 3}, "'kernel' parameter"),
         ({"kernel": Opaque()}, "must be differentiable"),
