@@ -167,12 +167,12 @@ class Dataset(ABC):
             A copy, which shares no rows with this table, in the same units.
         """
 
-    def in_units(self, units: TargetScaler) -> "Dataset":
+    def in_units(self, scaler: TargetScaler) -> "Dataset":
         """Return the table, whose targets are in the units of the user, in other units.
 
         Parameters
         ----------
-        units : TargetScaler
+        scaler : TargetScaler
             Those by which its targets will be standardised.
 
         Returns
@@ -181,8 +181,8 @@ class Dataset(ABC):
             The same rows, by reference.
         """
         this: Any = self  # a dataclass with offsets, as those of users are
-        offset = None if this.offset is None else this.offset / units.scale[0]
-        return replace(this, units=units, offset=offset)
+        offset = None if this.offset is None else this.offset / scaler.scale[0]
+        return replace(this, units=scaler, offset=offset)
 
     def of_problem(self, task: Any) -> "Dataset":
         """Make the table of a problem, in which rows with indices of classes have its labels.
