@@ -538,11 +538,12 @@ class DaskDataset(Dataset):
         return inputs if len(inputs) <= most else None
 
     def _squares(self) -> tuple[Any, Any]:
-        return self._moments.root_mean_square(), self._moments.root_mean_square() ** 2
+        return self._size, self._size**2
 
     @cached_property
-    def _moments(self) -> Any:
-        return merge(self._ask(target_moments))
+    def _size(self) -> Any:
+        """Root mean squares of the standardised targets (p,)."""
+        return merge(self._ask(target_moments)).root_mean_square()
 
     @cached_property
     def _edges(self) -> Any:
