@@ -158,8 +158,8 @@ def table_of(
         few = joined(ask_each(client, parts, ArrayDataset.subset, slice(None)))
         check_any_weight(few.row_weights().any())
         return encoded(few, rules)
-    units, d = rules.units(outline.y.shape[1:]), outline.n_features
-    rows = DaskDataset(client, parts, d, [], units, has_weight, has_offset).summarised()
+    scaler, d = rules.scaler(outline.y.shape[1:]), outline.n_features
+    rows = DaskDataset(client, parts, d, [], scaler, has_weight, has_offset).summarised()
     check_any_weight(any(summary.inputs for summary in rows.summaries))
     if not rules.labels:
         return rows

@@ -80,25 +80,25 @@ def checked(
         return rules.check(Given(X, **columns), alpha)
 
 
-def outline_of(part: ArrayDataset | None) -> tuple[int, ArrayDataset] | None:
+def outline_of(dataset: ArrayDataset | None) -> tuple[int, ArrayDataset] | None:
     """Number of rows, and the table without them; None where there are none."""
-    return None if part is None else (len(part), part.subset(slice(0)))
+    return None if dataset is None else (len(dataset), dataset.subset(slice(0)))
 
 
-def read(part: ArrayDataset, view: dict[str, Any]) -> ArrayDataset:
+def read(dataset: ArrayDataset, view: dict[str, Any]) -> ArrayDataset:
     """A part as `DaskDataset.view` says."""
     if view["labels"] is not None:
-        part = replace(part, y=np.searchsorted(view["labels"], part.y))
-    rows = part if view["task"] is None else part.of_problem(view["task"])
+        dataset = replace(dataset, y=np.searchsorted(view["labels"], dataset.y))
+    rows = dataset if view["task"] is None else dataset.of_problem(view["task"])
     in_units: Any = rows.in_units(view["units"])
     return replace(in_units, least_noise=view["least_noise"])
 
 
 def read_and(
-    part: ArrayDataset, view: dict[str, Any], function: Callable[..., Any], *args: Any
+    dataset: ArrayDataset, view: dict[str, Any], function: Callable[..., Any], *args: Any
 ) -> Any:
     """``function(rows, *args)`` of the rows of a part."""
-    return function(read(part, view), *args)
+    return function(read(dataset, view), *args)
 
 
 def column(rows: ArrayDataset, name: str, which: Index) -> AnyArray:
@@ -124,7 +124,7 @@ def summarise(rows: ArrayDataset) -> Summary:
 
 
 def visit(
-    asked: tuple[Callable[..., Any], dict[str, Any], bool], part: ArrayDataset, own: bytes
+    asked: tuple[Callable[..., Any], dict[str, Any], bool], dataset: ArrayDataset, own: bytes
 ) -> Any:
     """Visit the blocks of a part in order, as `Dataset.visit` does; its sums if nothing is left.
 
@@ -132,14 +132,14 @@ def visit(
     ----------
     asked : tuple
         The function, how parts are read, and whether anything is left: the same for all parts.
-    part : ArrayDataset
+    dataset : ArrayDataset
     own : bytes
         A pickle of the number of blocks, of what earlier visits left for each block, and of which
         of them are to leave something (None: all).
     """
     function, view, leave = asked
     count, kept, keep = cloudpickle.loads(own)
-    rows = read(part, view)
+    rows = read(dataset, view)
     layout = Layout(even_slices(len(rows), count), 1, [], [])
     with single_threaded_blas(), np.errstate(all="ignore"):
         found = rows.visit(function, layout, *kept, keep=keep)
@@ -434,9 +434,9 @@ class DaskDataset(Dataset):
         """How workers read the parts."""
         return {name: getattr(self, name) for name in ("labels", "task", "units", "least_noise")}
 
-    def in_units(self, units: TargetScaler) -> "DaskDataset":
+    def in_units(self, scaler: TargetScaler) -> "DaskDataset":
         """The table with targets in other units than those of the user."""
-        return replace(self, units=units)
+        return replace(self, units=scaler)
 
     def of_problem(self, task: Any) -> "DaskDataset":
         """The table of a `Task` with its labels."""
@@ -538,11 +538,12 @@ class DaskDataset(Dataset):
         return inputs if len(inputs) <= most else None
 
     def _squares(self) -> tuple[Any, Any]:
-        return self._moments.root_mean_square(), self._moments.root_mean_square() ** 2
+        return self._size, self._size**2
 
     @cached_property
-    def _moments(self) -> Any:
-        return merge(self._ask(target_moments))
+    def _size(self) -> Any:
+        """Root mean squares of the standardised targets (p,)."""
+        return merge(self._ask(target_moments)).root_mean_square()
 
     @cached_property
     def _edges(self) -> Any:

@@ -266,8 +266,8 @@ class ArrayDataset(Dataset):
     def of_problem(self, task: Any) -> "ArrayDataset":
         """The table of the rows of a problem with its labels."""
         rows, label = task.labels(self.y)
-        table = self if rows is None else self.subset(rows)
-        return replace(table, y=label[:, None], classes=None)
+        dataset = self if rows is None else self.subset(rows)
+        return replace(dataset, y=label[:, None], classes=None)
 
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets; None if no row has weight."""
@@ -283,13 +283,13 @@ class ArrayDataset(Dataset):
         """A small table as sorted distinct rows, weighted by how often each of them is there."""
         if not is_small(self.X.size):
             return self
-        table = self.counting()
-        same = table._equal_rows()
-        total = same.copies(table.weight)
+        dataset = self.counting()
+        same = dataset._equal_rows()
+        total = same.copies(dataset.weight)
         places = np.full(len(self), -1)
         places[self.row_weights() > 0] = same.index
         return replace(
-            table.subset(same.first),
+            dataset.subset(same.first),
             weight=None if np.all(total == 1) else total.astype(float),
             original=(np.array(self.as_passed()[0]), np.array(self.as_passed()[1])),
             merged=self.weight is None,
@@ -304,11 +304,11 @@ class ArrayDataset(Dataset):
         return Distinct.of(np.column_stack(columns))
 
 
-def joined(tables: Sequence[ArrayDataset]) -> ArrayDataset:
-    """Tables of the same form as one."""
+def joined(datasets: Sequence[ArrayDataset]) -> ArrayDataset:
+    """Datasets of the same form as one."""
     columns: dict[str, Any] = {
-        name: np.concatenate([getattr(table, name) for table in tables])
+        name: np.concatenate([getattr(dataset, name) for dataset in datasets])
         for name in _COLUMNS
-        if np.ndim(getattr(tables[0], name))
+        if np.ndim(getattr(datasets[0], name))
     }
-    return replace(tables[0], **columns)
+    return replace(datasets[0], **columns)

@@ -240,11 +240,11 @@ class Rules(NamedTuple):
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
         y = self._targets(y, slice(None) if weight is None else weight > 0)
-        units = self.units(y.shape[1:])
+        scaler = self.scaler(y.shape[1:])
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
         noise = check_alpha(alpha, len(X), self.name)
-        return ArrayDataset(X, y, noise, weight, units, offset=offset, X_std=X_std)
+        return ArrayDataset(X, y, noise, weight, scaler, offset=offset, X_std=X_std)
 
     def _targets(self, y: AnyArray, counts: Index | Bools) -> Array:
         """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
@@ -254,7 +254,7 @@ class Rules(NamedTuple):
             y[counts] = np.clip(y[counts], *self.likelihood.ends)
         return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
-    def units(self, columns: tuple[int, ...]) -> TargetScaler:
+    def scaler(self, columns: tuple[int, ...]) -> TargetScaler:
         """The units of the user for columns of y."""
         p = int(np.prod(columns))
         if self.n_targets not in (None, p):

@@ -167,12 +167,12 @@ class Dataset(ABC):
             A copy, which shares no rows with this table, in the same units.
         """
 
-    def in_units(self, units: TargetScaler) -> "Dataset":
+    def in_units(self, scaler: TargetScaler) -> "Dataset":
         """Return the table, whose targets are in the units of the user, in other units.
 
         Parameters
         ----------
-        units : TargetScaler
+        scaler : TargetScaler
             Those by which its targets will be standardised.
 
         Returns
@@ -181,8 +181,8 @@ class Dataset(ABC):
             The same rows, by reference.
         """
         this: Any = self  # a dataclass with offsets, as those of users are
-        offset = None if this.offset is None else this.offset / units.scale[0]
-        return replace(this, units=units, offset=offset)
+        offset = None if this.offset is None else this.offset / scaler.scale[0]
+        return replace(this, units=scaler, offset=offset)
 
     def of_problem(self, task: Any) -> "Dataset":
         """Make the table of a problem, in which rows with indices of classes have its labels.
@@ -375,21 +375,6 @@ class Dataset(ABC):
         parts = (index[part] for part in row_blocks(len(index), self.n_features))
         return np.concatenate([self.block(slice(part.start, part.stop)).y for part in parts])
 
-    def weights(self, rows: slice) -> Any:
-        """Return weights.
-
-        Parameters
-        ----------
-        rows : slice
-            Which rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or None
-            None where all weights are one.
-        """
-        return at(self.weight, rows)
-
     def row_weights(self) -> Array:
         """Return weights, ones where there are none.
 
@@ -527,8 +512,9 @@ class Dataset(ABC):
         """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
         pieces = self.pieces()
         if len(pieces) > 1:
-            moments = merge(moments_of(self.targets(rows), self.weights(rows)) for rows in pieces)
-            return moments.root_mean_square(), moments.root_mean_square() ** 2
+            parts = (moments_of(self.targets(rows), at(self.weight, rows)) for rows in pieces)
+            size = merge(parts).root_mean_square()
+            return size, size**2
         y = self.targets()
         with np.errstate(over="ignore"):  # the roots tell
             return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)

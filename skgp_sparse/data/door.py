@@ -109,12 +109,12 @@ class OpenSource:
                     )
                 self.sizes.append(size)
                 if size > 0:
-                    part = rules.check(Given(*chunk))
-                    first = part.subset(slice(0)) if first is None else first
-                    check_form(part, first)
-                    self.n_features = part.n_features
+                    dataset = rules.check(Given(*chunk))
+                    first = dataset.subset(slice(0)) if first is None else first
+                    check_form(dataset, first)
+                    self.n_features = dataset.n_features
             if size > 0:
-                yield part
+                yield dataset
 
     def at(self, index: Ints) -> Iterator[tuple[AnyArray, ...]]:
         """Yield (X, y) of rows whose sorted indices are given, piece by piece."""
@@ -161,13 +161,13 @@ def survey(source: OpenSource, rules: Rules, alpha: Any) -> Dataset:
         Known noise variance.
     """
     names, n, d, p = getattr(source.source, "feature_names", None), 0, 0, 1
-    notes, known, parts = list[Any](), [], list[ArrayDataset]()
-    for part in source.first_pass(rules._replace(names=names)):
-        n, d, p = n + len(part), part.n_features, int(np.prod(part.y.shape[1:]))
-        notes.append(part.label_weights() if rules.labels else part.target_moments())
-        every = np.arange(len(part))  # for copies: some sources fill the same array again and again
-        known.append((at(part.weight, every), at(part.offset, every)))
-        parts = [*parts, part.subset(every)] if is_small(n * d) else []
+    notes, known, datasets = list[Any](), [], list[ArrayDataset]()
+    for dataset in source.first_pass(rules._replace(names=names)):
+        n, d, p = n + len(dataset), dataset.n_features, int(np.prod(dataset.y.shape[1:]))
+        notes.append(dataset.label_weights() if rules.labels else dataset.target_moments())
+        every = np.arange(len(dataset))  # for copies: sources may fill an array again
+        known.append((at(dataset.weight, every), at(dataset.offset, every)))
+        datasets = [*datasets, dataset.subset(every)] if is_small(n * d) else []
     if n == 0:
         raise ValueError(
             f"{rules.name}: the {source.words} has no rows, but at least one is required. Give a "
@@ -179,37 +179,35 @@ def survey(source: OpenSource, rules: Rules, alpha: Any) -> Dataset:
             f"chunks have {d} columns. Give a name to each column."
         )
     noise = check_alpha(alpha, n, rules.name)
-    weight, offset = (
-        one[0] if np.ndim(one[0]) == 0 else np.concatenate(one) for one in zip(*known)
-    )
+    weight, offset = (None if one[0] is None else np.concatenate(one) for one in zip(*known))
     check_any_weight(weight is None or weight.any())
-    if parts:
-        return encoded(replace(joined(parts), noise=noise), rules)
-    table = ChunkedDataset(source, d, TargetScaler.none(p), noise, weight, offset=offset)
+    if datasets:
+        return encoded(replace(joined(datasets), noise=noise), rules)
+    rows = ChunkedDataset(source, d, TargetScaler.none(p), noise, weight, offset=offset)
     if not rules.labels:
         ends = (-np.inf, np.inf) if rules.likelihood is None else rules.likelihood.ends
         source.encode = partial(_as_numbers, ends)
-        return replace(table, moments=merge(notes))
+        return replace(rows, moments=merge(notes))
     labels, weights = map(np.concatenate, zip(*notes))
     classes = check_classes(labels, None if weight is None else weights, rules.name)[0]
     source.encode = partial(_as_indices, classes)
-    return replace(table, classes=classes)
+    return replace(rows, classes=classes)
 
 
-def check_form(part: ArrayDataset, first: ArrayDataset) -> None:
+def check_form(dataset: ArrayDataset, first: ArrayDataset) -> None:
     """Raise unless a table has the columns of another one, which may have no rows."""
 
-    def form(table: ArrayDataset) -> dict[str, Any]:
+    def form(dataset: ArrayDataset) -> dict[str, Any]:
         return {
-            "number of columns of X": table.n_features,
-            "columns of y": table.y.shape[1:],
-            "kind of sample_weight": "None" if table.weight is None else "numbers",
-            "kind of offset": "None" if table.offset is None else "numbers",
-            "kind of labels": "text" if table.y.dtype.kind in "OSU" else "numbers",
+            "number of columns of X": dataset.n_features,
+            "columns of y": dataset.y.shape[1:],
+            "kind of sample_weight": "None" if dataset.weight is None else "numbers",
+            "kind of offset": "None" if dataset.offset is None else "numbers",
+            "kind of labels": "text" if dataset.y.dtype.kind in "OSU" else "numbers",
         }
 
     before = form(first)
-    for what, now in form(part).items():
+    for what, now in form(dataset).items():
         if now != before[what]:
             raise ValueError(
                 f"All chunks must have the same {what}. Got {now}, before {before[what]}."
@@ -295,9 +293,9 @@ def read_chunk(
         )
     if not reset:
         rules = rules._replace(names=getattr(estimator, "feature_names_in_", None))
-    part = rules.check(given, getattr(estimator, "alpha", None), all_rows=True)
+    dataset = rules.check(given, getattr(estimator, "alpha", None), all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
-    return part.counting()
+    return dataset.counting()
 
 
 def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
@@ -428,9 +426,9 @@ class ChunkedDataset(Dataset):
         noise, weight, offset = (at(column, rows) for column in columns)
         return ArrayDataset(X, y, noise, weight, self.units, self.least_noise, offset)
 
-    def in_units(self, units: TargetScaler) -> Dataset:
+    def in_units(self, scaler: TargetScaler) -> Dataset:
         """The table with targets in other units than those of the user."""
-        rows: Any = super().in_units(units)
+        rows: Any = super().in_units(scaler)
         return replace(rows, known={})
 
     def of_problem(self, task: Any) -> "ChunkedDataset":

@@ -204,19 +204,19 @@ class TargetScaler(NamedTuple):
             Of the estimator, for errors.
         shared : bool
         """
-        units = rows.units
+        scaler = rows.units
         if normalize:
             moments, shared = rows.target_moments(), shared or bool(np.any(rows.noise))
             few = rows.in_memory and (len(rows) <= FEW_ROWS or is_small(rows.X.size))
             few = few and len(unique_rows(rows.X)) <= FEW_ROWS
-            units = cls(moments.mean, scale_of(moments.mean, moments.spread, shared, few))
-        noise, scale = np.max(rows.noise), units.scale.max()  # one, where noise is known
+            scaler = cls(moments.mean, scale_of(moments.mean, moments.spread, shared, few))
+        noise, scale = np.max(rows.noise), scaler.scale.max()  # one, where noise is known
         if not np.isfinite(noise / scale / scale):
             raise ValueError(
                 f"The 'alpha' parameter of {name} is too large for y: its largest value is "
                 f"{noise:.1e}, and y has a standard deviation of {scale:.1e}. Rescale y."
             )
-        return units
+        return scaler
 
     def with_constants(self) -> "TargetScaler":
         """Units in which targets that are constant are standardised, too."""

@@ -531,8 +531,7 @@ def check_source(source, pickles=False):
     rules = Rules(name, None, any(chunk.y.dtype.kind in "OSU" for chunk in chunks))
     members = {"chunk": {**dict(enumerate(chunks)), len(chunks): None}.get}
     members |= {one: getattr(source, one, None) for one in ("chunk_sizes", "feature_names")}
-    opened = OpenSource(type(name, (), members)(), name)
-    call(f"a fit to {name}", survey, opened, rules, None)
+    call(f"a fit to {name}", survey, OpenSource(type(name, (), members)(), name), rules, None)
 
     def compare(source, when, step=1):
         again, before = _chunks(source, step), chunks[::step]
