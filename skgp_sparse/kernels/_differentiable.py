@@ -137,7 +137,7 @@ class KernelRule(ABC):
             The pullback ``pull(G, inputs) -> (gradients, P_bar)`` of symmetric matrices `G`.
             `P_bar`, of the shape of `P`, is the gradient with respect to both arguments.
         """
-        return linearize_each(partial(self.linearize, kernel), P)
+        return linearize_each(Leaf(kernel, self).linearize, P)
 
     @abstractmethod
     def linearize_diag(self, kernel: Kernel, X: Array) -> tuple[Scalars, Pull]:
@@ -170,13 +170,9 @@ def linearize_each(linearize: Callable[..., tuple[Scalars, Pull]], P: Array) -> 
 def _pull_each(pulls: tuple[Pull, ...], G: Array, inputs: bool) -> Pulled:
     """Gradients of one set after the other; both arguments are the same points."""
     gradients, bars = zip(*(pull(of_one, inputs) for pull, of_one in zip(pulls, G)))
-    if isinstance(gradients[0], dict):
-        total = {name: sum(one[name] for one in gradients) for name in gradients[0]}
-    else:
-        total = sum(gradients)
     if not inputs:
-        return total, 0.0
-    return total, np.array([np.broadcast_to(2.0 * bar, bars[0].shape) for bar in bars])
+        return sum(gradients), 0.0
+    return sum(gradients), np.array([np.broadcast_to(2.0 * bar, bars[0].shape) for bar in bars])
 
 
 def no_gradient(g: Array, inputs: bool) -> tuple[dict[str, Any], float]:
@@ -481,7 +477,7 @@ class Opaque(Node):
 # the scale of its transform, which is the logarithm unless a class has another one in
 # `_transforms`.
 
-_STEP_OF_THETA = 1e-3  # of theta, in differences of fourth order
+_STEP = 1e-3  # of logarithms of hyperparameters, in differences of fourth order
 
 
 # A function onto the scale on which a hyperparameter is learned, and its inverse.
@@ -617,7 +613,7 @@ class DifferentiableKernel(Kernel):
             The pullback ``pull(G, inputs) -> (gradients, P_bar)`` of symmetric matrices `G`.
             `P_bar`, of the shape of `P`, is the gradient with respect to both arguments.
         """
-        return linearize_each(self.linearize, P)
+        return linearize_each(self.as_node().linearize, P)
 
     def theta_gradient(self, X: Array) -> Array:
         """Return the gradient of ``k(X, X)`` with respect to theta, by finite differences.
@@ -635,12 +631,8 @@ class DifferentiableKernel(Kernel):
             Derivatives of every entry of the kernel matrix.
         """
         theta = self.theta
-
-        def slope(step: Array) -> Any:
-            at = [self.clone_with_theta(theta + k * step)(X) for k in (1, -1, 2, -2)]
-            return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP_OF_THETA)
-
-        slopes = [slope(step) for step in _STEP_OF_THETA * np.eye(len(theta))]
+        value = lambda step: self.clone_with_theta(theta + step)(X)
+        slopes = [fourth_order_slope(value, one) for one in np.eye(len(theta))]
         return np.moveaxis(np.reshape(slopes, (-1, len(X), len(X))), 0, 2)
 
     def as_node(self) -> Node:
@@ -812,6 +804,12 @@ class DifferentiableKernel(Kernel):
 
     def _scale(self, name: str) -> Transform:
         return self._transforms.get(name, (np.log, np.exp))
+
+
+def fourth_order_slope(function: Callable[[Scalars], Array], along: Scalars = 1.0) -> Array:
+    """Return the derivative of a function at 0 along a direction, by differences."""
+    at = [function(k * _STEP * along) for k in (1, -1, 2, -2)]
+    return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP)
 
 
 @cache

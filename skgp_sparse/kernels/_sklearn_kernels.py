@@ -505,6 +505,9 @@ class _Pair(Node):
     def linearize(self, X, Z):
         return self.join(self.left.linearize(X, Z), self.right.linearize(X, Z))
 
+    def evaluate(self, X, Z):
+        return self.combined(self.left.evaluate(X, Z), self.right.evaluate(X, Z), _applied_within)
+
 
 class SumNode(_Pair):
     """``k1 + k2``."""
@@ -514,10 +517,12 @@ class SumNode(_Pair):
     def join(self, left, right):
         (K1, pull1), (K2, pull2) = left, right
         scalars = _is_scalar(K1), _is_scalar(K2)
-        return _add(K1, K2, applied), partial(_pull_sum, pull1, pull2, scalars)
+        return self.combined(K1, K2, applied), partial(_pull_sum, pull1, pull2, scalars)
 
-    def evaluate(self, X, Z):
-        return _add(self.left.evaluate(X, Z), self.right.evaluate(X, Z), _applied_within)
+    def combined(self, K1, K2, apply):
+        if _is_zero(K1):
+            return K2
+        return K1 if _is_zero(K2) else apply(np.add, K1, K2)
 
     def diagonal(self, X):
         s1, n1, pull1 = self.left.diagonal(X)
@@ -537,12 +542,6 @@ def _pull_sum_diag(pull1, pull2, g_signal, g_noise, inputs):
     return _join(pull1(g_signal, g_noise, inputs), pull2(g_signal, g_noise, inputs))
 
 
-def _add(K1, K2, apply):
-    if _is_zero(K1):
-        return K2
-    return K1 if _is_zero(K2) else apply(np.add, K1, K2)
-
-
 def _applied_within(function, K1, K2):
     """The function of two values, in the place of one of them that is an array."""
     arrays = [K for K in (K1, K2) if not _is_scalar(K)]
@@ -556,18 +555,17 @@ class ProductNode(_Pair):
 
     def join(self, left, right):
         (K1, pull1), (K2, pull2) = left, right
-        if _is_zero(K1) or _is_zero(K2):
-            return 0.0, partial(_pull_zero, self.kernel)
-        K = applied(np.multiply, K1, K2)
+        K = self.combined(K1, K2, applied)
+        if _is_zero(K):
+            return K, partial(_pull_zero, self.kernel)
         if _is_scalar(K1):
             return K, partial(_pull_scaled, True, self.left.kernel, K, K1, pull1, pull2)
         if _is_scalar(K2):
             return K, partial(_pull_scaled, False, self.right.kernel, K, K2, pull2, pull1)
         return K, partial(_pull_product, K1, K2, pull1, pull2)
 
-    def evaluate(self, X, Z):
-        K1, K2 = self.left.evaluate(X, Z), self.right.evaluate(X, Z)
-        return 0.0 if _is_zero(K1) or _is_zero(K2) else _applied_within(np.multiply, K1, K2)
+    def combined(self, K1, K2, apply):
+        return 0.0 if _is_zero(K1) or _is_zero(K2) else apply(np.multiply, K1, K2)
 
     def diagonal(self, X):
         left, right = self.left.diagonal(X), self.right.diagonal(X)
