@@ -214,7 +214,7 @@ def free(kernel: Kernel) -> list[tuple[str, int]]:
         return [(name, size_of(getattr(kernel, name))) for name in names]
     if not isinstance(kernel, DifferentiableKernel):
         return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
-    parts = kernel.inside().items()
+    parts = kernel._kernels_inside().items()
     inside = [(f"{part}__{name}", size) for part, one in parts for name, size in free(one)]
     return [*inside, *kernel.own_sizes()]
 
@@ -697,19 +697,23 @@ class DifferentiableKernel(Kernel):
             Values by name.
         """
         params = super().get_params(deep=False)
-        for part, kernel in self.inside().items() if deep else ():
+        for part, kernel in self._kernels_inside().items() if deep else ():
             params.update((f"{part}__{name}", one) for name, one in kernel.get_params().items())
         return params
 
     @property
     def hyperparameters(self) -> list[Hyperparameter]:
         """Hyperparameters of kernels inside, and of this kernel."""
-        inside = [
+        found = [
             one._replace(name=f"{name}__{one.name}")
-            for name, kernel in self.inside().items()
+            for name, kernel in self._kernels_inside().items()
             for one in kernel.hyperparameters
         ]
-        return [*inside, *self._own_hyperparameters()]
+        for name in self._own_names():
+            size = np.size(self._current(name))
+            bounds = getattr(self, f"{name}_bounds") if size else "fixed"
+            found.append(Hyperparameter(name, "numeric", bounds, size or 1))
+        return found
 
     @classmethod
     @cache
@@ -718,25 +722,16 @@ class DifferentiableKernel(Kernel):
         names = _parameters(cls)
         return sorted(name for name in names if f"{name}_bounds" in names)
 
-    def _own_hyperparameters(self) -> list[Hyperparameter]:
-        """Hyperparameters of this kernel itself, sorted by name; an empty array is fixed."""
-        found = []
-        for name in self._own_names():
-            size = np.size(self._current(name))
-            bounds = getattr(self, f"{name}_bounds") if size else "fixed"
-            found.append(Hyperparameter(name, "numeric", bounds, size or 1))
-        return found
-
     @property
     def theta(self) -> Any:
         """Free hyperparameters on the scales on which they are learned, mostly logarithms."""
-        inside = [kernel.theta for kernel in self.inside().values()]
+        inside = [kernel.theta for kernel in self._kernels_inside().values()]
         own = [self._scale(name)[0](np.ravel(one)) for name, one in self._free().items()]
         return np.concatenate([np.zeros(0), *inside, *own])
 
     @theta.setter
     def theta(self, theta: Array) -> Any:
-        for name, kernel in self.inside().items():
+        for name, kernel in self._kernels_inside().items():
             inside, theta = _moved(kernel, theta)
             setattr(self, name, inside)
         for name, before in self._free().items():
@@ -747,13 +742,11 @@ class DifferentiableKernel(Kernel):
     @property
     def bounds(self) -> Array:
         """Bounds of theta, an array of shape (p, 2)."""
-        inside = [np.reshape(one.bounds, (-1, 2)) for one in self.inside().values()]
-        own = [
-            np.sort(self._scale(one.name)[0](one.bounds), axis=1)
-            for one in self._own_hyperparameters()
-            if not one.fixed
-        ]
-        return np.vstack([np.zeros((0, 2)), *inside, *own])
+        found = [np.reshape(one.bounds, (-1, 2)) for one in self._kernels_inside().values()]
+        for name, size in self.own_sizes():
+            bounds = np.sort(self._scale(name)[0](getattr(self, f"{name}_bounds")))
+            found.append(np.broadcast_to(bounds, (size, 2)))
+        return np.vstack([np.zeros((0, 2)), *found])
 
     def clone_with_theta(self, theta: Array) -> Kernel:
         """Return this kernel at other hyperparameters, sharing everything else with it.
@@ -786,7 +779,7 @@ class DifferentiableKernel(Kernel):
         return getattr(self, name)
 
     def __repr__(self) -> str:
-        inside = [repr(one) for one in self.inside().values()]
+        inside = [repr(one) for one in self._kernels_inside().values()]
         own = [f"{name}={shown(self._current(name))}" for name in self._own_names()]
         return f"{type(self).__name__}({', '.join([*inside, *own])})"
 
@@ -796,8 +789,7 @@ class DifferentiableKernel(Kernel):
         mine, its = self.get_params(deep=False), other.get_params(deep=False)
         return all(_listed(mine[name]) == _listed(its[name]) for name in mine)
 
-    def inside(self) -> dict[str, Kernel]:
-        """Return the parameters that are kernels, by name."""
+    def _kernels_inside(self) -> dict[str, Kernel]:
         kind: Any = type(self)
         values = {name: getattr(self, name) for name in _parameters(kind)}
         return {name: value for name, value in values.items() if isinstance(value, Kernel)}

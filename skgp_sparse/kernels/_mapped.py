@@ -254,7 +254,7 @@ def _numbers(part: Columns, names: Sequence[str] | None) -> dict[str, int]:
     if names is None and part.numbers is not None:  # of an earlier fit, to inputs in the same order
         return part.numbers
     columns = [column for column in _as_list(part.columns) if isinstance(column, str)]
-    known = [*(names or ())]
+    known = [] if names is None else [*names]
     if unknown := [column for column in columns if column not in known]:
         found = "X has no names of columns" if names is None else f"the columns of X are {known}"
         raise ValueError(
