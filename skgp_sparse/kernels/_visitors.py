@@ -106,7 +106,7 @@ def _stationary(rule: LengthScaleRule, X: Array, scale: Array) -> Tile | None:
         np.clip(half, -far, 0.0, out=half)
         if rows == columns:
             np.fill_diagonal(half, 0.0)
-        return rule.profile(half)[0]
+        return np.asarray(rule.profile(half)[0], dtype=np.float32)
 
     return tile
 
