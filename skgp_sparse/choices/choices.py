@@ -208,10 +208,6 @@ class StandardisedColumns(kernels.Columns):
         """Return the gradient with respect to all columns, 0 of missing values."""
         return np.where(np.isnan(X), 0.0, super().pull(X, bar / self.spread))
 
-    def scales(self, scale: Array, d: int) -> Array:
-        """Return length scales (d,), inf for columns that are not chosen."""
-        return super().scales(scale * self.spread, d)
-
 
 def check_linear_mean(columns: ColumnTable, rows: Dataset, name: str) -> None:
     """Raise where no column of rows is one of numbers."""

@@ -267,7 +267,7 @@ def why_noise_is_constant(job):
     """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
     kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
-    if not is_appended or kernel.k2.hyperparameter_noise_level.fixed:
+    if not is_appended or isinstance(kernel.k2.noise_level_bounds, str):
         return (
             "takes the place of a WhiteKernel whose level is learned, and which is added last to "
             f"the other kernels. Got kernel={kernel}. Add WhiteKernel() to a kernel without noise."

@@ -137,7 +137,7 @@ class KernelRule(ABC):
             The pullback ``pull(G, inputs) -> (gradients, P_bar)`` of symmetric matrices `G`.
             `P_bar`, of the shape of `P`, is the gradient with respect to both arguments.
         """
-        return linearize_each(partial(self.linearize, kernel), P)
+        return linearize_each(Leaf(kernel, self).linearize, P)
 
     @abstractmethod
     def linearize_diag(self, kernel: Kernel, X: Array) -> tuple[Scalars, Pull]:
@@ -170,13 +170,9 @@ def linearize_each(linearize: Callable[..., tuple[Scalars, Pull]], P: Array) -> 
 def _pull_each(pulls: tuple[Pull, ...], G: Array, inputs: bool) -> Pulled:
     """Gradients of one set after the other; both arguments are the same points."""
     gradients, bars = zip(*(pull(of_one, inputs) for pull, of_one in zip(pulls, G)))
-    if isinstance(gradients[0], dict):
-        total = {name: sum(one[name] for one in gradients) for name in gradients[0]}
-    else:
-        total = sum(gradients)
     if not inputs:
-        return total, 0.0
-    return total, np.array([np.broadcast_to(2.0 * bar, bars[0].shape) for bar in bars])
+        return sum(gradients), 0.0
+    return sum(gradients), np.array([np.broadcast_to(2.0 * bar, bars[0].shape) for bar in bars])
 
 
 def no_gradient(g: Array, inputs: bool) -> tuple[dict[str, Any], float]:
@@ -218,7 +214,7 @@ def free(kernel: Kernel) -> list[tuple[str, int]]:
         return [(name, size_of(getattr(kernel, name))) for name in names]
     if not isinstance(kernel, DifferentiableKernel):
         return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
-    parts = kernel.inside().items()
+    parts = kernel._kernels_inside().items()
     inside = [(f"{part}__{name}", size) for part, one in parts for name, size in free(one)]
     return [*inside, *kernel.own_sizes()]
 
@@ -481,7 +477,7 @@ class Opaque(Node):
 # the scale of its transform, which is the logarithm unless a class has another one in
 # `_transforms`.
 
-_STEP_OF_THETA = 1e-3  # of theta, in differences of fourth order
+_STEP = 1e-3  # of logarithms of hyperparameters, in differences of fourth order
 
 
 # A function onto the scale on which a hyperparameter is learned, and its inverse.
@@ -617,7 +613,7 @@ class DifferentiableKernel(Kernel):
             The pullback ``pull(G, inputs) -> (gradients, P_bar)`` of symmetric matrices `G`.
             `P_bar`, of the shape of `P`, is the gradient with respect to both arguments.
         """
-        return linearize_each(self.linearize, P)
+        return linearize_each(self.as_node().linearize, P)
 
     def theta_gradient(self, X: Array) -> Array:
         """Return the gradient of ``k(X, X)`` with respect to theta, by finite differences.
@@ -635,12 +631,8 @@ class DifferentiableKernel(Kernel):
             Derivatives of every entry of the kernel matrix.
         """
         theta = self.theta
-
-        def slope(step: Array) -> Any:
-            at = [self.clone_with_theta(theta + k * step)(X) for k in (1, -1, 2, -2)]
-            return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP_OF_THETA)
-
-        slopes = [slope(step) for step in _STEP_OF_THETA * np.eye(len(theta))]
+        value = lambda step: self.clone_with_theta(theta + step)(X)
+        slopes = [fourth_order_slope(value, one) for one in np.eye(len(theta))]
         return np.moveaxis(np.reshape(slopes, (-1, len(X), len(X))), 0, 2)
 
     def as_node(self) -> Node:
@@ -705,19 +697,23 @@ class DifferentiableKernel(Kernel):
             Values by name.
         """
         params = super().get_params(deep=False)
-        for part, kernel in self.inside().items() if deep else ():
+        for part, kernel in self._kernels_inside().items() if deep else ():
             params.update((f"{part}__{name}", one) for name, one in kernel.get_params().items())
         return params
 
     @property
     def hyperparameters(self) -> list[Hyperparameter]:
         """Hyperparameters of kernels inside, and of this kernel."""
-        inside = [
+        found = [
             one._replace(name=f"{name}__{one.name}")
-            for name, kernel in self.inside().items()
+            for name, kernel in self._kernels_inside().items()
             for one in kernel.hyperparameters
         ]
-        return [*inside, *self._own_hyperparameters()]
+        for name in self._own_names():
+            size = np.size(self._current(name))
+            bounds = getattr(self, f"{name}_bounds") if size else "fixed"
+            found.append(Hyperparameter(name, "numeric", bounds, size or 1))
+        return found
 
     @classmethod
     @cache
@@ -726,25 +722,16 @@ class DifferentiableKernel(Kernel):
         names = _parameters(cls)
         return sorted(name for name in names if f"{name}_bounds" in names)
 
-    def _own_hyperparameters(self) -> list[Hyperparameter]:
-        """Hyperparameters of this kernel itself, sorted by name; an empty array is fixed."""
-        found = []
-        for name in self._own_names():
-            size = np.size(self._current(name))
-            bounds = getattr(self, f"{name}_bounds") if size else "fixed"
-            found.append(Hyperparameter(name, "numeric", bounds, size or 1))
-        return found
-
     @property
     def theta(self) -> Any:
         """Free hyperparameters on the scales on which they are learned, mostly logarithms."""
-        inside = [kernel.theta for kernel in self.inside().values()]
+        inside = [kernel.theta for kernel in self._kernels_inside().values()]
         own = [self._scale(name)[0](np.ravel(one)) for name, one in self._free().items()]
         return np.concatenate([np.zeros(0), *inside, *own])
 
     @theta.setter
     def theta(self, theta: Array) -> Any:
-        for name, kernel in self.inside().items():
+        for name, kernel in self._kernels_inside().items():
             inside, theta = _moved(kernel, theta)
             setattr(self, name, inside)
         for name, before in self._free().items():
@@ -755,13 +742,11 @@ class DifferentiableKernel(Kernel):
     @property
     def bounds(self) -> Array:
         """Bounds of theta, an array of shape (p, 2)."""
-        inside = [np.reshape(one.bounds, (-1, 2)) for one in self.inside().values()]
-        own = [
-            np.sort(self._scale(one.name)[0](one.bounds), axis=1)
-            for one in self._own_hyperparameters()
-            if not one.fixed
-        ]
-        return np.vstack([np.zeros((0, 2)), *inside, *own])
+        found = [np.reshape(one.bounds, (-1, 2)) for one in self._kernels_inside().values()]
+        for name, size in self.own_sizes():
+            bounds = np.sort(self._scale(name)[0](getattr(self, f"{name}_bounds")))
+            found.append(np.broadcast_to(bounds, (size, 2)))
+        return np.vstack([np.zeros((0, 2)), *found])
 
     def clone_with_theta(self, theta: Array) -> Kernel:
         """Return this kernel at other hyperparameters, sharing everything else with it.
@@ -794,7 +779,7 @@ class DifferentiableKernel(Kernel):
         return getattr(self, name)
 
     def __repr__(self) -> str:
-        inside = [repr(one) for one in self.inside().values()]
+        inside = [repr(one) for one in self._kernels_inside().values()]
         own = [f"{name}={shown(self._current(name))}" for name in self._own_names()]
         return f"{type(self).__name__}({', '.join([*inside, *own])})"
 
@@ -804,14 +789,19 @@ class DifferentiableKernel(Kernel):
         mine, its = self.get_params(deep=False), other.get_params(deep=False)
         return all(_listed(mine[name]) == _listed(its[name]) for name in mine)
 
-    def inside(self) -> dict[str, Kernel]:
-        """Return the parameters that are kernels, by name."""
+    def _kernels_inside(self) -> dict[str, Kernel]:
         kind: Any = type(self)
         values = {name: getattr(self, name) for name in _parameters(kind)}
         return {name: value for name, value in values.items() if isinstance(value, Kernel)}
 
     def _scale(self, name: str) -> Transform:
         return self._transforms.get(name, (np.log, np.exp))
+
+
+def fourth_order_slope(function: Callable[[Scalars], Array], along: Scalars = 1.0) -> Array:
+    """Return the derivative of a function at 0 along a direction, by differences."""
+    at = [function(k * _STEP * along) for k in (1, -1, 2, -2)]
+    return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP)
 
 
 @cache

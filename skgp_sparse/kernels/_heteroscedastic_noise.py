@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import Array, Scalars, as_text
@@ -73,11 +73,6 @@ class HeteroscedasticNoise(DifferentiableKernel):
         self.log_factor = log_factor
         self.noise_level = noise_level
         self.noise_level_bounds = noise_level_bounds
-
-    @property
-    def hyperparameter_noise_level(self) -> Hyperparameter:
-        """The level, as a WhiteKernel has it."""
-        return Hyperparameter("noise_level", "numeric", self.noise_level_bounds)
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return 0, the value without noise, and its pullback."""

@@ -52,13 +52,13 @@ class MappedKernel(DifferentiableKernel):
         """Return the columns that ``m(x)`` consists of; None if it mixes them."""
         return columns
 
-    def width(self, d: int) -> int:
-        """Return the number d' of columns of ``m(x)``, where x has d."""
-        return d
-
     def scales(self, scale: Array, d: int) -> Array:
-        """Return length scales (d,) from those of ``m(x)`` (d',); inf where it reads nothing."""
-        return scale
+        """Return length scales (d,) from those of ``m(x)`` (d',); inf where it reads nothing.
+
+        They are those at the place 0.
+        """
+        with np.errstate(divide="ignore"):
+            return 1.0 / self.pull(np.zeros(d), 1.0 / scale)
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return the value of ``k(X, Z)`` and its pullback, with the gradient of theta."""
@@ -120,7 +120,8 @@ class MappedNode(Node):
         return self.kernel.own_sizes()
 
     def scales(self, d: int) -> list[Array]:
-        return [self.kernel.scales(scale, d) for scale in self.child.scales(self.kernel.width(d))]
+        width = len(self.kernel.transform(np.zeros(d)))
+        return [self.kernel.scales(scale, d) for scale in self.child.scales(width)]
 
     def _pull(self, points: Array, pull: Pull, *arguments: Any) -> Pulled:
         """Gradients from cotangents and whether those of inputs are wanted, through the map."""
@@ -183,26 +184,20 @@ class Columns(MappedKernel):
     def chosen(self, d: int) -> Ints:
         """Return the numbers of the chosen columns of d."""
         numbers = self.numbers or {}
-        columns: list[Any] = [
-            numbers.get(column, column) if isinstance(column, str) else column
-            for column in _as_list(self.columns)
-        ]
-        kinds = {*map(type, columns)}
-        if any(issubclass(kind, str) for kind in kinds):
+        columns = [numbers.get(column, column) for column in _as_list(self.columns)]
+        if any(isinstance(column, str) for column in columns):
             raise ValueError(
                 f"{self} chooses columns by name, but these inputs have no names. Pass the numbers "
                 "of the columns, or a data frame to the fit of an estimator of skgp_sparse."
             )
-        are_numbers = all(issubclass(kind, Integral) and kind is not bool for kind in kinds)
+        whole = (int, np.integer)
+        are_numbers = all(isinstance(one, whole) and type(one) is not bool for one in columns)
+        are_numbers = are_numbers and all(0 <= one < d for one in columns)
         if not (are_numbers and len(columns) and len({*columns}) == len(columns)):
             raise ValueError(
-                f"columns of {type(self).__name__} must be a number or a name of a column, or a "
-                f"list of different ones. Got {as_text(self.columns)}."
-            )
-        if not (0 <= min(columns) and max(columns) < d):
-            raise ValueError(
-                f"{self} needs columns that the inputs do not have. They have {d}, counted from 0. "
-                "Choose some of these."
+                f"columns of {type(self).__name__} must be a column or a list of different ones, "
+                f"by number or name, of the {d} that the inputs have, counted from 0. Got "
+                f"{as_text(self.columns)}."
             )
         return np.array(columns, dtype=np.intp)
 
@@ -220,20 +215,9 @@ class Columns(MappedKernel):
         """Return the chosen ones."""
         return columns[self.chosen(len(columns))]
 
-    def width(self, d: int) -> int:
-        """Return the number of chosen columns."""
-        return len(self.chosen(d))
 
-    def scales(self, scale: Array, d: int) -> Array:
-        """Return length scales (d,), inf for columns that are not chosen."""
-        scales = np.full(d, np.inf)
-        scales[self.chosen(d)] = scale
-        return scales
-
-
-def _as_list(columns: ColumnChoice) -> list[int | str]:
-    choice: Any = columns
-    return [choice] if np.ndim(choice) == 0 else list(choice)
+def _as_list(columns: ColumnChoice) -> list[Any]:
+    return np.atleast_1d(np.array(columns, dtype=object)).tolist()
 
 
 def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
@@ -267,21 +251,17 @@ def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
 
 def _numbers(part: Columns, names: Sequence[str] | None) -> dict[str, int]:
     """Numbers of the columns of a part that have names, by name."""
+    if names is None and part.numbers is not None:  # of an earlier fit, to inputs in the same order
+        return part.numbers
     columns = [column for column in _as_list(part.columns) if isinstance(column, str)]
-    if names is None:
-        if part.numbers is not None:  # of an earlier fit, to inputs in the same order
-            return part.numbers
+    known = [] if names is None else [*names]
+    if unknown := [column for column in columns if column not in known]:
+        found = "X has no names of columns" if names is None else f"the columns of X are {known}"
         raise ValueError(
-            f"{part} chooses columns by name, but X has no names of columns. Pass a data frame, or "
-            "choose columns by number."
+            f"{part} chooses {unknown}, but {found}. Choose columns by number, or by the names of "
+            "a data frame."
         )
-    names = list(names)
-    unknown = [column for column in columns if column not in names]
-    if unknown:
-        raise ValueError(
-            f"{part} chooses {unknown}, but the columns of X are {names}. Choose some of these."
-        )
-    return {column: names.index(column) for column in columns}
+    return {column: known.index(column) for column in columns}
 
 
 _DEGREE = np.pi / 180.0
@@ -322,7 +302,17 @@ class Sphere(MappedKernel):
 
     def transform(self, X: Array) -> Array:
         """Return points (..., 3) on the unit sphere."""
-        self.width(np.shape(X)[-1])
+        if self.distance != "chord":
+            raise ValueError(
+                f"distance of Sphere must be 'chord'. Got {as_text(self.distance)}. Stationary "
+                "kernels of the distance along the great circle are not positive definite on a "
+                "sphere."
+            )
+        if (d := np.shape(X)[-1]) != 2:
+            raise ValueError(
+                f"{self} takes two columns, longitude and latitude in degrees, but the inputs have "
+                f"{d}. Choose two of them, as in Columns({self}, [0, 1])."
+            )
         longitude, latitude = _DEGREE * X[..., 0], _DEGREE * X[..., 1]
         cosine = np.cos(latitude)
         points = cosine * np.cos(longitude), cosine * np.sin(longitude), np.sin(latitude)
@@ -340,25 +330,6 @@ class Sphere(MappedKernel):
     def sources(self, columns: Ints) -> Ints | None:
         """Return None: a coordinate depends on both columns."""
         return None
-
-    def width(self, d: int) -> int:
-        """Return 3, the number of coordinates of a point."""
-        if self.distance != "chord":
-            raise ValueError(
-                f"distance of Sphere must be 'chord'. Got {as_text(self.distance)}. Stationary "
-                "kernels of the distance along the great circle are not positive definite on a "
-                "sphere."
-            )
-        if d != 2:
-            raise ValueError(
-                f"{self} takes two columns, longitude and latitude in degrees, but the inputs have "
-                f"{d}. Choose two of them, as in Columns({self}, [0, 1])."
-            )
-        return 3
-
-    def scales(self, scale: Array, d: int) -> Array:
-        """Return length scales (2,) in degrees, as at the equator."""
-        return np.full(2, np.min(scale) / _DEGREE)
 
 
 def theta_of_spread(kernel: Kernel, X: Array) -> Array | None:
@@ -469,7 +440,7 @@ class LogScale(Columns):
         X_bar[..., chosen] /= 1.0 + np.abs(np.where(np.isnan(u), 0.0, u))
         return X_bar
 
-    sources, width = MappedKernel.sources, MappedKernel.width  # all columns
+    sources = MappedKernel.sources  # all columns
 
     def scales(self, scale: Array, d: int) -> Array:
         """Return length scales (d,), those of the chosen columns at a distance s from l."""

@@ -17,13 +17,16 @@ other nu than 1/2, 3/2, 5/2 and inf have no rule.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as _sk
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import applied, empty, slices
+from skgp_sparse.ground.validation import Array, Scalars
 
 from ._differentiable import (
     BUILDERS,
@@ -31,11 +34,18 @@ from ._differentiable import (
     Leaf,
     Node,
     Opaque,
+    Pull,
+    Pulled,
     White,
     free,
     no_gradient,
     node,
 )
+
+Valued = tuple[Scalars, Pull]
+Weigh = Callable[[Array], float]
+Profile = Callable[..., tuple[Array, Weigh]]  # of H in any precision
+Apply = Callable[[np.ufunc, Scalars, Scalars], Scalars]
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
@@ -81,7 +91,7 @@ class Separation:
         Largest ``-H``; pairs that are further apart count as this far.
     """
 
-    def __init__(self, X, Z, scale, roots, far=LARGEST):
+    def __init__(self, X: Array, Z: Array, scale: Scalars, roots: bool, far: float = LARGEST):
         self.scale, self.far = np.zeros(X.shape[1]) + scale, far
         self.half = half = empty((len(X), len(Z)))
         with np.errstate(over="ignore", invalid="ignore"):  # of what is too far, or no number
@@ -106,7 +116,7 @@ class Separation:
             elif X is Z or np.array_equal(X, Z):
                 np.fill_diagonal(half, 0.0)
 
-    def pull(self, W, factor):
+    def pull(self, W: Array, factor: float):
         """Return the gradients of log l (d,) and of Z (m, d) for weights ``factor * W``."""
         if len(self.rows):
             near = W[self.rows, self.cols]
@@ -121,7 +131,7 @@ class Separation:
             self._add_distant(W, log_scale, Z_bar)
         return factor * log_scale, Z_bar * (factor / self.scale)
 
-    def _pull_expanded(self, W):
+    def _pull_expanded(self, W: Array):
         x, d = self.x, self.x.shape[1]
         if len(self.distant):
             x, W = np.delete(x, self.distant, axis=0), np.delete(W, self.distant, axis=0)
@@ -135,7 +145,7 @@ class Separation:
         w = np.maximum(self.scale, 1.0 / _REACH) ** -2.0
         return -0.5 * cdist(self.X_distant, self.Z, "sqeuclidean", w=w)
 
-    def _add_distant(self, W, log_scale, Z_bar):
+    def _add_distant(self, W: Array, log_scale: Array, Z_bar: Array):
         W = np.where(-self._half_of_distant() < self.far, W[self.distant], 0.0)
         for column, (x, z, scale) in enumerate(zip(self.X_distant.T, self.Z.T, self.scale)):
             with np.errstate(over="ignore"):
@@ -144,7 +154,7 @@ class Separation:
             Z_bar[:, column] += pulled.sum(axis=0)
             log_scale[column] += np.vdot(pulled, offsets)
 
-    def _repair(self, norms):
+    def _repair(self, norms: Array):
         # a pair is close only if its norms are alike, so each row has its own threshold
         limit = -_CLOSE * norms
         limit[self.distant] = 0.0
@@ -179,7 +189,7 @@ class PointSets:
         Largest ``-H``; pairs that are further apart count as this far.
     """
 
-    def __init__(self, P, scale, roots, far=LARGEST):
+    def __init__(self, P: Array, scale: Scalars, roots: bool, far: float = LARGEST):
         self.scale, d = np.broadcast_to(scale, P.shape[2:]), P.shape[2]
         x = self.x = np.subtract(P, P[:, :1], out=empty(P.shape))
         x /= self.scale
@@ -195,7 +205,7 @@ class PointSets:
         self.half = np.clip(H, -far, 0.0, out=H)
         self.coincident = np.flatnonzero(H == 0.0) if roots else None
 
-    def pull(self, W, factor):
+    def pull(self, W: Array, factor: float):
         """Return the gradients of log l (d,) and of P (s, k, d) for weights ``factor * W``."""
         if self.coincident is not None:
             W.reshape(-1)[self.coincident] = 0.0
@@ -207,6 +217,9 @@ class PointSets:
         return log_scale, P_bar
 
 
+Pairs = Separation | PointSets
+
+
 # -- profiles --------------------------------------------------------------------------------------
 # A profile takes ``H``, may overwrite it, and returns the value and ``weigh(G) -> factor``, which
 # leaves ``W = G * h / factor`` in ``G``. Exponents end at -230: products of values below 1e-100
@@ -215,13 +228,13 @@ class PointSets:
 LOWEST = 230.0  # minus the exponent of the smallest value
 
 
-def squared_exponential(H):
+def squared_exponential(H: Array):
     """Profile of RBF."""
     K = np.exp(H, out=H)
     return K, partial(_times, K, 1.0)
 
 
-def matern_12(H):
+def matern_12(H: Array):
     """Profile of Matern with nu = 1/2."""
     r = _distance(H, 1.0)
     K = np.negative(r, out=_like(r))
@@ -229,7 +242,7 @@ def matern_12(H):
     return K, partial(_weigh_12, K, r)
 
 
-def _weigh_12(K, r, G):
+def _weigh_12(K: Array, r: Array, G: Array):
     G *= K
     # coincident pairs: Separation.pull drops them
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -237,7 +250,7 @@ def _weigh_12(K, r, G):
     return 1.0
 
 
-def matern_32(H):
+def matern_32(H: Array):
     """Profile of Matern with nu = 3/2."""
     s = _distance(H, 3.0)
     e = np.negative(s, out=_like(s))
@@ -247,7 +260,7 @@ def matern_32(H):
     return s, partial(_times, e, 3.0)
 
 
-def matern_52(H):
+def matern_52(H: Array):
     """Profile of Matern with nu = 5/2."""
     s = _distance(H, 5.0)
     e = np.negative(s, out=_like(s))
@@ -260,16 +273,16 @@ def matern_52(H):
     return s, partial(_times, e, 5.0 / 3.0)
 
 
-def _like(H):
+def _like(H: Array):
     return empty(H.shape) if H.dtype == np.float64 else np.empty_like(H)
 
 
-def _times(h, factor, G):
+def _times(h: Array, factor: float, G: Array):
     np.multiply(G, h, out=G)
     return factor
 
 
-def _distance(H, squared_factor):
+def _distance(H: Array, squared_factor: float):
     """Turn ``H`` into ``sqrt(squared_factor) r`` in place."""
     H *= -2.0 * squared_factor
     return np.sqrt(H, out=H)
@@ -283,18 +296,18 @@ class StationaryRule(KernelRule):
 
     roots, far = False, LARGEST
 
-    def linearize(self, kernel, X, Z):
+    def linearize(self, kernel: Kernel, X: Array, Z: Array):
         pairs = Separation(X, Z, self._scale(kernel, X.shape[1]), self.roots, self.far)
         return self._of_pairs(kernel, pairs)
 
-    def linearize_stack(self, kernel, P):
+    def linearize_stack(self, kernel: Kernel, P: Array):
         pairs = PointSets(P, self._scale(kernel, P.shape[2]), self.roots, self.far)
         return self._of_pairs(kernel, pairs)
 
-    def linearize_diag(self, kernel, X):
+    def linearize_diag(self, kernel: Kernel, X: Array):
         return 1.0, no_gradient
 
-    def _scale(self, kernel, d):
+    def _scale(self, kernel: Kernel, d: int):
         return length_scale(kernel, d)
 
 
@@ -311,27 +324,27 @@ class LengthScaleRule(StationaryRule):
         Of a Matern kernel, where ``H`` enters by its root; infinite where it enters itself.
     """
 
-    def __init__(self, profile, footprint, nu=np.inf):
+    def __init__(self, profile: Profile, footprint: int, nu: float = np.inf):
         self.profile, self.footprint, self.nu = profile, footprint, nu
         self.roots, self.far = nu == 0.5, self.farthest(LOWEST)
 
-    def farthest(self, lowest):
+    def farthest(self, lowest: float):
         """Return the ``-H`` from which values are below ``exp(-lowest)``."""
         return max(lowest, lowest**2 / (4.0 * self.nu))
 
-    def _of_pairs(self, kernel, pairs):
+    def _of_pairs(self, kernel: Kernel, pairs: Pairs):
         K, weigh = self.profile(pairs.half)
         del pairs.half
         return K, partial(_pull_length_scale, kernel, pairs, weigh)
 
 
-def _pull_length_scale(kernel, pairs, weigh, G, inputs):
+def _pull_length_scale(kernel: Kernel, pairs: Pairs, weigh: Weigh, G: Array, inputs: bool):
     log_scale, Z_bar = pairs.pull(G, weigh(G))
     isotropic = np.size(kernel.length_scale) == 1
     return {"length_scale": log_scale.sum() if isotropic else log_scale}, Z_bar
 
 
-def length_scale(kernel, d):
+def length_scale(kernel: Kernel, d: int):
     """Return the length scale of `kernel` per column, (d,)."""
     scale = np.atleast_1d(np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64)))
     if scale.shape not in ((1,), (d,)):
@@ -347,7 +360,7 @@ class RationalQuadraticRule(StationaryRule):
 
     footprint = 2
 
-    def _of_pairs(self, kernel, pairs):
+    def _of_pairs(self, kernel: Kernel, pairs: Pairs):
         alpha, c = float(kernel.alpha), pairs.half
         del pairs.half
         c *= -1.0 / alpha
@@ -376,10 +389,10 @@ class ExpSineSquaredRule(StationaryRule):
 
     footprint, roots = 2, True
 
-    def _scale(self, kernel, d):
+    def _scale(self, kernel: Kernel, d: int):
         return float(kernel.periodicity) / np.pi  # of t
 
-    def _of_pairs(self, kernel, pairs):
+    def _of_pairs(self, kernel: Kernel, pairs: Pairs):
         rate = 2.0 / float(kernel.length_scale) ** 2
         t = _distance(pairs.half, 1.0)
         del pairs.half
@@ -390,7 +403,7 @@ class ExpSineSquaredRule(StationaryRule):
         return K, partial(_pull_sine, pairs, rate, t, K)
 
 
-def _pull_sine(pairs, rate, t, K, G, inputs):
+def _pull_sine(pairs: Pairs, rate: float, t: Array, K: Array, G: Array, inputs: bool):
     np.multiply(G, K, out=G)
     sine = np.sin(t)
     cosine = np.cos(t)
@@ -422,14 +435,14 @@ class ConstantRule(KernelRule):
 
     footprint = 0
 
-    def linearize(self, kernel, X, Z=None):
+    def linearize(self, kernel: Kernel, X: Array, Z: Array | None = None):
         value = float(kernel.constant_value)
         return value, partial(_pull_constant, kernel, value)
 
     linearize_stack = linearize_diag = linearize
 
 
-def _pull_constant(kernel, value, G, inputs):
+def _pull_constant(kernel: Kernel, value: float, G: Array, inputs: bool):
     # a fixed constant needs no pass over G
     fixed = kernel.hyperparameter_constant_value.fixed
     return ({} if fixed else {"constant_value": value * np.sum(G)}), 0.0
@@ -443,22 +456,22 @@ class DotProductRule(KernelRule):
 
     footprint = 1
 
-    def linearize(self, kernel, X, Z):
+    def linearize(self, kernel: Kernel, X: Array, Z: Array):
         variance = float(kernel.sigma_0) ** 2
         K = np.matmul(X, Z.T, dtype=float)
         K += variance
         return K, partial(_pull_dot, variance, X)
 
-    def linearize_diag(self, kernel, X):
+    def linearize_diag(self, kernel: Kernel, X: Array):
         variance = float(kernel.sigma_0) ** 2
         return variance + np.einsum("ij,ij->i", X, X), partial(_pull_square, variance, X)
 
 
-def _pull_dot(variance, X, G, inputs):
+def _pull_dot(variance: float, X: Array, G: Array, inputs: bool):
     return {"sigma_0": 2.0 * variance * np.sum(G)}, G.T @ X if inputs else 0.0
 
 
-def _pull_square(variance, X, g, inputs):
+def _pull_square(variance: float, X: Array, g: Array, inputs: bool):
     return {"sigma_0": 2.0 * variance * np.sum(g)}, 2.0 * g[:, None] * X
 
 
@@ -474,36 +487,39 @@ def _pull_square(variance, X, g, inputs):
 # and costs no copy.
 
 
-def _is_scalar(value):
+def _is_scalar(value: Scalars):
     return getattr(value, "ndim", 0) == 0
 
 
-def _is_zero(value):
+def _is_zero(value: Scalars):
     return _is_scalar(value) and value == 0.0
 
 
-def _join(left, right):
+def _join(left: Pulled, right: Pulled):
     return np.concatenate([left[0], right[0]]), left[1] + right[1]
 
 
-def _both_times(factor, pulled):
+def _both_times(factor: float, pulled: Pulled):
     return factor * pulled[0], factor * pulled[1]
 
 
 class _Pair(Node):
     """Two children; abstract."""
 
-    def __init__(self, kernel):
+    def __init__(self, kernel: Kernel):
         self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
         is_noise = any(isinstance(child, White) for child in self.children)
         super().__init__(kernel, arrays=0 if is_noise else 1)
 
     @abstractmethod
-    def join(self, left, right):
+    def join(self, left: Valued, right: Valued):
         """Return a value and its pullback, from those of the children."""
 
-    def linearize(self, X, Z):
+    def linearize(self, X: Array, Z: Array):
         return self.join(self.left.linearize(X, Z), self.right.linearize(X, Z))
+
+    def evaluate(self, X: Array, Z: Array):
+        return self.combined(self.left.evaluate(X, Z), self.right.evaluate(X, Z), _applied_within)
 
 
 class SumNode(_Pair):
@@ -511,21 +527,23 @@ class SumNode(_Pair):
 
     combine = np.add
 
-    def join(self, left, right):
+    def join(self, left: Valued, right: Valued):
         (K1, pull1), (K2, pull2) = left, right
         scalars = _is_scalar(K1), _is_scalar(K2)
-        return _add(K1, K2, applied), partial(_pull_sum, pull1, pull2, scalars)
+        return self.combined(K1, K2, applied), partial(_pull_sum, pull1, pull2, scalars)
 
-    def evaluate(self, X, Z):
-        return _add(self.left.evaluate(X, Z), self.right.evaluate(X, Z), _applied_within)
+    def combined(self, K1: Scalars, K2: Scalars, apply: Apply):
+        if _is_zero(K1):
+            return K2
+        return K1 if _is_zero(K2) else apply(np.add, K1, K2)
 
-    def diagonal(self, X):
+    def diagonal(self, X: Array):
         s1, n1, pull1 = self.left.diagonal(X)
         s2, n2, pull2 = self.right.diagonal(X)
         return s1 + s2, n1 + n2, partial(_pull_sum_diag, pull1, pull2)
 
 
-def _pull_sum(pull1, pull2, scalars, G, inputs):
+def _pull_sum(pull1: Pull, pull2: Pull, scalars: tuple[bool, bool], G: Array, inputs: bool):
     if scalars[1]:
         right = pull2(G, inputs)
         return _join(pull1(G, inputs), right)
@@ -533,17 +551,11 @@ def _pull_sum(pull1, pull2, scalars, G, inputs):
     return _join(left, pull2(G, inputs))
 
 
-def _pull_sum_diag(pull1, pull2, g_signal, g_noise, inputs):
+def _pull_sum_diag(pull1: Pull, pull2: Pull, g_signal: Scalars, g_noise: Scalars, inputs: bool):
     return _join(pull1(g_signal, g_noise, inputs), pull2(g_signal, g_noise, inputs))
 
 
-def _add(K1, K2, apply):
-    if _is_zero(K1):
-        return K2
-    return K1 if _is_zero(K2) else apply(np.add, K1, K2)
-
-
-def _applied_within(function, K1, K2):
+def _applied_within(function: np.ufunc, K1: Scalars, K2: Scalars):
     """The function of two values, in the place of one of them that is an array."""
     arrays = [K for K in (K1, K2) if not _is_scalar(K)]
     return function(K1, K2, out=arrays[0] if arrays else None)
@@ -554,29 +566,28 @@ class ProductNode(_Pair):
 
     combine = np.multiply
 
-    def join(self, left, right):
+    def join(self, left: Valued, right: Valued):
         (K1, pull1), (K2, pull2) = left, right
-        if _is_zero(K1) or _is_zero(K2):
-            return 0.0, partial(_pull_zero, self.kernel)
-        K = applied(np.multiply, K1, K2)
+        K = self.combined(K1, K2, applied)
+        if _is_zero(K):
+            return K, partial(_pull_zero, self.kernel)
         if _is_scalar(K1):
             return K, partial(_pull_scaled, True, self.left.kernel, K, K1, pull1, pull2)
         if _is_scalar(K2):
             return K, partial(_pull_scaled, False, self.right.kernel, K, K2, pull2, pull1)
         return K, partial(_pull_product, K1, K2, pull1, pull2)
 
-    def evaluate(self, X, Z):
-        K1, K2 = self.left.evaluate(X, Z), self.right.evaluate(X, Z)
-        return 0.0 if _is_zero(K1) or _is_zero(K2) else _applied_within(np.multiply, K1, K2)
+    def combined(self, K1: Scalars, K2: Scalars, apply: Apply):
+        return 0.0 if _is_zero(K1) or _is_zero(K2) else apply(np.multiply, K1, K2)
 
-    def diagonal(self, X):
+    def diagonal(self, X: Array):
         left, right = self.left.diagonal(X), self.right.diagonal(X)
         (s1, n1, _), (s2, n2, _) = left, right
         noise = _multiply(n1, s2) + _multiply(s1, n2) + _multiply(n1, n2)
         return _multiply(s1, s2), noise, partial(_pull_product_diag, left, right)
 
 
-def _pull_zero(kernel, G, inputs):
+def _pull_zero(kernel: Kernel, G: Array, inputs: bool):
     return np.zeros(len(kernel.theta)), 0.0
 
 
@@ -588,7 +599,7 @@ def _pull_scaled(scalar_first, scalar, K, factor, pull_scalar, pull_other, G, in
     return _join(pulled, other) if scalar_first else _join(other, pulled)
 
 
-def _pull_product(K1, K2, pull1, pull2, G, inputs):
+def _pull_product(K1: Scalars, K2: Scalars, pull1: Pull, pull2: Pull, G: Array, inputs: bool):
     left = pull1(applied(np.multiply, G, K2), inputs)
     return _join(left, pull2(np.multiply(G, K1, out=G), inputs))
 
@@ -599,35 +610,35 @@ def _pull_product_diag(left, right, g_signal, g_noise, inputs):
     return _join(pulled, pull2(g_signal * s1 + g_noise * n1, g_noise * (s1 + n1), inputs))
 
 
-def _multiply(a, b):
+def _multiply(a: Scalars, b: Scalars):
     # a scalar zero stays one
     return 0.0 if _is_zero(a) or _is_zero(b) else a * b
 
 
-def _dot(G, K):
+def _dot(G: Array, K: Scalars):
     return K * np.sum(G) if _is_scalar(K) else np.vdot(G, K)
 
 
 class PowerNode(Node):
     """``k ** exponent``; scikit-learn does not optimise the exponent."""
 
-    def __init__(self, kernel):
+    def __init__(self, kernel: Kernel):
         super().__init__(kernel, arrays=1)
         self.base, self.exponent = node(kernel.kernel), float(kernel.exponent)
         self.children = (self.base,)
 
-    def linearize(self, X, Z):
+    def linearize(self, X: Array, Z: Array):
         base, pull_base = self.base.linearize(X, Z)
         return np.power(base, self.exponent), partial(_pull_power, self.exponent, base, pull_base)
 
-    def diagonal(self, X):
+    def diagonal(self, X: Array):
         s, n, pull_base = self.base.diagonal(X)
         signal = np.power(s, self.exponent)
         noise = 0.0 if _is_zero(n) else np.power(s + n, self.exponent) - signal
         return signal, noise, partial(_pull_power_diag, self.exponent, s, n, pull_base)
 
 
-def _pull_power(exponent, base, pull_base, G, inputs):
+def _pull_power(exponent: float, base: Scalars, pull_base: Pull, G: Array, inputs: bool):
     slope = _slope(exponent, base)
     if _is_scalar(base):
         return _both_times(slope, pull_base(G, inputs))
@@ -640,18 +651,18 @@ def _pull_power_diag(exponent, s, n, pull_base, g_signal, g_noise, inputs):
     return pull_base(g_base, g_noise * at_sum, inputs)
 
 
-def _slope(exponent, base):
+def _slope(exponent: float, base: Scalars):
     with np.errstate(divide="ignore"):
         slope = exponent * np.power(base, exponent - 1.0)
     # a kernel value that underflowed to 0 must not turn a zero gradient into NaN
     return np.where(np.equal(base, 0.0), 0.0, slope) if exponent < 1.0 else slope
 
 
-def _refuse_compound(kernel):
+def _refuse_compound(kernel: Kernel):
     raise ValueError("CompoundKernel is not a covariance. Add or multiply its kernels instead.")
 
 
-def _matern(kernel):
+def _matern(kernel: Kernel):
     rule = MATERN.get(float(kernel.nu))
     return Opaque(kernel) if rule is None else Leaf(kernel, rule)
 

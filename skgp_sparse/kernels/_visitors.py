@@ -3,10 +3,12 @@
 Random features draw their frequencies from the spectra of stationary kernels.
 """
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
 from sklearn.gaussian_process.kernels import Kernel
@@ -14,16 +16,21 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.ground.validation import Array, Ints
 
 from ._categorical import Categorical
-from ._differentiable import Leaf, White, assemble, node
+from ._differentiable import Leaf, White, assemble, fourth_order_slope, node
 from ._heteroscedastic_noise import HeteroscedasticNoise
-from ._mapped import Columns, MappedNode, MissingNode
+from ._mapped import Columns, MappedNode, Missing, MissingNode
 from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
 _LOWEST = 80.0  # minus the exponent of the smallest value
 
 
-def single(kernel, X):
+Single = npt.NDArray[np.float32]
+Tile = Callable[[slice, slice], Single]
+Values = Tile | float | None  # a number that is the same for all pairs; None: there are none
+
+
+def single(kernel: Kernel, X: Array) -> Tile | None:
     """Return a function that makes tiles of ``k(X, X)`` in single precision.
 
     Parameters
@@ -41,11 +48,11 @@ def single(kernel, X):
         tiles, or if they would be too inexact.
     """
     tile = _tile(node(kernel), X)
-    return None if np.isscalar(tile) else tile
+    return tile if callable(tile) else None
 
 
-def _tile(at, X):
-    """A function of two slices, a number that is the same for all pairs, or None."""
+def _tile(at: Any, X: Array) -> Values:
+    """The values of a node."""
     if isinstance(at, White):
         return 0.0
     if isinstance(at, SumNode | ProductNode):
@@ -57,7 +64,7 @@ def _tile(at, X):
         return _tile(at.child, at.kernel.transform(X))
     rule = at.rule if isinstance(at, Leaf) else None
     if type(at.kernel) is Categorical:
-        return lambda rows, columns: np.float32(at.evaluate(X[rows], X[columns]))
+        return lambda rows, columns: np.asarray(at.evaluate(X[rows], X[columns]), np.float32)
     if isinstance(rule, ConstantRule):
         return float(at.kernel.constant_value)
     if isinstance(rule, LengthScaleRule):
@@ -65,28 +72,27 @@ def _tile(at, X):
     return None
 
 
-def _of_missing(kernel, X):
+def _of_missing(kernel: Missing, X: Array) -> Tile | float:
     """The tile of the correlations of missing values, 1 where there are none."""
     if not np.isnan(X).any():
         return 1.0
-    return lambda rows, columns: np.float32(kernel.factor(X[rows], X[columns])[0])
+    return lambda rows, columns: np.asarray(kernel.factor(X[rows], X[columns])[0], np.float32)
 
 
-def _combined(combine, left, right):
+def _combined(combine: np.ufunc, left: Values, right: Values) -> Values:
     if left is None or right is None:
         return None
     if np.isscalar(left) and np.isscalar(right):
         return float(combine(left, right))
-    tiles, numbers = (left, right) if callable(left) else (right, left)
 
-    def tile(*at):
-        out = tiles(*at)
-        return combine(out, numbers(*at) if callable(numbers) else np.float32(numbers), out=out)
+    def tile(*at: slice) -> Single:
+        first, second = (one(*at) if callable(one) else np.float32(one) for one in (left, right))
+        return combine(first, second, out=first if np.ndim(first) else second)
 
     return tile
 
 
-def _stationary(rule, X, scale):
+def _stationary(rule: LengthScaleRule, X: Array, scale: Array) -> Tile | None:
     x = (X - np.median(X, axis=0)) / scale
     norms, one = np.einsum("ij,ij->i", x, x), np.ones(len(x))
     if not norms.max() <= _WIDEST:
@@ -95,17 +101,16 @@ def _stationary(rule, X, scale):
     second = np.column_stack([x, one, -0.5 * norms]).astype(np.float32)
     far = np.float32(rule.farthest(_LOWEST))
 
-    def tile(rows, columns):
+    def tile(rows: slice, columns: slice) -> Single:
         half = first[rows] @ second[columns].T
         np.clip(half, -far, 0.0, out=half)
         if rows == columns:
             np.fill_diagonal(half, 0.0)
-        return rule.profile(half)[0]
+        return np.asarray(rule.profile(half)[0], dtype=np.float32)
 
     return tile
 
 
-_STEP_OF_LOG_ALPHA = 1e-3  # of log alpha
 _WHOLE = 1, 2, 3, 4  # exponents; more make too many terms
 _SPECTRAL = _sk.RBF, _sk.Matern, _sk.RationalQuadratic
 
@@ -139,9 +144,8 @@ class Factor(NamedTuple):
         """Return the gradient with respect to the hyperparameters from `bar` (k, d)."""
         kernel, own = self.kernel, self.columns(normal.shape[1])
         direction = bar[:, own] * normal[:, own] / kernel.length_scale  # sums to that of the radius
-        slopes = {"length_scale": -_radii(kernel, level) @ direction}
-        if np.ndim(kernel.length_scale) == 0:
-            slopes["length_scale"] = slopes["length_scale"].sum()
+        of_scale = -_radii(kernel, level) @ direction
+        slopes = {"length_scale": of_scale if np.ndim(kernel.length_scale) else of_scale.sum()}
         if hasattr(kernel, "alpha"):
             slopes["alpha"] = _slope_in_alpha(kernel, level) @ direction.sum(axis=1)
         return assemble(kernel, slopes)
@@ -247,8 +251,6 @@ def _radii(kernel: Kernel, level: Array, alpha: float | None = None) -> Any:
     return np.ones_like(level)
 
 
-def _slope_in_alpha(kernel: Kernel, level: Array) -> Any:
+def _slope_in_alpha(kernel: Kernel, level: Array) -> Array:
     """Derivative of the radius by log alpha: differences of fourth order, good to ten digits."""
-    alphas = kernel.alpha * np.exp(_STEP_OF_LOG_ALPHA * np.array([1, -1, 2, -2]))
-    at = [_radii(kernel, level, alpha) for alpha in alphas]
-    return (8.0 * (at[0] - at[1]) - (at[2] - at[3])) / (12.0 * _STEP_OF_LOG_ALPHA)
+    return fourth_order_slope(lambda t: _radii(kernel, level, kernel.alpha * np.exp(t)))

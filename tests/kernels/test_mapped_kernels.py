@@ -200,7 +200,7 @@ def test_scales_that_ran_away_are_brought_back_in_the_units_of_their_columns():
     "kernel, words",
     [
         (Columns(RBF(), "houre"), r"chooses \['houre'\], but the columns of X are"),
-        (Columns(RBF(), [0, 7]), "needs columns that the inputs do not have"),
+        (Columns(RBF(), [0, 7]), "of the 4 that the inputs have"),
         (Columns(RBF(), [0, 0]), "a list of different ones"),
         (Columns(RBF(), []), "a list of different ones"),
         (Columns(RBF(), [0.5]), "a list of different ones"),
