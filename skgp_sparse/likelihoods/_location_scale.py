@@ -1,6 +1,7 @@
 """Likelihoods of numbers with outliers (Student-t), and of numbers that are censored."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from skgp_sparse.likelihoods._base import (
     Likelihood,
     LocationScale,
     best_constant,
-    median,
+    weighted_quantile,
 )
 from skgp_sparse.likelihoods._binary import Probit
 from skgp_sparse.likelihoods._special import (
@@ -25,6 +26,7 @@ from skgp_sparse.likelihoods._special import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class Censored(LocationScale):
     r"""Gaussian likelihood of numbers that are censored at known limits (the tobit model).
 
@@ -69,21 +71,15 @@ class Censored(LocationScale):
     array([-1.044, -0.693])
     """
 
+    lower: float = -np.inf
+    upper: float = np.inf
+    scale: float | None = None
+    scale_bounds: Limits | None = None
+    level: float | None = None
+    level_bounds: Limits = (-np.inf, np.inf)
+
     parameters = ("level", "scale")
     locations = ("level", "lower", "upper")
-
-    def __init__(
-        self,
-        lower: float = -np.inf,
-        upper: float = np.inf,
-        scale: float | None = None,
-        scale_bounds: Limits | None = None,
-        level: float | None = None,
-        level_bounds: Limits = (-np.inf, np.inf),
-    ) -> None:
-        super().__init__(scale, scale_bounds, level, level_bounds)
-        self.lower = lower
-        self.upper = upper
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -189,6 +185,7 @@ _FALL = 42.0  # of the log integrand, to where sums over the precision go
 _STEPS_PER_WIDTH, _STEPS_PER_STRIP = 2.4, 7.0
 
 
+@dataclass(eq=False, repr=False)
 class StudentT(LocationScale):
     r"""Student-t likelihood: ``y = f + level + scale t``, where ``t`` has `df` degrees of freedom.
 
@@ -228,21 +225,15 @@ class StudentT(LocationScale):
     array([0.553, 0.248])
     """
 
+    scale: float | None = None
+    scale_bounds: Limits | None = None
+    df: float = 4.0
+    df_bounds: Limits = (1.5, 1e3)
+    level: float | None = None
+    level_bounds: Limits = (-np.inf, np.inf)
+
     is_log_concave = False
     parameters = ("level", "scale", "df")
-
-    def __init__(
-        self,
-        scale: float | None = None,
-        scale_bounds: Limits | None = None,
-        df: float = 4.0,
-        df_bounds: Limits = (1.5, 1e3),
-        level: float | None = None,
-        level_bounds: Limits = (-np.inf, np.inf),
-    ) -> None:
-        super().__init__(scale, scale_bounds, level, level_bounds)
-        self.df = df
-        self.df_bounds = df_bounds
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return Gaussian noise of twice the squared scale; see `Likelihood.first_sites`."""
@@ -255,7 +246,8 @@ class StudentT(LocationScale):
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant location; see the base class."""
-        mixture, level = _ScaleMixture(**self.get_params()), median(y - offset, weight)
+        mixture = _ScaleMixture(**self.get_params())
+        level = weighted_quantile(y - offset, weight, 0.5)
 
         def log_likelihood(y: Array, f: Array) -> Triple:
             return mixture.expected(y, f - self.intercept, 0.0)
