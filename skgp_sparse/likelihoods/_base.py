@@ -659,14 +659,13 @@ class LocationScale(LevelLikelihood):
 
     def rescaled(self, origin: float, unit: float) -> "Likelihood":
         """Convert locations, the scale and their bounds; see `Likelihood.rescaled`."""
-        given, values = self.get_params(deep=False), {}
-        for name in (*self.locations, "scale"):
-            start = origin if name in self.locations else 0.0
-            for key in (name, f"{name}_bounds"):
-                value = given.get(key)
-                if value is not None and not isinstance(value, str):
-                    converted = (np.asarray(value) - start) / unit
-                    values[key] = float(converted) if key == name else tuple(map(float, converted))
+        values = {}
+        for key, value in self.get_params(deep=False).items():
+            name = key.removesuffix("_bounds")
+            is_number = value is not None and not isinstance(value, str)
+            if is_number and name in (*self.locations, "scale"):
+                moved = (np.asarray(value) - origin * (name in self.locations)) / unit
+                values[key] = float(moved) if key == name else tuple(map(float, moved))
         return self._with(values)
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":

@@ -1,6 +1,5 @@
 """Likelihoods of numbers with outliers (Student-t), and of numbers that are censored."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,38 +132,29 @@ class Censored(LocationScale):
 
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
         """`expected`, and its derivative with respect to the logarithm of the scale."""
-        of_limits = lambda side, t, v, _: Probit().expected(side, t, v)
-        return self._joined(_log_of_normal, of_limits, y, mean, variance, 1.0, 0.0)
+        return self._integrals(y, mean, variance, None)
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Array, ...]:
         """`tilted`, and its derivative with respect to the logarithm of the scale."""
-        return self._joined(_log_power_of_normal, Probit().tilted, y, mean, variance, power, 1.0)
+        return self._integrals(y, mean, variance, power)
 
-    def _joined(
-        self,
-        of_numbers: Callable[..., Triple],
-        of_limits: Callable[..., Triple],
-        y: Array,
-        mean: Array,
-        variance: Array,
-        power: Scalars,
-        is_tilted: float,
-    ) -> tuple[Array, ...]:
-        """Results of two functions of ``t ~ N(t, v)``, in units of the scale from what is observed.
+    def _integrals(self, y: Array, mean: Array, variance: Array, power: Scalars | None) -> Any:
+        """Results of both, in units of the scale for ``t ~ N(t, v)`` from what is observed.
 
         A change of the scale is one of t, of v and of the unit of exact numbers.
         """
-        scale, exact = self._value("scale"), self.is_density(y)
+        scale, exact, tilts = self._value("scale"), self.is_density(y), power is not None
         t = (self._shifted(mean) - np.clip(y, *self.ends)) / scale
         side = np.where(y >= self.upper, 1.0, -1.0)
-        known = np.broadcast_arrays(side, t, variance / scale**2, power)
-        found = np.empty((3, len(t)))
-        for function, rows, first in ((of_numbers, exact, 1), (of_limits, ~exact, 0)):
-            if rows.any():
-                found[:, rows] = function(*(column[rows] for column in known[first:]))
+        known = np.broadcast_arrays(side, t, variance / scale**2, 1.0 if power is None else power)
+        found, of_numbers = np.empty((3, len(t))), _log_power_of_normal if tilts else _log_of_normal
+        found[:, exact] = of_numbers(*(column[exact] for column in known[1:]))
+        if not exact.all():
+            some = [column[~exact] for column in known]
+            found[:, ~exact] = Probit().tilted(*some) if tilts else Probit().expected(*some[:3])
         value, slope, curvature = found
-        unit = exact * known[3]
-        by_scale = known[2] * (curvature - is_tilted * slope**2) - t * slope - unit
+        unit, spread = exact * known[3], curvature - tilts * slope**2
+        by_scale = known[2] * spread - t * slope - unit
         return value - unit * np.log(scale), slope / scale, curvature / scale**2, by_scale
 
 
@@ -294,7 +284,7 @@ class StudentT(LocationScale):
         return value, slope, (df + 1.0) / a**2 * curvature, scale, by_df
 
     def _parts(self, distance: Array, variance: Array) -> tuple[Array, ...]:
-        """Of ``x = (y - f - level) / a``: ``E[log(1 + x²)]``, and those of `_of_outliers`."""
+        """Expectations of what `_of_outliers` returns for ``x = (y - f - level) / a``."""
         factor = _NEAREST / self._reach()
         return expectation(_of_outliers, factor * distance, factor**2 * variance)
 
