@@ -10,7 +10,7 @@ strip around the real axis. Rows that need similar nodes are summed together. Ea
 how its nodes are chosen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,6 +19,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.parallel import empty, slices
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Scalars, Triple
+
+Function = Callable[..., tuple[Array, ...]]
+_Part = tuple[Array, Array, Bools, float, int, int]
 
 STRIP = 2.8
 _FEW_NODES = ((0.1, 6), (0.25, 9))  # largest standard deviation, Gauss-Hermite nodes
@@ -32,7 +36,7 @@ _VALUES_PER_BLOCK = 1 << 16  # values of g
 _FEW_ROWS = 200  # which share a rule where they could have several: calls cost more than values
 
 
-def expectation(g, mean, variance, *by_row):
+def expectation(g: Function, mean: Array, variance: Array, *by_row: Array) -> tuple[Array, ...]:
     """``E[g(f)]`` for ``f ~ N(mean_i, variance_i)``.
 
     The function ``g`` must be analytic in a strip of half-width `STRIP` around the real axis. This
@@ -61,24 +65,21 @@ def expectation(g, mean, variance, *by_row):
     tuple of ndarray of shape (n,)
         One for each result of `g`.
     """
-    std = np.sqrt(variance)
-
-    def parts():
-        for rows, f, weights in _rules(mean, std, _WIDE_BY_ROW if by_row else _WIDE):
-            values = g(f, *(column[rows, None] for column in by_row))
-            yield rows, [_weighted_sum(value, weights) for value in values]
-
-    return from_parts(parts())
+    std, found = np.sqrt(variance), []
+    for rows, f, weights in _rules(mean, std, _WIDE_BY_ROW if by_row else _WIDE):
+        values = g(f, *(column[rows, None] for column in by_row))
+        found.append((rows, [_weighted_sum(value, weights) for value in values]))
+    return from_parts(found)
 
 
-def from_parts(parts):
+def from_parts(parts: Iterable[tuple[Ints, Sequence[Array]]]) -> tuple[Array, ...]:
     """Arrays (n,) from what they hold for some rows at a time: indices, and a part of each."""
     rows, values = zip(*parts)
     order = np.argsort(np.concatenate(rows))
     return tuple(np.concatenate(column)[order] for column in zip(*values))
 
 
-def _weighted_sum(value, weights):
+def _weighted_sum(value: Array, weights: Array) -> Array:
     """Weighted sum of every row; values, weights or both may be the same for all rows."""
     if weights.ndim == 1:
         return value @ weights
@@ -87,7 +88,7 @@ def _weighted_sum(value, weights):
     return np.einsum("ij,ij->i", value, weights)
 
 
-def _rules(mean, std, wide):
+def _rules(mean: Array, std: Array, wide: float) -> Iterator[tuple[Ints, Array, Array]]:
     """Some rows, with the nodes and weights that serve them."""
     is_wide = std >= wide
     is_near = np.abs(mean) <= _NEAR * std
@@ -105,7 +106,7 @@ def _rules(mean, std, wide):
             yield rows, f[None], weights / weights.sum(axis=1, keepdims=True)
 
 
-def _narrow(mean, std, rows):
+def _narrow(mean: Array, std: Array, rows: Ints) -> Iterator[tuple[Ints, Array, Array]]:
     """Rows of similar standard deviation, with nodes around their means."""
     edges = [edge for edge, _ in _FEW_NODES]
     largest = std[rows].max(initial=0.0)
@@ -120,12 +121,12 @@ def _narrow(mean, std, rows):
             yield some, mean[some, None] + std[some, None] * nodes, weights
 
 
-def _parts(rows, n_nodes):
+def _parts(rows: Ints, n_nodes: int) -> Iterator[Ints]:
     return (rows[part] for part in slices(len(rows), max(1, _VALUES_PER_BLOCK // n_nodes)))
 
 
 @lru_cache(maxsize=64)
-def _sinh_rule(limit):
+def _sinh_rule(limit: float) -> tuple[Array, Array]:
     """Nodes, and their weights before those of the normal distribution."""
     count = int(np.ceil(limit / _STEP_OF_SINH))
     u = np.linspace(-limit, limit, 2 * count + 1)
@@ -133,7 +134,7 @@ def _sinh_rule(limit):
 
 
 @lru_cache(maxsize=64)
-def _rule(std):
+def _rule(std: float) -> tuple[Array, Array]:
     for edge, count in _FEW_NODES:
         if std <= edge:
             nodes, weights = np.polynomial.hermite_e.hermegauss(count)
@@ -163,23 +164,32 @@ _BETWEEN = np.linspace(0.0, 1.0, 17)
 class _Rows(NamedTuple):
     """Integrands of some rows; all arrays have the shape (n, 1)."""
 
-    log_density: Callable
-    mean: np.ndarray
-    std: np.ndarray
-    power: np.ndarray
-    by_row: tuple
+    log_density: Function
+    mean: Array
+    std: Array
+    power: Array
+    by_row: tuple[Array, ...]
 
-    def where(self, rows):
+    def where(self, rows: Index) -> "_Rows":
         by_row = tuple(column[rows] for column in self.by_row)
         return _Rows(self.log_density, self.mean[rows], self.std[rows], self.power[rows], by_row)
 
-    def at(self, z):
+    def at(self, z: Array) -> tuple[Array, list[Array]]:
         """Logarithm of the integrand, and what the log density returns besides its value."""
         value, *extras = self.log_density(self.mean + self.std * z, *self.by_row)
         return self.power * value - 0.5 * z * z, extras
 
 
-def log_moments(log_density, mean, variance, power, strip, *by_row, start=None, tops=None):
+def log_moments(
+    log_density: Function,
+    mean: Array,
+    variance: Array,
+    power: Scalars,
+    strip: float,
+    *by_row: Array,
+    start: Array | None = None,
+    tops: tuple[Array, Array] | None = None,
+) -> tuple[Array, ...]:
     """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives.
 
     The function ``log p`` must be concave, so that the integrand has one top, unless `tops` are
@@ -225,8 +235,8 @@ def log_moments(log_density, mean, variance, power, strip, *by_row, start=None, 
     """
     power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
     std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
-    columns = [column[:, None] for column in (mean, std, power)]
-    rows = _Rows(log_density, *columns, tuple(column[:, None] for column in by_row))
+    all_columns = tuple(column[:, None] for column in by_row)
+    rows = _Rows(log_density, mean[:, None], std[:, None], power[:, None], all_columns)
     with np.errstate(all="ignore"):
         if tops is None:
             z = np.zeros_like(rows.mean)
@@ -238,13 +248,18 @@ def log_moments(log_density, mean, variance, power, strip, *by_row, start=None, 
             parts = slices(len(mean), _VALUES_OF_TILTED // 100)
             found = [_find_interval(rows.where(some), peak[some], width[some]) for some in parts]
             top, gain, left, right = map(np.concatenate, zip(*found))
-        step = np.minimum(gain[:, 0] ** -0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * std))
-        count = np.fmin(np.ceil((left + right) / step) + 1.0, _MOST_NODES)
-        least = 0.0 if tops is None else -np.inf
-        return _sum_all(rows, top, gain[:, 0], left, right, count, least)
+        most = np.minimum(gain[:, 0] ** -0.5 / _STEPS_PER_WIDTH, strip / (_STEPS_PER_STRIP * std))
+        count = np.fmin(np.ceil((left + right) / most) + 1.0, _MOST_NODES)
+        sums = []
+        for part, number in alike(count):  # rows with similar numbers of nodes together
+            step = (left[part] + right[part]) / (number - 1)
+            offset = step[:, None] * np.arange(number) - left[part][:, None]
+            sums.append((part, _sum(rows.where(part), top[part], gain[part, 0], step, offset)))
+        value, slope, curvature, *rest = from_parts(sums)
+        return value, slope, (np.maximum(curvature, 0.0) if tops is None else curvature), *rest
 
 
-def _find_interval(rows, peak, width):
+def _find_interval(rows: _Rows, peak: Array, width: Array) -> tuple[Array, ...]:
     """A top, the largest second derivative, and how far from the top the integrands count (n,)."""
     own = np.broadcast_to(_NODES, (len(peak), len(_NODES)))
     around, between = peak[:, None] + width[:, None] * _NODES, peak[:, None] * _BETWEEN
@@ -260,7 +275,7 @@ def _find_interval(rows, peak, width):
     return top[:, None], gain[:, None], top - z[every, first], z[every, last] - top
 
 
-def _find_top(rows, z):
+def _find_top(rows: _Rows, z: Array) -> tuple[Array, Array]:
     """Where the integrands are largest, and the negative second derivative of the logarithm."""
     top, gain = z.copy(), np.ones_like(z)
     active, low, high = np.arange(len(z)), np.full_like(z, -np.inf), np.full_like(z, np.inf)
@@ -281,7 +296,7 @@ def _find_top(rows, z):
     return top, gain
 
 
-def _find_ends(rows, top, gain):
+def _find_ends(rows: _Rows, top: Array, gain: Array) -> Array:
     """How far from the top the integrands have fallen enough, to the left and right (n, 2)."""
     sides = np.array([-1.0, 1.0])
     height = rows.at(top)[0]
@@ -304,19 +319,7 @@ def _find_ends(rows, top, gain):
     return outer
 
 
-def _sum_all(rows, top, gain, left, right, count, least=0.0):
-    """Trapezoidal sums, of rows with similar numbers of nodes together."""
-
-    def parts():
-        for part, number in alike(count):
-            step = (left[part] + right[part]) / (number - 1)
-            offset = step[:, None] * np.arange(number) - left[part][:, None]
-            yield part, _sum(rows.where(part), top[part], gain[part], step, offset, least)
-
-    return from_parts(parts())
-
-
-def alike(count):
+def alike(count: Array) -> Iterator[tuple[Ints, int]]:
     """Rows that can share a number of nodes, as none of them needs many fewer, in small parts.
 
     Parameters
@@ -338,7 +341,7 @@ def alike(count):
             yield rows[part], number
 
 
-def _sum(rows, top, gain, step, offset, least):
+def _sum(rows: _Rows, top: Array, gain: Array, step: Array, offset: Array) -> tuple[Array, ...]:
     """Results of some rows, whose nodes lie at these distances from the top."""
     exponent, (slope, curvature, *extras) = rows.at(top + offset)
     value, weights = trapezoid(exponent, step)
@@ -351,11 +354,11 @@ def _sum(rows, top, gain, step, offset, least):
     # moments lose the digits of rows that say little, derivatives those of rows that say much
     says_much = gain > 2.0
     first = np.where(says_much, mean / std, power * mean_slope)
-    second = np.maximum(np.where(says_much, rest / std**2, bend), least)  # but for rounding
+    second = np.where(says_much, rest / std**2, bend)
     return value, first, second, *(means(weights, other) for other in extras)
 
 
-def trapezoid(exponent, step):
+def trapezoid(exponent: Array, step: Scalars) -> tuple[Array, Array]:
     """Log of the sums of exponentials over ``√(2π) / step``, and their weights, which add to 1."""
     highest = exponent.max(axis=1)
     weights = np.exp(exponent - highest[:, None])
@@ -364,7 +367,7 @@ def trapezoid(exponent, step):
     return highest + np.log(step * total) - 0.5 * LOG_2PI, weights
 
 
-def means(weights, values):
+def means(weights: Array, values: Array) -> Array:
     """Sums over the nodes of every row."""
     return np.einsum("ij,ij->i", weights, values)
 
@@ -404,7 +407,7 @@ _TINY = 1e-300
 # ``E_σ'`` from the other side.
 
 
-def log_sum_exp(mean, variance):
+def log_sum_exp(mean: Array, variance: Array) -> Triple:
     """Compute ``E[log Σ exp f_c]`` for ``f_c ~ N(mean_c, variance_c)``, with its derivatives.
 
     Parameters
@@ -421,12 +424,12 @@ def log_sum_exp(mean, variance):
         They are the first and second derivatives of L with respect to `mean`.
     """
     value, p, curvature = np.empty(mean.shape[1]), np.empty(mean.shape), np.empty(mean.shape)
-    for rows, *part in _softmax_parts(mean, variance):
+    for rows, part in _softmax_parts(mean, variance):
         value[rows], p[:, rows], curvature[:, rows] = _softmax_sums(*part)
     return value + mean.max(axis=0), p / p.sum(axis=0), curvature
 
 
-def _softmax_parts(mean, variance):
+def _softmax_parts(mean: Array, variance: Array) -> Iterator[tuple[Ints, _Part]]:
     """Divide the rows into parts that need similar nodes."""
     n_classes, n = mean.shape
     x, left, right, has_tail = _ranges(mean, variance)
@@ -444,11 +447,11 @@ def _softmax_parts(mean, variance):
         stop = min(start + size, ends[np.searchsorted(ends, start, side="right")])
         rows = order[start:stop]
         nodes = float(h[rows[0]]), before[rows].max(), after[rows].max()
-        yield rows, x[:, rows], variance[:, rows], has_tail[rows], *nodes
+        yield rows, (x[:, rows], variance[:, rows], has_tail[rows], *nodes)
         start = stop
 
 
-def _ranges(mean, variance):
+def _ranges(mean: Array, variance: Array) -> tuple[Array, Array, Array, Bools]:
     """Means relative to the largest, the range of u, and whether the left tail is added."""
     largest = mean.argmax(axis=0)
     x = mean - np.take_along_axis(mean, largest[None], axis=0)
@@ -462,7 +465,9 @@ def _ranges(mean, variance):
     return x, np.minimum(left, left_of_tail), right, left_of_tail < left
 
 
-def _softmax_sums(x, variance, has_tail, h, before, after):
+def _softmax_sums(
+    x: Array, variance: Array, has_tail: Bools, h: float, before: int, after: int
+) -> Triple:
     """L (n,), p and β (C, n) by nodes ``hk``, ``-before <= k <= after``; the largest x is 0."""
     n_nodes, shape = before + after + 1, x.shape
     # h / (exp(h) - 1), whose exponential would overflow for wide steps
@@ -498,7 +503,7 @@ def _softmax_sums(x, variance, has_tail, h, before, after):
     return value, np.minimum(p, 1.0), np.maximum(beta, 0.0)
 
 
-def _normal_weights(points, mean, variance):
+def _normal_weights(points: Array, mean: Array, variance: Array) -> Array:
     """Spacing of the points times normal densities, an array (n, points)."""
     weights = (points - mean[:, None]) ** 2
     weights *= -0.5 / variance[:, None]
@@ -508,7 +513,7 @@ def _normal_weights(points, mean, variance):
 
 
 @lru_cache(maxsize=128)
-def _lattice(level, h, before, after):
+def _lattice(level: float, h: float, before: int, after: int) -> tuple[Array, float, Array, Array]:
     """Points ``gl``, σ², and ``E_σ(hk + gl)`` and its slope: for variances of this level.
 
     The narrowest weights have the variance w. The error of their sums is ``exp(-π²/step)`` if the
@@ -525,11 +530,11 @@ def _lattice(level, h, before, after):
     number = stride * np.arange(-count, count + 1.0)
     columns = np.rint(h / unit) * np.arange(-before, after + 1)
     places, index = np.unique(number[:, None] + columns, return_inverse=True)
-    tables = (table[index.reshape(len(number), -1)] for table in _smoothed(unit * places, smoothed))
-    return unit * number, smoothed, *tables
+    tables = [table[index.reshape(len(number), -1)] for table in _smoothed(unit * places, smoothed)]
+    return unit * number, smoothed, tables[0], tables[1]
 
 
-def _smoothed(x, variance):
+def _smoothed(x: Array, variance: float) -> Sequence[Array]:
     """E and -E' at `x` after convolution with ``N(0, variance)``, which may be negative."""
     if variance > 0.0:
         unit = _STRIP_OF_E / STRIP
@@ -539,7 +544,7 @@ def _smoothed(x, variance):
     return [part.real @ weights for part in _gumbel(x[:, None] + 1j * np.sqrt(-variance) * z)]
 
 
-def _gumbel(x):
+def _gumbel(x: AnyArray) -> tuple[AnyArray, AnyArray]:
     """E and -E'."""
     a = np.exp(np.where(x.real < _FLAT, x, _FLAT))
     return np.exp(-a), a * np.exp(-a)

@@ -1,7 +1,7 @@
 """The contract of a likelihood, the domain of its observations, and bases that share code.
 
 - `Likelihood` is the contract, and `Domain` says which observations a likelihood takes.
-- `Parametric` has parameters, some of which are learned: the vector of them.
+- `Parametric` has derivatives with respect to the parameters that are learned.
 - `LevelLikelihood` and `LocationScale` have a level, the latter also a scale, in units of the
   observations.
 - `LogConcave` has a logarithm that is a concave function: all of its integrals are numerical.
@@ -102,6 +102,9 @@ class Likelihood(BaseEstimator, ABC):
     latent_variance : tuple of float
         Lower and upper bound of the variance of the default kernel. Outside these bounds, the
         likelihood hardly changes with the variance, or overflows.
+    parameters : tuple of str
+        Names of the parameters that are learned unless their bounds are "fixed", in the order of
+        `theta`, which has the logarithms of those that are positive.
     n_latent : int
         Number of latent values of a row.
     is_log_concave : bool
@@ -127,6 +130,7 @@ class Likelihood(BaseEstimator, ABC):
     domain: Domain = Domain()
     may_be_none: tuple[str, ...] = ()
     may_be_negative: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
     latent_variance: tuple[float, float] = (1e-3, 1e4)
     n_latent: int = 1
     is_log_concave: bool = True
@@ -397,12 +401,14 @@ class Likelihood(BaseEstimator, ABC):
     @property
     def theta(self) -> Array:
         """Learned parameters as unbounded numbers, mostly logarithms: an array of shape (k,)."""
-        return np.zeros(0)
+        values = [self._coordinate(name, self._value(name)) for name in self._learned()]
+        return np.array(values, dtype=float)
 
     @property
     def limits(self) -> Array:
         """Lower and upper bounds of `theta`, an array of shape (k, 2)."""
-        return np.zeros((0, 2))
+        pairs = [self._coordinate(n, self._bounds(n)) for n in self._learned()]
+        return np.array(pairs, dtype=float).reshape(-1, 2)
 
     def with_theta(self, theta: Array) -> "Likelihood":
         """Return a likelihood with other values of the learned parameters.
@@ -417,7 +423,9 @@ class Likelihood(BaseEstimator, ABC):
         Likelihood
             A new likelihood, or this one if it has no learned parameters.
         """
-        return self
+        signed, names = self.may_be_negative, self._learned()
+        values = {n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)}
+        return self._with(values)
 
     def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the gradient of `expected` with respect to `theta`.
@@ -454,6 +462,36 @@ class Likelihood(BaseEstimator, ABC):
             Gradient, with one row for each learned parameter.
         """
         return np.zeros((0, len(y)))
+
+    def _with(self, values: dict[str, Any]) -> "Likelihood":
+        """The likelihood with some other parameters; itself if there are none."""
+        return type(self)(**{**self.get_params(deep=False), **values}) if values else self
+
+    def _learned(self) -> list[str]:
+        return [n for n in self.parameters if not isinstance(getattr(self, f"{n}_bounds"), str)]
+
+    def _value(self, name: str) -> float:
+        """The value of a parameter; one that is None has no effect."""
+        value = getattr(self, name)
+        return (0.0 if name in self.may_be_negative else 1.0) if value is None else value
+
+    def _coordinate(self, name: str, value: Any) -> Any:
+        return value if name in self.may_be_negative else np.log(value)
+
+    def _within(self, name: str, value: float) -> float:
+        """The value, moved into the bounds of the parameter."""
+        bounds = self._bounds(name)
+        return float(value if isinstance(bounds, str) else np.clip(value, *bounds))
+
+    def _bounds(self, name: str) -> Any:
+        """The bounds of a parameter; those that are None have no effect."""
+        bounds = getattr(self, f"{name}_bounds")
+        return (np.finfo(float).tiny, np.inf) if bounds is None else bounds
+
+    def _of_learned(self, *by_parameter: Array) -> Array:
+        learned, n = self._learned(), np.shape(by_parameter[0])[0]
+        some = [one for name, one in zip(self.parameters, by_parameter) if name in learned]
+        return np.array(some).reshape(-1, n)
 
 
 _ROUNDING = 1e-8  # by which the logarithm of a bound may move it
@@ -526,35 +564,14 @@ def _check_bounds(parameter: str, bounds: object, is_signed: bool, name: str) ->
 
 
 class Parametric(Likelihood):
-    """A likelihood with parameters ``name`` and bounds ``name_bounds``, some of which are learned.
+    """A likelihood whose integrals come with their derivatives with respect to `theta`.
 
-    A subclass lists the names of its parameters in the order of `theta`, which has the logarithms
-    of those that are positive, and those that `may_be_negative` as they are. A parameter whose
-    bounds are "fixed" is not learned. `_expected` and `_tilted` return a value, its slope, its
-    curvature, and what `_by_theta` needs besides for the derivatives with respect to `theta`.
+    `_expected` and `_tilted` of a subclass return a value, its slope, its curvature, and what
+    `_by_theta` needs besides.
     """
 
-    parameters: tuple[str, ...] = ()
     _expected: Callable[..., Any]
     _tilted: Callable[..., Any]
-
-    @property
-    def theta(self) -> Array:
-        """Learned parameters, or their logarithms."""
-        values = [self._coordinate(name, self._value(name)) for name in self._learned()]
-        return np.array(values, dtype=float)
-
-    @property
-    def limits(self) -> Array:
-        """Lower and upper bounds of `theta`."""
-        pairs = [self._coordinate(n, self._bounds(n)) for n in self._learned()]
-        return np.array(pairs, dtype=float).reshape(-1, 2)
-
-    def with_theta(self, theta: Array) -> "Likelihood":
-        """Return a likelihood with other learned parameters; see `Likelihood.with_theta`."""
-        signed, names = self.may_be_negative, self._learned()
-        values = {n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)}
-        return self._with(values)
 
     def expected(self, y: Array, mean: Array, variance: Scalars) -> Triple:
         """Compute the expectation; see `Likelihood.expected`."""
@@ -574,39 +591,9 @@ class Parametric(Likelihood):
         _, slope, _, *means = self._tilted(y, mean, variance, power)
         return self._by_theta(y, slope, power, *means)
 
-    def _with(self, values: dict[str, Any]) -> "Parametric":
-        """The likelihood with some other parameters; itself if there are none."""
-        return type(self)(**{**self.get_params(deep=False), **values}) if values else self
-
-    def _learned(self) -> list[str]:
-        return [n for n in self.parameters if not isinstance(getattr(self, f"{n}_bounds"), str)]
-
-    def _value(self, name: str) -> float:
-        """The value of a parameter; one that is None has no effect."""
-        value = getattr(self, name)
-        return (0.0 if name in self.may_be_negative else 1.0) if value is None else value
-
-    def _coordinate(self, name: str, value: Any) -> Any:
-        return value if name in self.may_be_negative else np.log(value)
-
-    def _within(self, name: str, value: float) -> float:
-        """The value, moved into the bounds of the parameter."""
-        bounds = self._bounds(name)
-        return float(value if isinstance(bounds, str) else np.clip(value, *bounds))
-
-    def _bounds(self, name: str) -> Any:
-        """The bounds of a parameter; those that are None have no effect."""
-        bounds = getattr(self, f"{name}_bounds")
-        return (np.finfo(float).tiny, np.inf) if bounds is None else bounds
-
     def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
         """Derivatives (k, n) with respect to `theta`: the slope and means are those of all."""
         return self._of_learned(slope, *means)
-
-    def _of_learned(self, *by_parameter: Array) -> Array:
-        learned, n = self._learned(), np.shape(by_parameter[0])[0]
-        some = [one for name, one in zip(self.parameters, by_parameter) if name in learned]
-        return np.array(some).reshape(-1, n)
 
 
 class LevelLikelihood(Parametric):
@@ -615,12 +602,7 @@ class LevelLikelihood(Parametric):
     may_be_none: tuple[str, ...] = ("level",)
     may_be_negative: tuple[str, ...] = ("level",)
     parameters: tuple[str, ...] = ("level",)
-
-    def __init__(
-        self, level: float | None = None, level_bounds: Limits = (-np.inf, np.inf)
-    ) -> None:
-        self.level = level
-        self.level_bounds = level_bounds
+    level: float | None
 
     @property
     def intercept(self) -> float:  # type: ignore[override]
@@ -672,35 +654,25 @@ class LocationScale(LevelLikelihood):
     standardises = True
     may_be_none = ("level", "scale", "scale_bounds")
     locations: tuple[str, ...] = ("level",)  # parameters that move with the origin
-
-    def __init__(
-        self,
-        scale: float | None = None,
-        scale_bounds: Limits | None = None,
-        level: float | None = None,
-        level_bounds: Limits = (-np.inf, np.inf),
-    ) -> None:
-        super().__init__(level, level_bounds)
-        self.scale = scale
-        self.scale_bounds = scale_bounds
+    scale: float | None
+    scale_bounds: Limits | None
 
     def rescaled(self, origin: float, unit: float) -> "Likelihood":
         """Convert locations, the scale and their bounds; see `Likelihood.rescaled`."""
-        given, values = self.get_params(deep=False), {}
-        for name in (*self.locations, "scale"):
-            start = origin if name in self.locations else 0.0
-            for key in (name, f"{name}_bounds"):
-                value = given.get(key)
-                if value is not None and not isinstance(value, str):
-                    converted = (np.asarray(value) - start) / unit
-                    values[key] = float(converted) if key == name else tuple(map(float, converted))
+        values = {}
+        for key, value in self.get_params(deep=False).items():
+            name = key.removesuffix("_bounds")
+            is_number = value is not None and not isinstance(value, str)
+            if is_number and name in (*self.locations, "scale"):
+                moved = (np.asarray(value) - origin * (name in self.locations)) / unit
+                values[key] = float(moved) if key == name else tuple(map(float, moved))
         return self._with(values)
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level, scale and bounds from medians; see `Likelihood.started`."""
         level, values = self.level, dict[str, Any]()
         if level is None:
-            level = self._within("level", median(y - offset, weight))
+            level = self._within("level", weighted_quantile(y - offset, weight, 0.5))
             values["level"] = level
         spread = _spread(y - offset - level, weight)
         if self.scale is None:
@@ -711,12 +683,7 @@ class LocationScale(LevelLikelihood):
         return self._with(values)
 
 
-def median(values: Array, weight: Array) -> float:
-    """The weighted median."""
-    return quantile(values, weight, 0.5)
-
-
-def quantile(values: Array, weight: Array, q: float) -> float:
+def weighted_quantile(values: Array, weight: Array, q: float) -> float:
     """A weighted quantile."""
     order = np.argsort(values)
     total = np.cumsum(weight[order])
@@ -725,13 +692,13 @@ def quantile(values: Array, weight: Array, q: float) -> float:
 
 def central_spread(values: Array, weight: Array) -> float:
     """Standard deviation from the central 90 %, which a few outliers do not move; it may be 0."""
-    low, high = (quantile(values, weight, q) / _CENTRAL for q in (_TAIL, 1.0 - _TAIL))
+    low, high = (weighted_quantile(values, weight, q) / _CENTRAL for q in (_TAIL, 1.0 - _TAIL))
     return high - low
 
 
 def _spread(values: Array, weight: Array) -> float:
     """Standard deviation from the median absolute deviation, or what else is not zero."""
-    spread = _MAD * median(np.abs(values), weight) or central_spread(values, weight)
+    spread = _MAD * weighted_quantile(np.abs(values), weight, 0.5) or central_spread(values, weight)
     if spread == 0.0:
         spread = np.sqrt(np.average(values**2, weights=weight))
     return spread if spread > 0.0 else 1.0
@@ -848,7 +815,8 @@ class LogConcave(Likelihood):
 
     def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Compute a numerical integral; see `Likelihood.tilted`."""
-        return log_moments(self._at, mean, variance, power, self.strip, y)
+        value, *others = log_moments(self._at, mean, variance, power, self.strip, y)
+        return value, others[0], others[1]
 
     def _at(self, f: Array, y: Array) -> Triple:
         return self.log_likelihood(y, f)

@@ -1,5 +1,6 @@
 """Likelihoods of counts, of positive numbers (gamma), and of numbers between 0 and 1 (beta)."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,7 @@ def log_of_mean(y: Array, weight: Array, offset: Array) -> float:
     return np.log(total if total > 0.0 else 0.5) - logsumexp(offset, b=weight)
 
 
+@dataclass(eq=False, repr=False)
 class Gamma(LogLink):
     r"""Gamma likelihood of positive numbers with mean ``μ = exp(f + level)``.
 
@@ -176,6 +178,11 @@ class Gamma(LogLink):
     array([0.6931])
     """
 
+    shape: float = 1.0
+    shape_bounds: Limits = (1e-3, 1e5)
+    level: float | None = None
+    level_bounds: Limits = (-np.inf, np.inf)
+
     domain = Domain(
         "observations y > 0",
         low=0.0,
@@ -186,17 +193,6 @@ class Gamma(LogLink):
     sign = -1.0
     _is_count = False
     _share = property(lambda self: 1.0 / self.shape)
-
-    def __init__(
-        self,
-        shape: float = 1.0,
-        shape_bounds: Limits = (1e-3, 1e5),
-        level: float | None = None,
-        level_bounds: Limits = (-np.inf, np.inf),
-    ) -> None:
-        super().__init__(level, level_bounds)
-        self.shape = shape
-        self.shape_bounds = shape_bounds
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
@@ -229,6 +225,7 @@ class Gamma(LogLink):
         return self._of_learned(slope, by_shape)
 
 
+@dataclass(eq=False, repr=False)
 class Poisson(LogLink):
     r"""Poisson likelihood of counts, ``p(y | f) = r^y exp(-r) / y!`` with ``r = exp(f + level)``.
 
@@ -258,6 +255,9 @@ class Poisson(LogLink):
     array([6.])
     """
 
+    level: float | None = None
+    level_bounds: Limits = (-np.inf, np.inf)
+
     _share = 0.0
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
@@ -272,6 +272,7 @@ class Poisson(LogLink):
         return y, scale, v, np.where(y > 0.0, peak, -1.0)
 
 
+@dataclass(eq=False, repr=False)
 class NegativeBinomial(LogLink):
     r"""Negative binomial likelihood of counts with mean ``μ = exp(f + level)``.
 
@@ -305,19 +306,13 @@ class NegativeBinomial(LogLink):
     (array([1.]), array([1.5]))
     """
 
+    size: float = 10.0
+    size_bounds: Limits = (1e-3, 1e5)
+    level: float | None = None
+    level_bounds: Limits = (-np.inf, np.inf)
+
     parameters = ("level", "size")
     _share = property(lambda self: 1.0 / self.size)
-
-    def __init__(
-        self,
-        size: float = 10.0,
-        size_bounds: Limits = (1e-3, 1e5),
-        level: float | None = None,
-        level_bounds: Limits = (-np.inf, np.inf),
-    ) -> None:
-        super().__init__(level, level_bounds)
-        self.size = size
-        self.size_bounds = size_bounds
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw counts, from a normal distribution if the rate exceeds 1e15."""
@@ -364,8 +359,7 @@ def _draw(rate: Array, random_state: np.random.RandomState) -> Array:
 
 
 def _exponential(v: Array, count: Array, scale: Array) -> tuple[Any, ...]:
-    rise = np.expm1(v)
-    fall = scale * rise
+    fall = scale * np.expm1(v)
     value = count * v - fall
     return value, (count - scale) - fall, scale + fall, value
 
@@ -416,6 +410,7 @@ _FURTHEST, _WIDEST_GUESS = 700.0, 100.0  # logits of quantiles to start with
 _LEAST, _MOST = np.finfo(float).tiny, 1.0 - 0.5 * np.finfo(float).eps  # numbers between 0 and 1
 
 
+@dataclass(eq=False, repr=False)
 class Beta(LevelLikelihood):
     r"""Beta likelihood of numbers between 0 and 1 with mean ``μ = s(f + level)``.
 
@@ -450,6 +445,11 @@ class Beta(LevelLikelihood):
     array([0.5])
     """
 
+    precision: float = 10.0
+    precision_bounds: Limits = (1e-2, 1e5)
+    level: float | None = None
+    level_bounds: Limits = (-np.inf, np.inf)
+
     is_log_concave = False
     latent_variance = (1e-2, 50.0)  # means saturate beyond
     domain = Domain(
@@ -461,17 +461,6 @@ class Beta(LevelLikelihood):
     )
     parameters = ("level", "precision")
     _share = property(lambda self: 1.0 / (1.0 + self.precision))  # of mean (1 - mean)
-
-    def __init__(
-        self,
-        precision: float = 10.0,
-        precision_bounds: Limits = (1e-2, 1e5),
-        level: float | None = None,
-        level_bounds: Limits = (-np.inf, np.inf),
-    ) -> None:
-        super().__init__(level, level_bounds)
-        self.precision = precision
-        self.precision_bounds = precision_bounds
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return sites whose mode is near the observation; see `Likelihood.first_sites`."""
@@ -487,7 +476,8 @@ class Beta(LevelLikelihood):
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of an observation; see `Likelihood.response`."""
-        p, slope = expectation(_sigmoid_and_slope, self._shifted(mean), variance)
+        both = lambda f: (expit(f), expit(f) * expit(-f))
+        p, slope = expectation(both, self._shifted(mean), variance)
         p = np.minimum(p, 1.0)  # weights add up to 1 but for rounding
         return p, np.maximum(p * (1.0 - p) - slope * (1.0 - self._share), 0.0)
 
@@ -568,8 +558,3 @@ class Beta(LevelLikelihood):
             is_left = digamma(a) - digamma(b) < t
             low, high = np.where(is_left, middle, low), np.where(is_left, high, middle)
         return middle, self._information(middle)
-
-
-def _sigmoid_and_slope(f: Array) -> tuple[Array, Array]:
-    s = expit(f)
-    return s, s * expit(-f)

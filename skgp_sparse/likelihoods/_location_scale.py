@@ -1,6 +1,6 @@
 """Likelihoods of numbers with outliers (Student-t), and of numbers that are censored."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from skgp_sparse.likelihoods._base import (
     Likelihood,
     LocationScale,
     best_constant,
-    median,
+    weighted_quantile,
 )
 from skgp_sparse.likelihoods._binary import Probit
 from skgp_sparse.likelihoods._special import (
@@ -25,6 +25,7 @@ from skgp_sparse.likelihoods._special import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class Censored(LocationScale):
     r"""Gaussian likelihood of numbers that are censored at known limits (the tobit model).
 
@@ -69,21 +70,15 @@ class Censored(LocationScale):
     array([-1.044, -0.693])
     """
 
+    lower: float = -np.inf
+    upper: float = np.inf
+    scale: float | None = None
+    scale_bounds: Limits | None = None
+    level: float | None = None
+    level_bounds: Limits = (-np.inf, np.inf)
+
     parameters = ("level", "scale")
     locations = ("level", "lower", "upper")
-
-    def __init__(
-        self,
-        lower: float = -np.inf,
-        upper: float = np.inf,
-        scale: float | None = None,
-        scale_bounds: Limits | None = None,
-        level: float | None = None,
-        level_bounds: Limits = (-np.inf, np.inf),
-    ) -> None:
-        super().__init__(scale, scale_bounds, level, level_bounds)
-        self.lower = lower
-        self.upper = upper
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -137,38 +132,29 @@ class Censored(LocationScale):
 
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
         """`expected`, and its derivative with respect to the logarithm of the scale."""
-        of_limits = lambda side, t, v, _: Probit().expected(side, t, v)
-        return self._joined(_log_of_normal, of_limits, y, mean, variance, 1.0, 0.0)
+        return self._integrals(y, mean, variance, None)
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Array, ...]:
         """`tilted`, and its derivative with respect to the logarithm of the scale."""
-        return self._joined(_log_power_of_normal, Probit().tilted, y, mean, variance, power, 1.0)
+        return self._integrals(y, mean, variance, power)
 
-    def _joined(
-        self,
-        of_numbers: Callable[..., Triple],
-        of_limits: Callable[..., Triple],
-        y: Array,
-        mean: Array,
-        variance: Array,
-        power: Scalars,
-        is_tilted: float,
-    ) -> tuple[Array, ...]:
-        """Results of two functions of ``t ~ N(t, v)``, in units of the scale from what is observed.
+    def _integrals(self, y: Array, mean: Array, variance: Array, power: Scalars | None) -> Any:
+        """Results of both, in units of the scale for ``t ~ N(t, v)`` from what is observed.
 
         A change of the scale is one of t, of v and of the unit of exact numbers.
         """
-        scale, exact = self._value("scale"), self.is_density(y)
+        scale, exact, tilts = self._value("scale"), self.is_density(y), power is not None
         t = (self._shifted(mean) - np.clip(y, *self.ends)) / scale
         side = np.where(y >= self.upper, 1.0, -1.0)
-        known = np.broadcast_arrays(side, t, variance / scale**2, power)
-        found = np.empty((3, len(t)))
-        for function, rows, first in ((of_numbers, exact, 1), (of_limits, ~exact, 0)):
-            if rows.any():
-                found[:, rows] = function(*(column[rows] for column in known[first:]))
+        known = np.broadcast_arrays(side, t, variance / scale**2, 1.0 if power is None else power)
+        found, of_numbers = np.empty((3, len(t))), _log_power_of_normal if tilts else _log_of_normal
+        found[:, exact] = of_numbers(*(column[exact] for column in known[1:]))
+        if not exact.all():
+            some = [column[~exact] for column in known]
+            found[:, ~exact] = Probit().tilted(*some) if tilts else Probit().expected(*some[:3])
         value, slope, curvature = found
-        unit = exact * known[3]
-        by_scale = known[2] * (curvature - is_tilted * slope**2) - t * slope - unit
+        unit, spread = exact * known[3], curvature - tilts * slope**2
+        by_scale = known[2] * spread - t * slope - unit
         return value - unit * np.log(scale), slope / scale, curvature / scale**2, by_scale
 
 
@@ -189,6 +175,7 @@ _FALL = 42.0  # of the log integrand, to where sums over the precision go
 _STEPS_PER_WIDTH, _STEPS_PER_STRIP = 2.4, 7.0
 
 
+@dataclass(eq=False, repr=False)
 class StudentT(LocationScale):
     r"""Student-t likelihood: ``y = f + level + scale t``, where ``t`` has `df` degrees of freedom.
 
@@ -228,21 +215,15 @@ class StudentT(LocationScale):
     array([0.553, 0.248])
     """
 
+    scale: float | None = None
+    scale_bounds: Limits | None = None
+    df: float = 4.0
+    df_bounds: Limits = (1.5, 1e3)
+    level: float | None = None
+    level_bounds: Limits = (-np.inf, np.inf)
+
     is_log_concave = False
     parameters = ("level", "scale", "df")
-
-    def __init__(
-        self,
-        scale: float | None = None,
-        scale_bounds: Limits | None = None,
-        df: float = 4.0,
-        df_bounds: Limits = (1.5, 1e3),
-        level: float | None = None,
-        level_bounds: Limits = (-np.inf, np.inf),
-    ) -> None:
-        super().__init__(scale, scale_bounds, level, level_bounds)
-        self.df = df
-        self.df_bounds = df_bounds
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return Gaussian noise of twice the squared scale; see `Likelihood.first_sites`."""
@@ -255,7 +236,8 @@ class StudentT(LocationScale):
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant location; see the base class."""
-        mixture, level = _ScaleMixture(**self.get_params()), median(y - offset, weight)
+        mixture = _ScaleMixture(**self.get_params())
+        level = weighted_quantile(y - offset, weight, 0.5)
 
         def log_likelihood(y: Array, f: Array) -> Triple:
             return mixture.expected(y, f - self.intercept, 0.0)
@@ -302,7 +284,7 @@ class StudentT(LocationScale):
         return value, slope, (df + 1.0) / a**2 * curvature, scale, by_df
 
     def _parts(self, distance: Array, variance: Array) -> tuple[Array, ...]:
-        """Of ``x = (y - f - level) / a``: ``E[log(1 + x²)]``, and those of `_of_outliers`."""
+        """Expectations of what `_of_outliers` returns for ``x = (y - f - level) / a``."""
         factor = _NEAREST / self._reach()
         return expectation(_of_outliers, factor * distance, factor**2 * variance)
 

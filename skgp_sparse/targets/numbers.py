@@ -27,7 +27,7 @@ from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Censored, warn_outside_bounds
-from skgp_sparse.likelihoods._base import central_spread, median
+from skgp_sparse.likelihoods._base import central_spread, weighted_quantile
 from skgp_sparse.solvers import KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 
@@ -190,7 +190,7 @@ def _centre_and_spread(rows):
     mean, spread = mean_and_spread(y, weight)
     if spread <= rounding_of(mean):
         return mean, 0.0
-    most, centre = _MOST_SPREAD * central_spread(y, weight), median(y, weight)
+    most, centre = _MOST_SPREAD * central_spread(y, weight), weighted_quantile(y, weight, 0.5)
     spread = min(spread, most) if most > 0.0 else spread
     return np.clip(mean, centre - spread, centre + spread), spread
 
