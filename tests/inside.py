@@ -141,7 +141,7 @@ from skgp_sparse.inference.stochastic import (
 from skgp_sparse.kernels import _categorical, _differentiable, _nodes, _sklearn_leaves
 from skgp_sparse.kernels._sklearn_leaves import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
-from skgp_sparse.likelihoods._classes import EachClass, Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 from skgp_sparse.likelihoods._special import clipped_moments, log_probability
 from skgp_sparse.methods import contract
 from skgp_sparse.methods import neighbors as neighbors_of_methods

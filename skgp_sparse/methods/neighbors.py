@@ -75,20 +75,20 @@ class SiteSearch:
     ----------
     job : Job
         That has begun.
-    k, k_fit : int
-        Neighbours of predictions, and of rows that are left out.
     random_state : RandomState
     validation : ValidationSet or None
         Validation set, None where no model is compared with another one.
+    k, k_fit : int
+        Neighbours of predictions, and of rows that are left out.
     """
 
     def __init__(
         self,
         job: Job,
-        k: int,
-        k_fit: int,
         random_state: np.random.RandomState,
         validation: ValidationSet | None = None,
+        k: int = neighbor_search.FEW,
+        k_fit: int = neighbor_search.FIT,
     ) -> None:
         self.job, self.random_state = job.within(_SEARCH), random_state
         self.k, self.k_fit = k, k_fit
@@ -306,7 +306,7 @@ class Neighbors(PosteriorMethod):
         """The `Fit` to rows with a likelihood."""
         if job.settings.solver.starts_on_subset:
             job = contract.start_on_subset(job, random_state)
-        search = SiteSearch(job, self.exact_rows, self.n_neighbors_fit, random_state)
+        search = SiteSearch(job, random_state, None, self.exact_rows, self.n_neighbors_fit)
         if not (neighbor_search.wants_full(job) and job.settings.solver.moves):
             return search.conclude(search.learn(job.rows))
         search.validation = ValidationSet(job.rows, random_state, has_sites=True)

@@ -131,9 +131,7 @@ class Trials:
         self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
         self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, validation, random_state)
         if job.model.has_sites:
-            self.search = SiteSearch(
-                begun, neighbor_search.FEW, neighbor_search.FIT, random_state, validation
-            )
+            self.search = SiteSearch(begun, random_state, validation)
         else:
             self.search = NearestNeighborSearch(job, validation)
         starts = [begun.kernel, job.kernel]

@@ -461,22 +461,18 @@ def fit_all(
     if side_by_side:
         results = run(lambda pair: _fit_quietly(pair[0], pair[1], seconds), pairs)
     elif count == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
-        fits = [_fit(job.within(count - k), state) for k, (job, state) in enumerate(pairs)]
-        return _with_candidates(fits, candidates)
+        results = ((_fit(job.within(count - k), s), None) for k, (job, s) in enumerate(pairs))
     else:
         calls = (delayed(_fit_elsewhere)(_alone(job), state, seconds) for job, state in pairs)
         results = Parallel(n_jobs=n_jobs)(calls)
     fits = []
-    for job, (fit, warnings) in zip(jobs, results):
-        fits.append(_with_rows(fit, job.rows))  # those of a worker were a copy
-        for message, category in warnings:
+    for k, (job, (fit, warnings)) in enumerate(zip(jobs, results)):
+        if warnings is not None:
+            fit = _with_rows(fit, job.rows)  # those of a worker were a copy
+        for message, category in warnings or ():
             warn(message, category)
-    return _with_candidates(fits, candidates)
-
-
-def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
-    """The fits of several jobs, with the candidates of a selection that some of them made."""
-    return [fit._replace(selection=candidates.get(k, fit.selection)) for k, fit in enumerate(fits)]
+        fits.append(fit._replace(selection=candidates.get(k, fit.selection)))
+    return fits
 
 
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
@@ -512,7 +508,10 @@ def _fit_elsewhere(
 ) -> tuple[Fit, Any]:
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state, seconds)
-    return _without_rows(fit), warnings
+    if fit.given is not None:
+        return fit._replace(given=None), warnings
+    objective: Any = fit.objective  # a dataclass, as all objectives are
+    return fit._replace(objective=replace(objective, rows=None)), warnings
 
 
 def _are_small(jobs: list[Job], at_once: int) -> bool:
@@ -528,14 +527,6 @@ def _alone(job: Job) -> Job:
     """A copy of a job for another process: one thread, no progress and no deadline."""
     options = job.settings.options._replace(n_jobs=1)
     return job.with_settings(options=options, progress=None, deadline=None)
-
-
-def _without_rows(fit: Fit) -> Fit:
-    """The fit without the rows of its job."""
-    if fit.given is not None:
-        return fit._replace(given=None)
-    objective: Any = fit.objective  # a dataclass, as all objectives are
-    return fit._replace(objective=replace(objective, rows=None))
 
 
 def _with_rows(fit: Fit, rows: Dataset) -> Fit:
