@@ -6,12 +6,12 @@
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
@@ -26,14 +26,9 @@ _ITERATIONS = 5  # of each problem
 _TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
 
 
-class KnownPoints(NamedTuple):
-    """Inducing points to begin with."""
-
-    Z: Array
-
-    def __call__(self, rows: Dataset, kernel: Kernel, random_state: np.random.RandomState) -> Array:
-        """These."""
-        return self.Z
+def known_points(Z: Array, *given: Any) -> Array:
+    """Inducing points to begin with, whatever an initialiser is given."""
+    return Z
 
 
 class FewIterations(LBFGS):
@@ -91,6 +86,6 @@ class CommonStart(FitStep):
 
 def _begun(job: Job, start: Job, Z: Array) -> Job:
     """The job of a problem with the hyperparameters and the inducing points of a start."""
-    points = job.points._replace(initialise=KnownPoints(Z))
+    points = job.points._replace(initialise=partial(known_points, Z))
     job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
     return job.with_priors(job.priors)
