@@ -19,7 +19,7 @@ from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 from skgp_sparse.steps import FitStep
-from skgp_sparse.steps.scales import LikelyScale, Logarithms
+from skgp_sparse.steps.scales import at_likely_scale, with_logarithms
 
 _ROWS = 250  # of the small fit
 _ITERATIONS = 5  # of each problem
@@ -71,9 +71,8 @@ class CommonStart(FitStep):
         if type(jobs[0].settings.solver) is not LBFGS:
             return jobs
         (first, *_), random_state = jobs, deepcopy(self.random_states[0])
-        for step in (LikelyScale, Logarithms):
-            (first,) = step(self.observations, self.rows, self.random_states).before([first])
         with single_threaded_blas():
+            first = with_logarithms(at_likely_scale(first), self.observations.columns())
             start = start_on_subset(first.with_settings(start_rows=_ROWS), random_state)
             Z = start.points.initialise(start.rows, start.kernel, random_state)
         most = first.settings.max_iter
