@@ -5,11 +5,16 @@ search, and stores the results; `partial_fit` reads rows and updates a stream. W
 to the `ObservationModel` of the estimator, and what a fit has learned is its `Fitted`.
 """
 
+from __future__ import annotations  # short names of types in help
+
+from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from time import monotonic
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import check_array, check_random_state
@@ -17,46 +22,44 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp_sparse._fitted import Fitted
 from skgp_sparse._version import __version__
+from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.choices import check_linear_mean
 from skgp_sparse.choices.parameter_checks import check_parameters
-from skgp_sparse.data.checks import (
-    FLOATS,
-    MISSING_REMEDY,
-    Given,
-    about_values,
-    are_floats,
-    check_dimensions,
-    check_in_memory,
-    check_latitudes,
-    check_missing,
-    check_numbers,
-    check_readable,
-    is_frame,
-    is_lazy,
-    on_numpy,
-)
+from skgp_sparse.data import checks
+from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import FROM_DTYPE, as_table, numbers_only, types_of
 from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
 from skgp_sparse.engine.posteriors_around import (
     missing_entries,
     spread_values,
 )
-from skgp_sparse.explain.weighted_means import Calibration
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import (
     Array,
+    AutoName,
+    BoundName,
     CallbackSupportMixin,
+    InitialiserName,
     IterationReporter,
     MaybeArray,
+    MeanName,
+    MetricName,
+    Optimizer,
+    PosteriorName,
+    PriorName,
+    RandomStateLike,
+    SolverName,
     as_text,
     has_callbacks,
     is_auto,
     is_name,
     with_callbacks,
 )
-from skgp_sparse.inference.contracts import split_thetas
+from skgp_sparse.hyperpriors import AnyPrior
+from skgp_sparse.inference.contracts import Solver, split_thetas
 from skgp_sparse.kernels import Missing, parts
-from skgp_sparse.likelihoods import Censored
+from skgp_sparse.likelihoods import Censored, Likelihood
+from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.targets.model import fit_problems, inducing_points_of, selection_of
 from skgp_sparse.targets.streams import advance, new_stream, stream_of
 
@@ -105,16 +108,8 @@ class Progress:
             print(f"[{self.name}] {text}")
 
 
-_KEPT = (
-    "kernel",
-    "bound",
-    "likelihood",
-    "mean",
-    "alpha",
-    "normalize_y",
-    "multi_class",
-    "categorical_features",
-)  # parameters on which sums and sites of earlier rows depend
+_KEPT = "kernel bound likelihood mean alpha normalize_y multi_class categorical_features".split()
+# parameters on which sums and sites of earlier rows depend
 _OF_VERSION = "skgp_sparse_version"  # in pickles
 
 
@@ -154,13 +149,40 @@ def kept_parameters(estimator):
     return {name: "an array" if np.ndim(one) else repr(one) for name, one in known.items()}
 
 
+@dataclass(eq=False, repr=False)
+class ParametersOfEstimators:
+    """Parameters of every estimator, stored as they are given."""
+
+    kernel: Kernel | None = None
+    _: KW_ONLY
+    bound: BoundName | Bound = "auto"
+    likelihood: str | Likelihood = "gaussian"
+    mean: MeanName | Any | None = "auto"
+    posterior: PosteriorName | PosteriorMethod = "auto"
+    n_inducing: int | AutoName = "auto"
+    inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto"
+    optimize_inducing: bool = True
+    optimizer: Optimizer = "fmin_l_bfgs_b"
+    solver: SolverName | Solver = "auto"
+    n_restarts_optimizer: int = 0
+    max_iter: int = 1000
+    metric: MetricName = "auto"
+    prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto"
+    time_limit: float | None = None
+    tol: float | AutoName = "auto"
+    categorical_features: ArrayLike | None = "from_dtype"
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+
 _NAMES = "feature_importances_", "sobol_first_", "sobol_error_"
 
 
 _Self = TypeVar("_Self", bound="SparseGP")
 
 
-class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators: one fitted process, or several of binary problems.
 
     A subclass says what its rows are (`_observations`).
@@ -206,7 +228,7 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         types = self._types_of(given.X, observations.name)
         rows = self._read(observations.rules, given, types)
         observations.know_inputs(given, rows)
-        observations.are_passed = not (is_lazy(given.X) or isinstance(given.X, OpenSource))
+        observations.are_passed = not (checks.is_lazy(given.X) or isinstance(given.X, OpenSource))
         observations.compares_near_rows = self._compares_near_rows
         self._check_mean_of_rows(observations, rows)
         values = self._spread_values(given.X, rows, observations.missing)
@@ -269,11 +291,8 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
             if part and (value is None or isinstance(value, str)) and hasattr(self, owner):
                 raise ValueError(
                     f"{key!r} of {type(self).__name__} cannot be set, because {owner} is "
-                    f"{as_text(value)} and has no parameters. First set {owner} to an object that "
-                    f"has a parameter {part!r}. Bounds are in skgp_sparse.bounds, likelihoods in "
-                    "skgp_sparse.likelihoods, posteriors in skgp_sparse.posteriors, solvers in "
-                    "skgp_sparse.solvers, priors in skgp_sparse.hyperpriors, and kernels in "
-                    "sklearn.gaussian_process.kernels."
+                    f"{as_text(value)} and has no parameters. First set {owner} to an object of "
+                    f"skgp_sparse that has a parameter {part!r}."
                 )
         return super().set_params(**params)
 
@@ -435,7 +454,7 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         fitted = [None] if function is None else [*function.estimators]
         self.mean_ = fitted[0] if len(fitted) == 1 else fitted
         if hasattr(self, "calibration"):
-            self.calibration_ = beside if isinstance(beside, Calibration) else None
+            self.calibration_ = beside
         kept, view = kept_parameters(self), observations.view(fits, units)
         known["is_learned"] = observations.moves()
         self._fitted = Fitted(fits, units, view, beside, kept, **known)
@@ -444,9 +463,9 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         """`ColumnTypes` of X, None where all are numbers, as on a cluster and in a source."""
         vars(self).pop("categories_", None)
         types, chosen = None, self.categorical_features
-        if are_floats(X) and (chosen is None or is_name(chosen, FROM_DTYPE)):
+        if checks.are_floats(X) and (chosen is None or is_name(chosen, FROM_DTYPE)):
             return None
-        if not (is_lazy(X) or isinstance(X, OpenSource)):
+        if not (checks.is_lazy(X) or isinstance(X, OpenSource)):
             types = types_of(as_table(X), chosen, name, warns=True)
         elif not (chosen is None or is_name(chosen, FROM_DTYPE)):
             raise ValueError(
@@ -463,41 +482,42 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         The default kernel answers queries that lack others if it was given a data frame, or rows
         that lack some.
         """
-        if self.kernel is not None or missing is None or is_lazy(X):
+        if self.kernel is not None or missing is None or checks.is_lazy(X):
             return None
-        return spread_values(rows.X, rows.weight) if is_frame(X) or missing.any() else None
+        return spread_values(rows.X, rows.weight) if checks.is_frame(X) or missing.any() else None
 
     def _answered(self, X, **others):
         """Query points, which may lack values, and the view that answers them."""
+        check_is_fitted(self, "kernel_")
         X = self._query(X, **others)
-        return X, self._fitted.answering(X)
+        return X, self._fitted.answering(X).each(lambda one: one._replace(n_jobs=self.n_jobs))
 
-    @on_numpy
+    @checks.on_numpy
     def _query(self, X, **others):
         """Query points, which may lack values of columns for which the fit knows some."""
         name, fitted = type(self).__name__, self._fitted
         types, values = (None, None) if fitted is None else (fitted.types, fitted.values)
-        check_in_memory(name, **others)
-        check_readable(name, **others)
-        if not are_floats(X):
-            check_in_memory(name, X=X)
+        checks.check_in_memory(name, **others)
+        checks.check_readable(name, **others)
+        if not checks.are_floats(X):
+            checks.check_in_memory(name, X=X)
             check_query(X, name)
-            check_readable(name, X=X)
-            check_dimensions(X, name)
+            checks.check_readable(name, X=X)
+            checks.check_dimensions(X, name)
             X = as_table(X)
             if types is None:
-                check_numbers(X, "X", name)
+                checks.check_numbers(X, "X", name)
         knows_missing = fitted is not None and _has_missing(fitted.kernel)
         if types is None and values is None and not knows_missing:
-            with about_values(X, name, self._remedy()):
-                X = validate_data(self, X, reset=False, dtype=FLOATS)
+            with checks.about_values(X, name, self._remedy()):
+                X = validate_data(self, X, reset=False, dtype=checks.FLOATS)
             self._check_latitudes(X)
             return X
         validate_data(self, X, reset=False, skip_check_array=True)
-        if is_frame(X) or types is not None:
+        if checks.is_frame(X) or types is not None:
             X = (types or numbers_only(X)).encoded(X, name)
-        with about_values(X, name, ""):
-            X = check_array(X, dtype=FLOATS, ensure_all_finite="allow-nan", input_name="X")
+        with checks.about_values(X, name, ""):
+            X = check_array(X, dtype=checks.FLOATS, ensure_all_finite="allow-nan", input_name="X")
         self._check_missing(X if values is None else np.where(missing_entries(X, values), 0.0, X))
         self._check_latitudes(X)
         return X
@@ -506,19 +526,19 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
         during = "there were none in the column in fit. Impute them, or fit with such rows."
         what = f"X of {type(self).__name__}"
-        check_missing(X, self._fitted.kernel, self._names(), what, during)
+        checks.check_missing(X, self._fitted.kernel, self._names(), what, during)
 
     def _remedy(self):
         """Remedy that errors about missing values name, where fit had none."""
         if self._takes_missing() and hasattr(self, "kernel_"):
             return "There were none in fit. Impute them, or fit with such rows."
-        return MISSING_REMEDY
+        return checks.MISSING_REMEDY
 
     def _check_latitudes(self, X):
         """Raise at a latitude beyond a pole, where a kernel has places on a sphere."""
         kernel = self.kernel if self._fitted is None else self._fitted.kernel
         names = getattr(self, "feature_names_in_", None)
-        check_latitudes(X, kernel, names, type(self).__name__)
+        checks.check_latitudes(X, kernel, names, type(self).__name__)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -540,22 +560,18 @@ class SparseGP(VersionedPickle, CallbackSupportMixin, BaseEstimator):
         """State of the stream of rows before this call; None if there were no rows."""
         if self._fitted is None or self._fitted.stream is not None:
             return self._fitted and self._fitted.stream
-        rows, reason = self._fitted.fits[0].rows, None
-        if rows is None:
-            reason = "it was fitted on a cluster, or loaded from a pickle (or copied)"
-        elif rows.X_std is not None:
+        rows, name = self._fitted.fits[0].rows, type(self).__name__
+        if rows is None or not rows.in_memory:
             raise ValueError(
-                f"{type(self).__name__}.partial_fit takes inputs as known, but fit was given "
-                "X_std. Call fit with all rows and their X_std."
+                f"{name}.partial_fit goes on from the rows of fit, which this estimator does not "
+                "contain, because it was fitted on a cluster or from a large source, or loaded "
+                "from a pickle (or copied). Call fit again with arrays, or pass all rows to "
+                "partial_fit of a clone."
             )
-        elif not rows.in_memory:
-            reason = "they came from a source of rows that is too large for memory"
-        if reason is not None:
+        if rows.X_std is not None:
             raise ValueError(
-                f"{type(self).__name__}.partial_fit goes on from the rows of fit, which this "
-                f"estimator does not contain, because {reason}. Call fit again with arrays or, on "
-                "a clone, pass the rows (or the chunks of a source) to partial_fit from the start. "
-                "Estimators that were trained by partial_fit alone can be pickled."
+                f"{name}.partial_fit takes inputs as known, but fit was given X_std. Call fit with "
+                "all rows and their X_std."
             )
         random_state = check_random_state(self.random_state)
         return stream_of(observations, self._fitted.fits, self.n_iter_, random_state)

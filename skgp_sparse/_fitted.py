@@ -1,26 +1,26 @@
 """State of a fitted estimator: its fits, and what answers questions about them."""
 
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.functions import SobolIndices, quantiles_of_columns, sobol_indices
-from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.engine.posteriors_around import (
     PosteriorWithMissingValues,
     averaged,
     missing_entries,
 )
 from skgp_sparse.explain.leave_one_out import Scores, scores_of
-from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, of_all_classes
+from skgp_sparse.explain.weighted_means import of_all_classes
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import value_or_minus_inf
 from skgp_sparse.solvers import Fit
 
 
+@dataclass(eq=False, repr=False)
 class Fitted:
     """State of a fitted estimator.
 
@@ -46,27 +46,25 @@ class Fitted:
         Whether hyperparameters were learned from the rows.
     """
 
-    def __init__(
-        self,
-        fits: list[Fit],
-        units: Any,
-        view: Any,
-        beside: Any = None,
-        kept: dict[str, str] | None = None,
-        types: Any = None,
-        values: Array | None = None,
-        rows: Dataset | None = None,
-        stream: Any = None,
-        is_learned: bool = True,
-    ) -> None:
-        self.fits, self.units, self.beside, self.kept = fits, units, beside, kept or {}
-        self.types, self.values, self.stream, self.is_learned = types, values, stream, is_learned
-        given = rows if rows is not None and rows.in_memory else None
-        self.has_scores, self.weight = given is not None, None if given is None else given.weight
-        self.scores: Scores | None = None
-        self.quantiles: Array | None = None
-        self.sobol: SobolIndices | None = None
-        self.view = view if beside is None else self._beside(view)
+    fits: list[Fit]
+    units: Any
+    view: Any
+    beside: Any = None
+    kept: dict[str, str] = field(default_factory=dict)
+    types: Any = None
+    values: Array | None = None
+    rows: InitVar[Dataset | None] = None
+    stream: Any = None
+    is_learned: bool = True
+    scores: Scores | None = None
+    quantiles: Array | None = None
+    sobol: SobolIndices | None = None
+
+    def __post_init__(self, rows: Dataset | None) -> None:
+        self.has_scores = rows is not None and rows.in_memory
+        self.weight = rows.weight if rows is not None and self.has_scores else None
+        if self.beside is not None:
+            self.view = self.view.beside(self.beside)
 
     def __getstate__(self) -> dict[str, Any]:
         """State without rows, but for those that posteriors keep."""
@@ -79,29 +77,21 @@ class Fitted:
         """Kernel of the first problem, whose columns are those of all others."""
         return self.fits[0].kernel
 
-    def _beside(self, view: Any) -> Any:
-        """The view with a calibration or a mean."""
-        if isinstance(self.beside, Calibration):
-            return view._replace(calibration=self.beside)
-        return view.with_process(self.at_queries)
-
-    def at_queries(self, process: Posterior) -> Posterior:
-        """The process, with the mean that is beside it."""
-        return self.beside.of(process) if isinstance(self.beside, WeightedMean) else process
-
     def answering(self, X: Array) -> Any:
         """The view that answers queries (n, d), which may lack values."""
         values = self.values
         if values is None or not missing_entries(X, values).any():
             return self.view
-        return self.view.with_process(lambda process: PosteriorWithMissingValues(process, values))
+        return self.view.each(
+            lambda one: one._replace(process=PosteriorWithMissingValues(one.process, values))
+        )
 
     def mean_part(self, X: Array) -> Array | float:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
-        if not isinstance(self.beside, WeightedMean):
+        if self.beside is None:
             return 0.0
-        missing = self.values is not None and missing_entries(X, self.values).any()
-        return averaged(self._weighted, X, self.values) if missing else self._weighted(X)
+        values = self.values
+        return self._weighted(X) if values is None else averaged(self._weighted, X, values)
 
     def _weighted(self, X: Array) -> Array:
         """Predictions beside the process, times their weights."""
@@ -110,9 +100,9 @@ class Fitted:
 
     def logits_of_mean(self, X: Array, n_classes: int) -> Array:
         """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""
-        if isinstance(self.beside, Calibration) and self.beside.function is not None:
-            return self.beside.weight * of_all_classes(self.beside.function.latent(X))
-        return np.zeros((len(X), n_classes))
+        if self.beside is None or self.beside.function is None:
+            return np.zeros((len(X), n_classes))
+        return self.beside.weight * of_all_classes(self.beside.function.latent(X))
 
     def residuals(self, rows: Any) -> Any:
         """Other rows as the process sees them: without a mean that is added to it."""
@@ -136,8 +126,7 @@ class Fitted:
     def relevance(self, n_jobs: int | None) -> SobolIndices | None:
         """`SobolIndices`, once they are asked for; None where columns are not known."""
         if self.sobol is None and self.know_columns() is not None:
-            processes = [self.at_queries(fit.posterior) for fit in self.fits]
-            self.sobol = sobol_indices(processes, self.quantiles, n_jobs)
+            self.sobol = sobol_indices(self.view.processes, self.quantiles, n_jobs)
         return self.sobol
 
     def mean_value(self, kernels: list[Any], eval_gradient: bool, shared: bool) -> Any:

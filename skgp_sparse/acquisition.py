@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr, ndtr
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,12 +36,7 @@ class _Moments(NamedTuple):
 
 
 def log_expected_improvement(
-    model: Any,
-    X: npt.ArrayLike,
-    best: float,
-    *,
-    minimize: bool = True,
-    return_gradient: bool = False,
+    model: Any, X: ArrayLike, best: float, *, minimize: bool = True, return_gradient: bool = False
 ) -> Array | tuple[Array, Array]:
     r"""Compute the logarithm of the expected improvement over a value.
 
@@ -101,8 +96,8 @@ def log_expected_improvement(
 
 def log_noisy_expected_improvement(
     model: Any,
-    X: npt.ArrayLike,
-    observed: npt.ArrayLike,
+    X: ArrayLike,
+    observed: ArrayLike,
     *,
     minimize: bool = True,
     return_gradient: bool = False,
@@ -175,7 +170,7 @@ def log_noisy_expected_improvement(
 
 def upper_confidence_bound(
     model: Any,
-    X: npt.ArrayLike,
+    X: ArrayLike,
     kappa: float = 1.96,
     *,
     minimize: bool = True,
@@ -228,7 +223,7 @@ def upper_confidence_bound(
 
 
 def _moments(
-    model: Any, X: npt.ArrayLike, minimize: bool, gradient: bool, latent: bool = True
+    model: Any, X: ArrayLike, minimize: bool, gradient: bool, latent: bool = True
 ) -> _Moments:
     """Moments of the function, or of targets, with the sign that makes large ones good."""
     if not hasattr(model, "sample_functions"):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations  # short names of types in help
 
-from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
-from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.parameter_checks import can_learn_later
 from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import order_of
@@ -22,28 +20,17 @@ from skgp_sparse.ground.validation import (
     AnyArray,
     Array,
     AutoName,
-    BoundName,
-    InitialiserName,
     MaybeArray,
-    MeanName,
-    MetricName,
-    Optimizer,
-    PosteriorName,
-    PriorName,
-    RandomStateLike,
     SigmoidName,
-    SolverName,
 )
-from skgp_sparse.hyperpriors import AnyPrior
-from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Binary, Likelihood
-from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.sources import Source
 from skgp_sparse.targets.labels import ClassLabels, announced_classes, announced_order
 
 _Self = TypeVar("_Self", bound="SparseGPClassifier")
 
 
+@dataclass(eq=False, repr=False)
 class SparseGPClassifier(ClassifierMixin, SparseGP):
     r"""Sparse Gaussian process classification, a drop-in for `GaussianProcessClassifier`.
 
@@ -89,9 +76,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         `skgp_sparse.likelihoods.Ordinal` [4]_. `multi_class` is not used then. The order is
         `ordinal_classes` or, if this is None, that of an ordered category of pandas or an Enum of
         polars that is y (a Series), or that of numbers.
-    ordinal_classes : array-like or None, default=None
-        All labels, lowest first, for ``likelihood="ordinal"``. There may be labels without rows,
-        which `classes_` does not have.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
         The mean of the process, which other columns or another model tell:
 
@@ -210,27 +194,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         accurate one. "auto" is 1e-3. `tol` is divided among the binary problems that a row takes
         part in. The relative tolerance of the inner iterations is a thousandth of `tol`, but at
         least 1e-11 and at most 1e-6.
-    max_iter_predict : int, default=100
-        The maximum number of inner iterations in an evaluation of the bound.
-    warm_start : bool, default=False
-        If True, `fit` starts at the hyperparameters of the previous fit, provided that the classes
-        and the structure of the kernel are the same. It also starts at the inducing points of the
-        previous fit, provided that `n_inducing` is the same and `inducing_init` is not an array.
-        If a cold start has a higher bound, for example because the units of X have changed, `fit`
-        uses the cold start. If `optimizer` is None, `warm_start` has no effect.
-    multi_class : {"one_vs_rest", "one_vs_one", "softmax"}, default="one_vs_rest"
-        Specifies how problems with more than two classes are handled. With "one_vs_rest", one
-        binary problem is fitted for each class, which is trained to separate this class from the
-        rest, and the probabilities are normalised. With "one_vs_one", one binary problem is fitted
-        for each pair of classes. Labels are then predicted by voting, and probabilities by
-        pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
-        a latent process, and the processes share the kernel and the inducing points. With
-        ``likelihood="ordinal"``, it is not used.
-    calibration : "auto" or None, default="auto"
-        Whether probabilities are calibrated, if `kernel` is None and `mean` is not "linear": by a
-        temperature and a bias of every class, where this improves predictions of rows that are
-        left out. Where an approximation is named, as for `mean`, only a mean that is named has a
-        calibration.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"
         The columns that are categories, spelled as those of histogram gradient boosting:
 
@@ -260,6 +223,30 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         first, and why, and then the bound every `verbose` iterations. With ``solver="stochastic"``,
         it is the number of passes over the rows, the seconds, and the log density of rows that are
         held out.
+    ordinal_classes : array-like or None, default=None
+        All labels, lowest first, for ``likelihood="ordinal"``. There may be labels without rows,
+        which `classes_` does not have.
+    max_iter_predict : int, default=100
+        The maximum number of inner iterations in an evaluation of the bound.
+    warm_start : bool, default=False
+        If True, `fit` starts at the hyperparameters of the previous fit, provided that the classes
+        and the structure of the kernel are the same. It also starts at the inducing points of the
+        previous fit, provided that `n_inducing` is the same and `inducing_init` is not an array.
+        If a cold start has a higher bound, for example because the units of X have changed, `fit`
+        uses the cold start. If `optimizer` is None, `warm_start` has no effect.
+    multi_class : {"one_vs_rest", "one_vs_one", "softmax"}, default="one_vs_rest"
+        Specifies how problems with more than two classes are handled. With "one_vs_rest", one
+        binary problem is fitted for each class, which is trained to separate this class from the
+        rest, and the probabilities are normalised. With "one_vs_one", one binary problem is fitted
+        for each pair of classes. Labels are then predicted by voting, and probabilities by
+        pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
+        a latent process, and the processes share the kernel and the inducing points. With
+        ``likelihood="ordinal"``, it is not used.
+    calibration : "auto" or None, default="auto"
+        Whether probabilities are calibrated, if `kernel` is None and `mean` is not "linear": by a
+        temperature and a bias of every class, where this improves predictions of rows that are
+        left out. Where an approximation is named, as for `mean`, only a mean that is named has a
+        calibration.
 
     Attributes
     ----------
@@ -365,65 +352,17 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     array(['inside', 'outside'], dtype='<U7')
     """
 
-    classes_: AnyArray
-    n_classes_: int
-    ordinal_classes_: AnyArray
-    likelihood_: Likelihood | list[Likelihood]
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        *,
-        bound: BoundName | Bound = "auto",
-        likelihood: SigmoidName | Binary = "probit",
-        ordinal_classes: MaybeArray = None,
-        mean: MeanName | Any | None = "auto",
-        posterior: PosteriorName | PosteriorMethod = "auto",
-        n_inducing: int | AutoName = "auto",
-        inducing_init: InitialiserName | npt.ArrayLike | Callable[..., Any] = "auto",
-        optimize_inducing: bool = True,
-        optimizer: Optimizer = "fmin_l_bfgs_b",
-        solver: SolverName | Solver = "auto",
-        n_restarts_optimizer: int = 0,
-        max_iter: int = 1000,
-        metric: MetricName = "auto",
-        prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
-        time_limit: float | None = None,
-        tol: float | AutoName = "auto",
-        max_iter_predict: int = 100,
-        warm_start: bool = False,
-        multi_class: Literal["one_vs_rest", "one_vs_one", "softmax"] = "one_vs_rest",
-        calibration: AutoName | None = "auto",
-        categorical_features: npt.ArrayLike | None = "from_dtype",
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.bound = bound
-        self.likelihood = likelihood
-        self.ordinal_classes = ordinal_classes
-        self.mean = mean
-        self.posterior = posterior
-        self.n_inducing = n_inducing
-        self.inducing_init = inducing_init
-        self.optimize_inducing = optimize_inducing
-        self.optimizer = optimizer
-        self.solver = solver
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.metric = metric
-        self.prior = prior
-        self.time_limit = time_limit
-        self.tol = tol
-        self.max_iter_predict = max_iter_predict
-        self.warm_start = warm_start
-        self.multi_class = multi_class
-        self.calibration = calibration
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    classes_: AnyArray = field(init=False)
+    n_classes_: int = field(init=False)
+    ordinal_classes_: AnyArray = field(init=False)
+    likelihood_: Likelihood | list[Likelihood] = field(init=False)
+    _: KW_ONLY
+    likelihood: SigmoidName | Binary = "probit"
+    ordinal_classes: MaybeArray = None
+    max_iter_predict: int = 100
+    warm_start: bool = False
+    multi_class: Literal["one_vs_rest", "one_vs_one", "softmax"] = "one_vs_rest"
+    calibration: AutoName | None = "auto"
 
     def fit(
         self: _Self,
@@ -526,7 +465,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n_samples,)
             Predicted labels, which are values of `classes_`.
         """
-        X, view = self._question(X)
+        X, view = self._answered(X)
         return self.classes_[view.decide(X)]
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
@@ -542,7 +481,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n_samples, n_classes)
             Probabilities of the classes, in the order of `classes_`. Each row sums to 1.
         """
-        X, view = self._question(X)
+        X, view = self._answered(X)
         return view.probabilities(X)
 
     def predict_parts(self, X: npt.ArrayLike) -> tuple[Array, Array]:
@@ -571,7 +510,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> bool(np.allclose(softmax(mean + process, axis=1), model.predict_proba(X)))
         True
         """
-        X, view = self._question(X)
+        X, view = self._answered(X)
         probabilities = view.probabilities(X)
         logits = np.log(np.maximum(probabilities, np.finfo(float).tiny))
         mean = self._fitted.logits_of_mean(X, logits.shape[1])
@@ -620,7 +559,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.loo_predict_proba"
-        return loo_probabilities(self._fitted.fits, self._fitted.view, self, name)
+        return loo_probabilities(self._fitted.fits, self._fitted.view, self.n_jobs, name)
 
     def latent_mean_and_variance(self, X: npt.ArrayLike) -> tuple[Array, Array]:
         """Compute the mean and variance of the latent process, or of those of a softmax.
@@ -645,7 +584,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             If there are more than two classes, and `multi_class` is not "softmax" nor `likelihood`
             "ordinal".
         """
-        X, view = self._question(X)
+        X, view = self._answered(X)
         if self.n_classes_ > 2 and view.multi_class not in ("softmax", "ordinal"):
             raise ValueError(
                 "Returning the mean and variance of the latent function f is only supported for "
@@ -668,9 +607,3 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         if self._fitted is None:
             return None
         return self.classes_, self._fitted.view.multi_class, self._fitted.fits
-
-    def _question(self, X: npt.ArrayLike) -> tuple[Any, Any]:
-        """Query points, and the fitted processes."""
-        check_is_fitted(self)
-        X, view = self._answered(X)
-        return X, view.on_threads(self.n_jobs)

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -37,11 +37,7 @@ _QUANTILES = (np.arange(100) + 0.5) / 100.0  # of a predictive distribution that
 
 
 def mean_log_predictive_density(
-    y_true: npt.ArrayLike,
-    y_mean: npt.ArrayLike,
-    y_std: npt.ArrayLike,
-    *,
-    sample_weight: MaybeArray = None,
+    y_true: ArrayLike, y_mean: ArrayLike, y_std: ArrayLike, *, sample_weight: MaybeArray = None
 ) -> float:
     r"""Compute the mean of ``log N(y; mean, std²)`` over the rows, in nats.
 
@@ -80,11 +76,11 @@ def mean_log_predictive_density(
 
 
 def mean_standardized_log_loss(
-    y_true: npt.ArrayLike,
-    y_mean: npt.ArrayLike,
-    y_std: npt.ArrayLike,
+    y_true: ArrayLike,
+    y_mean: ArrayLike,
+    y_std: ArrayLike,
     *,
-    y_train: npt.ArrayLike,
+    y_train: ArrayLike,
     sample_weight: MaybeArray = None,
 ) -> float:
     r"""Compute the mean log loss minus that of a model which knows no inputs, in nats.
@@ -132,11 +128,7 @@ def mean_standardized_log_loss(
 
 
 def crps(
-    y_true: npt.ArrayLike,
-    y_mean: npt.ArrayLike,
-    y_std: npt.ArrayLike,
-    *,
-    sample_weight: MaybeArray = None,
+    y_true: ArrayLike, y_mean: ArrayLike, y_std: ArrayLike, *, sample_weight: MaybeArray = None
 ) -> float:
     r"""Compute the mean continuous ranked probability score of normal predictions, in units of y.
 
@@ -178,7 +170,7 @@ def crps(
 
 
 def crps_from_quantiles(
-    y_true: npt.ArrayLike, y_quantiles: npt.ArrayLike, *, sample_weight: MaybeArray = None
+    y_true: ArrayLike, y_quantiles: ArrayLike, *, sample_weight: MaybeArray = None
 ) -> float:
     r"""Compute the mean continuous ranked probability score from quantiles, in units of y.
 
@@ -226,9 +218,9 @@ def crps_from_quantiles(
 
 
 def interval_score(
-    y_true: npt.ArrayLike,
-    lower: npt.ArrayLike,
-    upper: npt.ArrayLike,
+    y_true: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
     *,
     coverage: float = 0.9,
     sample_weight: MaybeArray = None,
@@ -282,11 +274,7 @@ def interval_score(
 
 
 def interval_coverage(
-    y_true: npt.ArrayLike,
-    lower: npt.ArrayLike,
-    upper: npt.ArrayLike,
-    *,
-    sample_weight: MaybeArray = None,
+    y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, sample_weight: MaybeArray = None
 ) -> float:
     """Compute the share of targets that are within their intervals, the ends included.
 
@@ -320,11 +308,7 @@ def interval_coverage(
 
 
 def calibration_error(
-    y_true: npt.ArrayLike,
-    y_mean: npt.ArrayLike,
-    y_std: npt.ArrayLike,
-    *,
-    sample_weight: MaybeArray = None,
+    y_true: ArrayLike, y_mean: ArrayLike, y_std: ArrayLike, *, sample_weight: MaybeArray = None
 ) -> float:
     """Compute by how much quantiles of normal predictions are off, as a mean over probabilities.
 
@@ -358,10 +342,10 @@ def calibration_error(
     [0.01, 0.11]
     """
     y, mean, std = _normal(y_true, y_mean, y_std)
-    return _calibration(ndtr((y - mean) / std), sample_weight)
+    return _mean_difference(ndtr((y - mean) / std)[..., None] <= _LEVELS, sample_weight)
 
 
-def sharpness(y_std: npt.ArrayLike, *, sample_weight: MaybeArray = None) -> float:
+def sharpness(y_std: ArrayLike, *, sample_weight: MaybeArray = None) -> float:
     """Compute the root mean square of predicted standard deviations, in units of y.
 
     Of two models that are both calibrated, the one with the smaller value is better.
@@ -389,8 +373,8 @@ def sharpness(y_std: npt.ArrayLike, *, sample_weight: MaybeArray = None) -> floa
 
 def log_predictive_density_scorer(
     estimator: BaseEstimator,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
+    X: ArrayLike,
+    y: ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
 ) -> float:
@@ -449,8 +433,8 @@ def log_predictive_density_scorer(
 
 def crps_scorer(
     estimator: BaseEstimator,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
+    X: ArrayLike,
+    y: ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
 ) -> float:
@@ -488,16 +472,16 @@ def crps_scorer(
     >>> bool(cross_val_score(SparseGPRegressor(), X, y, scoring=crps_scorer, cv=3).shape == (3,))
     True
     """
-    quantiles = _quantiles(estimator, X, _QUANTILES, _known(offset))
-    if quantiles is not None:
+    if _has_likelihood(estimator):
+        quantiles = _quantiles(estimator, X, _QUANTILES, offset, "crps_scorer")
         return -crps_from_quantiles(y, quantiles, sample_weight=sample_weight)
     return -crps(y, *_mean_and_std(estimator, X, "crps_scorer"), sample_weight=sample_weight)
 
 
 def interval_score_scorer(
     estimator: BaseEstimator,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
+    X: ArrayLike,
+    y: ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
 ) -> float:
@@ -531,20 +515,15 @@ def interval_score_scorer(
     >>> bool(interval_score_scorer(model, X, np.sin(X[:, 0])) < 0)
     True
     """
-    probabilities = np.array([0.05, 0.95])
-    ends = _quantiles(estimator, X, probabilities, _known(offset))
-    if ends is None:
-        mean, std = _mean_and_std(estimator, X, "interval_score_scorer")
-        lower, upper = (mean + std * z for z in ndtri(probabilities))
-    else:
-        lower, upper = ends.T
+    ends = _quantiles(estimator, X, np.array([0.05, 0.95]), offset, "interval_score_scorer")
+    lower, upper = np.moveaxis(ends, -1, 0)
     return -interval_score(y, lower, upper, coverage=0.9, sample_weight=sample_weight)
 
 
 def calibration_error_scorer(
     estimator: BaseEstimator,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
+    X: ArrayLike,
+    y: ArrayLike,
     sample_weight: MaybeArray = None,
     offset: MaybeArray = None,
 ) -> float:
@@ -578,18 +557,14 @@ def calibration_error_scorer(
     >>> bool(calibration_error_scorer(model, X, np.sin(X[:, 0])) <= 0)
     True
     """
-    quantiles = _quantiles(estimator, X, _LEVELS, _known(offset))
-    if quantiles is not None:
-        below = np.asarray(y, dtype=float)[:, None] <= quantiles
-        return -_mean_difference(below, sample_weight)
-    mean, std = _mean_and_std(estimator, X, "calibration_error_scorer")
-    return -calibration_error(y, mean, std, sample_weight=sample_weight)
+    quantiles = _quantiles(estimator, X, _LEVELS, offset, "calibration_error_scorer")
+    return -_mean_difference(np.asarray(y, dtype=float)[..., None] <= quantiles, sample_weight)
 
 
 # -- what they share -------------------------------------------------------------------
 
 
-def _normal(y_true: npt.ArrayLike, y_mean: npt.ArrayLike, y_std: npt.ArrayLike) -> Triple:
+def _normal(y_true: ArrayLike, y_mean: ArrayLike, y_std: ArrayLike) -> Triple:
     """Arrays of means and standard deviations, which must fit to the targets."""
     found = _alike(y_true=y_true, y_mean=y_mean, y_std=y_std)
     if not np.all(found[2] > 0):
@@ -597,7 +572,7 @@ def _normal(y_true: npt.ArrayLike, y_mean: npt.ArrayLike, y_std: npt.ArrayLike) 
     return found
 
 
-def _interval(y_true: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Triple:
+def _interval(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Triple:
     """Arrays of the ends of intervals, which must fit to the targets."""
     found = _alike(y_true=y_true, lower=lower, upper=upper)
     if not np.all(found[1] <= found[2]):
@@ -605,14 +580,13 @@ def _interval(y_true: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike)
     return found
 
 
-def _alike(**given: npt.ArrayLike) -> Triple:
+def _alike(**given: ArrayLike) -> Triple:
     """Three arrays, which must have the same shape."""
     first, second, third = (np.asarray(one, dtype=float) for one in given.values())
     if not first.shape == second.shape == third.shape:
-        names, shapes = [*given], [one.shape for one in (first, second, third)]
+        names, shapes = [*given], f"{first.shape}, {second.shape} and {third.shape}"
         raise ValueError(
-            f"{names[0]}, {names[1]} and {names[2]} must have the same shape. Got "
-            f"{shapes[0]}, {shapes[1]} and {shapes[2]}."
+            f"{names[0]}, {names[1]} and {names[2]} must have the same shape. Got {shapes}."
         )
     return first, second, third
 
@@ -623,18 +597,12 @@ def _average(values: Array, weight: Any) -> float:
     return float(np.average(by_row, weights=weight))
 
 
-def _calibration(probability: Array, weight: Any) -> float:
-    """The calibration error of the probabilities (n,) or (n, p) below the truth."""
-    by_target = np.reshape(probability, (len(probability), -1)).T
-    return float(np.mean([_mean_difference(p[:, None] <= _LEVELS, weight) for p in by_target]))
-
-
 def _mean_difference(below: AnyArray, weight: Any) -> float:
-    """Mean of ``|share - probability|`` of what is below the quantiles, (n, levels)."""
+    """Mean of ``|share - probability|`` of what is below the quantiles, (n[, p], levels)."""
     return float(np.mean(np.abs(np.average(below, axis=0, weights=weight) - _LEVELS)))
 
 
-def _last_step(estimator: BaseEstimator, X: npt.ArrayLike) -> tuple[BaseEstimator, npt.ArrayLike]:
+def _last_step(estimator: BaseEstimator, X: ArrayLike) -> tuple[BaseEstimator, ArrayLike]:
     """The last step of a pipeline, and the inputs as it sees them."""
     if not isinstance(estimator, Pipeline):
         return estimator, X
@@ -646,18 +614,24 @@ def _known(offset: MaybeArray) -> dict[str, Any]:
     return {} if offset is None else {"offset": offset}
 
 
-def _quantiles(
-    estimator: BaseEstimator, X: npt.ArrayLike, probabilities: AnyArray, known: dict[str, Any]
-) -> Array | None:
-    """Quantiles (n, k) where predictions are not normal; None: they are."""
+def _has_likelihood(estimator: BaseEstimator) -> bool:
+    """Whether predictions are not normal, but have quantiles."""
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    if getattr(last, "likelihood_", None) is None or not hasattr(last, "predict_quantiles"):
-        return None
-    last, inputs = _last_step(estimator, X)
-    return last.predict_quantiles(inputs, probabilities, **known)
+    return getattr(last, "likelihood_", None) is not None and hasattr(last, "predict_quantiles")
 
 
-def _mean_and_std(estimator: BaseEstimator, X: npt.ArrayLike, name: str) -> tuple[Array, Array]:
+def _quantiles(
+    estimator: BaseEstimator, X: ArrayLike, probabilities: AnyArray, offset: MaybeArray, name: str
+) -> Array:
+    """Quantiles (n[, p], k), those of normal distributions where there is no likelihood."""
+    if _has_likelihood(estimator):
+        last, inputs = _last_step(estimator, X)
+        return last.predict_quantiles(inputs, probabilities, **_known(offset))
+    mean, std = _mean_and_std(estimator, X, name)
+    return mean[..., None] + std[..., None] * ndtri(probabilities)
+
+
+def _mean_and_std(estimator: BaseEstimator, X: ArrayLike, name: str) -> tuple[Array, Array]:
     """Mean and standard deviation that ``predict(X, return_std=True)`` returns."""
     try:
         mean, std = estimator.predict(X, return_std=True)

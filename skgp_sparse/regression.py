@@ -2,22 +2,20 @@
 
 from __future__ import annotations  # short names of types in help
 
-from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse._estimator import SparseGP
-from skgp_sparse.bounds import Bound
+from skgp_sparse._estimator import Progress, SparseGP
 from skgp_sparse.choices.parameter_checks import can_learn_later, check_gaussian, check_quantiles
 from skgp_sparse.data import checks
 from skgp_sparse.data.checks import is_gaussian
@@ -35,31 +33,20 @@ from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.ground.validation import (
     AnyArray,
     Array,
-    AutoName,
-    BoundName,
-    InitialiserName,
     LikelihoodName,
     MaybeArray,
-    MeanName,
-    MetricName,
-    Optimizer,
-    PosteriorName,
-    PriorName,
     RandomStateLike,
-    SolverName,
     as_text,
     check_number,
 )
-from skgp_sparse.hyperpriors import AnyPrior
-from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Likelihood, domain_of
-from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.sources import Source
 from skgp_sparse.targets.numbers import GaussianObservations, LikelihoodObservations
 
 _Self = TypeVar("_Self", bound="SparseGPRegressor")
 
 
+@dataclass(eq=False, repr=False)
 class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     r"""Sparse Gaussian process regression, a drop-in for `GaussianProcessRegressor`.
 
@@ -72,293 +59,149 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     determines ``λ`` and ``reg``. An iteration takes O(n m²) time, and a fit needs O(m²) memory
     beyond the data.
 
-    The noise is Gaussian by default. With another `likelihood`, for counts, positive targets or
-    targets with outliers, the objective is a bound of the same kind, with one Gaussian site per
-    row in place of the noise. An inner iteration computes the sites in every evaluation of the
-    objective. A fit then needs a few numbers per row in addition.
+    The noise is Gaussian by default. With another `likelihood`, the objective is a bound of the
+    same kind, with one Gaussian site per row in place of the noise.
 
     Parameters
     ----------
     kernel : kernel object, default=None
-        The kernel specifying the covariance function of the GP. It can be any kernel of
-        `sklearn.gaussian_process.kernels` that is defined on vectors. A `WhiteKernel` in it models
-        the noise. If None is passed, the kernel
-        ``ConstantKernel() * Matern(nu=2.5) + WhiteKernel()`` with one length scale per feature is
-        used as default. Its initial hyperparameters and their bounds are computed from the data,
-        so that the features need not be scaled. With categories, it is
-        ``ConstantKernel() * Columns(c + Matern()) * Columns(c + Categorical())``. Where values are
-        missing, the part of the numbers is `Missing`, and skewed columns may be on a `LogScale`.
+        The covariance function: any kernel of `sklearn.gaussian_process.kernels` on vectors, whose
+        `WhiteKernel` is the noise. None means ``ConstantKernel() * Matern(nu=2.5) +
+        WhiteKernel()`` with a length scale per feature that begins from the data, and parts for
+        categories, missing values and skewed columns.
     bound : str or Bound, default="auto"
-        The training objective of inducing points. It can be "titsias" (also called "vfe"),
-        "titsias_new", "artemev", "fitc" (also called "gfitc-ep"), "pep", "dtc",
-        or an instance of `skgp_sparse.bounds.Bound` such as ``PEP(alpha=0.3)``. A grid search can
-        set the parameter of such an instance as ``bound__alpha``. "auto" is "titsias_new". Any
-        other value asks for inducing points; see `posterior`. With a `likelihood` other than
-        "gaussian", "titsias" and "titsias_new" (also called "artemev") are the variational bounds
-        of [1]_, eq. 20 and 23, "gfitc-ep" is expectation propagation, and "pep" is power
-        expectation propagation, where powers below 0.01 count as 0, which is "titsias". Other
-        bounds are not available then, and "student_t" and "beta" have the variational bounds only.
+        The training objective of inducing points: "titsias" (or "vfe"), "titsias_new" (also
+        "auto"), "artemev", "fitc" (or "gfitc-ep"), "pep", "dtc", or an instance of
+        `skgp_sparse.bounds.Bound`, whose parameter a grid search sets as ``bound__alpha``. With a
+        `likelihood`, "titsias" and "titsias_new" (or "artemev") are the variational bounds of
+        [1]_, eq. 20 and 23, "gfitc-ep" is expectation propagation, and "pep" its power version,
+        where powers below 0.01 count as 0.
     likelihood : str or Likelihood, default="gaussian"
-        The distribution of a target given its latent value ``f``:
-
-        - "gaussian": normal noise, which is part of the kernel.
-        - "poisson": counts with mean ``exp(f + level)``.
-        - "negative_binomial": counts with the same mean and a larger variance.
-        - "gamma": positive targets with the same mean, such as times and amounts.
-        - "beta": numbers between 0 and 1, both excluded, with mean ``s(f + level)``, where ``s`` is
-          the logistic sigmoid.
-        - "student_t": noise with heavy tails, for targets with outliers.
-
-        Instances of `skgp_sparse.likelihoods.Poisson`, `NegativeBinomial`, `Gamma`, `Beta` and
-        `StudentT` have initial values and bounds of the parameters, in units of y, such as
-        ``NegativeBinomial(size=10.0, size_bounds="fixed")``. ``Censored(lower=0.0)`` has normal
-        noise of numbers that are observed up to a limit. The parameters are learned together with
-        the hyperparameters of the kernel. A callable `optimizer`, or None, keeps them at their
-        initial values. A grid search can set them as
-        ``likelihood__size``. With a likelihood other than "gaussian", a `WhiteKernel` in `kernel`
-        is part of the latent process, the default kernel has none, and `alpha` must be None.
+        The distribution of a target given its latent value ``f``: "gaussian" noise, counts
+        ("poisson", "negative_binomial") and positive targets ("gamma") with mean ``exp(f +
+        level)``, numbers between 0 and 1 ("beta"), "student_t" noise with outliers, or an instance
+        of `skgp_sparse.likelihoods`, such as ``Censored(lower=0.0)``, whose parameters a grid
+        search sets as ``likelihood__size``. They are learned unless `optimizer` is a callable or
+        None; a `WhiteKernel` is then a part of the latent process, and `alpha` must be None.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
-        The mean of the process, which other columns or another model tell:
-
-        - None: a constant.
-        - "linear": a linear function of the numbers in X. With a user's kernel, it is a part of
-          the kernel: generalised least squares, whose uncertainty is part of the predicted
-          variance (universal kriging). With the default one, it is a `LinearRegression`, or a
-          `TweedieRegressor` where a likelihood has a logarithmic link.
-        - "boosting": `HistGradientBoostingRegressor`, with categories and missing values as
-          it takes them.
-        - Any regressor of scikit-learn, such as ``RandomForestRegressor()``. It is fitted to the
-          numbers and codes of X. A grid search sets its parameters as ``mean__max_depth``.
-        - "auto": "boosting" where it improves predictions of rows that are left out. The
-          default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
-          otherwise it is None. It is also None where an approximation is named, which is then
-          fitted alone: where `bound`, `n_inducing`, `inducing_init` or `posterior` is not "auto".
-
-        Training rows have predictions of three fits, each without a third of the rows; queries
-        have those of a fit to all rows. With a user's kernel, the process is that of the residuals
-        of the training rows, and the mean is added to it (regression kriging); with a likelihood,
-        predictions of the mean are offsets. The default kernel sees all columns, as the mean
-        does: the prediction is a weighted mean of both, whose weights follow the variance of the
-        process, as rows that are left out tell; see the guide.
+        The mean of the process: a constant (None), "linear" (a `LinearRegression`, or a
+        `TweedieRegressor` where the link is a logarithm), "boosting"
+        (`HistGradientBoostingRegressor`), a regressor, whose parameters a grid search sets as
+        ``mean__max_depth``, or "auto": "boosting" where it pays, with the default kernel, 200
+        different rows and an `optimizer`. Beside a user's kernel, it is added to the process
+        ("linear" is a part of the kernel); beside the default one, it has a weight.
     posterior : str or PosteriorMethod, default="auto"
-        What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`, such as
-        ``InducingPoints(n_mean=2000)``, whose parameters a grid search sets as
-        ``posterior__n_mean``:
-
-        - "inducing": inducing points; see `InducingPoints`. A prediction takes O(m) time per query,
-          and O(m²) with its standard deviation.
-        - "exact": all rows, exactly; see `Exact`. A fit takes O(n³) time, and a prediction O(n).
-        - "rows": all rows by a solve, with hyperparameters of 3000 rows and calibrated variances;
-          see `IterativeExact`. A fit takes O(n²) time per iteration of the solve, and a prediction
-          O(n) time per query.
-        - "fourier": cosines and sines at random frequencies from the spectral density of the
-          kernel, which has to be stationary; see `FourierFeatures`. A prediction takes O(m) time
-          per query for m features, and O(m²) with its standard deviation.
-        - "neighbors": for every query, the training rows that are nearest to it, in a metric that
-          is learned from rows which are left out; see `Neighbors`. The time of a fit hardly grows
-          with the number of rows, and a prediction takes O(k³) time for k neighbours, 50 to 200.
-        - "auto": "exact" for few rows; see `n_inducing`. Otherwise "neighbors" or a rival,
-          whichever predicts rows that are held out with the higher density. The rival is "exact"
-          for up to 5000 rows, with hyperparameters of fewer rows, and "inducing" for more. It is
-          "inducing" if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto", for
-          kernels without a derivative rule, for rows of large sources and clusters, and if
-          `optimizer` is a callable or None. With another likelihood than "gaussian", it is also
-          "inducing" for 300 to 2000 distinct rows.
-
-        Where `n_inducing` makes every row an inducing point, the process is exact in any case, and
-        all bounds coincide, unless `posterior` is "fourier", which has features in any case. All
-        bounds coincide for these, too, and `n_inducing` and `inducing_init` must be "auto". With
-        "rows" and "neighbors", `bound` must be "auto".
+        What predictions are based on: all rows, factorised ("exact") or by a solve ("rows"),
+        "inducing" points, cosines and sines ("fourier"), the rows nearest to each query
+        ("neighbors"), or an object of `skgp_sparse.posteriors`, whose parameters a grid search sets
+        as ``posterior__n_mean``. "auto" is "exact" for few rows, "inducing" where anything asks for
+        these, and otherwise "neighbors" or a rival ("exact" up to 5000 rows, then "inducing"),
+        whichever predicts rows that are held out with the higher density.
     n_inducing : int or "auto", default="auto"
-        The number of inducing points. If it is at least the number of distinct rows, every row
-        becomes an inducing point and the model is exact. "auto" uses the exact process for up to
-        2000 distinct rows, and 100 to 500 inducing points for more rows: as few as leave a residual
-        variance that is negligible beside the noise of a first fit. The limit is 5500 distinct rows
-        if a first fit finds little noise, and 500 for kernels without a derivative rule. Below
-        the limit, the exact process is the better model and takes about the same time. With a
-        `likelihood` other than "gaussian", the limit is 300 distinct rows, and more rows have 200
-        inducing points. The attribute `n_inducing_` holds the number that was chosen. With
-        ``posterior="rows"``, the inducing points are random rows that speed up the solve, 2000 of
-        them by default.
+        The number of inducing points; if it is at least that of the distinct rows, the process is
+        exact, and all bounds coincide. "auto" is exact for up to 2000 distinct rows (5500 with
+        little noise, 500 for kernels without a derivative rule, 300 with a `likelihood`), and 100
+        to 500 for more (200 with a `likelihood`, 2000 with ``posterior="rows"``).
     inducing_init : str, array-like or callable, default="auto"
-        The method to initialise the inducing points. "auto" is "k-means". Any other value asks for
-        inducing points; see `posterior`.
-
-        - "k-means": centres of k-means clusters, seeded by "rp-cholesky".
-        - "k-means++": rows that are spread out by k-means++ seeding.
-        - "random": random rows.
-        - "greedy": the rows with the largest residual variance, one after the other.
-        - "rp-cholesky": rows drawn with probability proportional to their residual variance. It
-          is neither better nor worse than "k-means" on every data set.
-        - An array of shape (m, n_features) with the inducing points themselves.
-        - A callable ``callable(X, n_inducing, kernel, random_state)`` that returns such an array.
+        Where inducing points begin: at "k-means" centres (also "auto"), at rows that are spread out
+        ("k-means++"), at "random" rows, at those with the largest residual variance ("greedy") or
+        drawn in proportion to it ("rp-cholesky"), at an array of shape (m, n_features), or where a
+        callable ``callable(X, n_inducing, kernel, random_state)`` puts them.
     optimize_inducing : bool, default=True
-        Whether to optimise the inducing points. If False, the points of `inducing_init` are used
-        unchanged.
-    alpha : float or ndarray of shape (n_samples,), default=None
-        Known variance of the noise, in units of y². If None and `kernel` has no `WhiteKernel`, a
-        `WhiteKernel` is appended and its variance is learned. The default kernel has one in any
-        case. Several targets share `alpha` and
-        are then scaled by the same factor.
-    noise : {"auto", "constant", "learned"}, default="auto"
-        Whether the variance of learned Gaussian noise varies with the inputs.
-
-        - "constant": it is the same everywhere.
-        - "learned": it is ``s exp(f(x))``, where f is the mean of a second process. That process
-          follows the logarithms of squared errors of rows that are left out. The fit then goes on
-          from where it ended, with s among the hyperparameters. `kernel_` ends in a
-          `skgp_sparse.kernels.HeteroscedasticNoise` in the place of the `WhiteKernel`.
-        - "auto": "learned" for the default kernel, from 100 rows on, where rows that are left out
-          of both processes are more likely by 3 nats. Otherwise "constant", and always for rows
-          that are not in memory or come by `partial_fit`, and where an approximation is named,
-          as for `mean`.
-
-        Noise that varies needs ``likelihood="gaussian"`` and inducing points, an exact posterior or
-        neighbours.
+        Whether inducing points move.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
         The optimizer of the hyperparameters, specified as in `GaussianProcessRegressor`. A
-        callable starts at the initial hyperparameters of the kernel, and with None these are kept
-        fixed. In both cases the inducing points of `inducing_init` are not optimised.
+        callable starts at the initial ones, None keeps them, and both keep inducing points.
     solver : {"auto", "lbfgs", "stochastic"} or Solver, default="auto"
-        The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points, as a name or
-        as an object of `skgp_sparse.solvers`, such as ``Minibatches(batch_size=512)``, whose
-        parameters a grid search sets as ``solver__batch_size``:
-
-        - "lbfgs": all rows in every iteration.
-        - "stochastic": growing random samples of the rows, with 20, 80, 160 and 320 rows per
-          inducing point as far as there are so many. The posterior is then computed from all
-          rows. The time of the fit hardly grows with the number of rows. With at most 160 rows
-          per inducing point, this is "lbfgs".
-        - "auto": "stochastic" for more than 400 rows per inducing point, "lbfgs" otherwise.
+        The rows of "fmin_l_bfgs_b": all in every iteration ("lbfgs"), growing samples of 20 to 320
+        rows per inducing point before one pass over all rows ("stochastic"), or as an object of
+        `skgp_sparse.solvers` says, whose parameters a grid search sets as ``solver__batch_size``.
+        "auto" is "stochastic" for more than 400 rows per inducing point.
     n_restarts_optimizer : int, default=0
-        The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
-        small exact fit that precedes the sparse fit. The initial hyperparameters of each restart
-        are sampled log-uniformly from within their bounds. If the kernel has periods, every second
-        restart samples only the periods. If X has one column, periods are sampled from twice the
-        median spacing of the rows to their range.
+        The number of restarts in the small exact fit that comes first, from hyperparameters that
+        are drawn log-uniformly within their bounds. If the kernel has periods, every second restart
+        draws only these.
     max_iter : int, default=1000
-        The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
-        fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
-        iteration.
+        The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. Ten
+        minibatches count as one.
     metric : {"auto", "ard", "full"}, default="auto"
-        How predictions from neighbours mix columns: their covariance is `kernel_` of
-        ``X @ metric_.T``.
-
-        - "ard": not at all; the length scales of the kernel say how much each column matters.
-        - "full": by a matrix (d, d), which is kept if rows that are held out are predicted better.
-          The kernel must be stationary; ``posterior="auto"`` is "neighbors" up to 2,000 rows then.
-        - "auto": "full" with Gaussian noise if `kernel` is None and there are at most 44 columns,
-          "ard" otherwise.
+        How predictions from neighbours mix columns: not at all ("ard"), or by a matrix that is kept
+        if rows that are held out gain ("full", for stationary kernels; ``posterior="auto"`` is
+        "neighbors" up to 2,000 rows then). "auto" is "full" with Gaussian noise if `kernel` is None
+        and there are at most 44 columns.
     prior : {"auto", "scaled"}, None or object, default="auto"
-        The prior of hyperparameters, which every objective counts once beside all rows. What
-        `log_marginal_likelihood` and `log_marginal_likelihood_value_` tell is without it. Noise and
-        amplitude have none.
-
-        - None: none, so that a fit maximises the objective of the rows alone.
-        - "scaled": length scales have a log-normal prior with a location that grows with the number
-          of columns d, ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the
-          column. Correlations of several categories have ``CorrelationPrior()``, neutral values
-          of missing ones ``MissingValuePrior()``, and their noise ``MissingNoisePrior()``.
-        - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
-          whose parameters a grid search sets as ``prior__variance``, or a list of such objects.
-        - "auto": "scaled" if `kernel` is None, `likelihood` is "gaussian" and there are at most
-          three rows per column, where intervals of fits without it are much too narrow. None
-          otherwise: with more rows, some tables gain and some lose. Targets that are a sum of
-          columns, which want length scales without end, lose most. Without a kernel, categories
-          and missing values have the priors above in any case.
-
-        It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
-        kernels and of `Sphere`. The values that `verbose` prints are with it.
+        The prior of hyperparameters, which objectives and `verbose` count, but no log marginal
+        likelihood: none (None), ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)`` of length scales in d
+        columns, but not of periods and spheres ("scaled"), or an object or list of
+        `skgp_sparse.hyperpriors`, whose parameters a grid search sets as ``prior__variance``.
+        "auto" is "scaled" for the default kernel with Gaussian noise and at most three rows per
+        column.
     time_limit : float, default=None
-        Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
-        after the iteration that is under way, no restart and no larger sample begins, and the
-        posterior is computed with what was found. This may take longer than the limit, as a fit
-        begins and ends with work that cannot be left out. There is no warning, but `verbose` says
-        it. A callable `optimizer` and the solve for all rows are not interrupted. None means no
-        limit; with one, the result depends on the speed of the machine.
+        Seconds after which a fit, or a call of `partial_fit`, looks no further and predicts with
+        what was found, after the work that cannot be left out. A callable `optimizer` and the solve
+        for all rows are not interrupted.
     tol : float or "auto", default="auto"
-        The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
-        hyperparameters are learned) have improved the bound by less than `tol` nats per row in
-        total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
-        accurate one. "auto" is 1e-3, except where an evaluation is cheap: an exact fit with
-        Gaussian noise to at most 600 distinct rows, and each of its restarts, ends at an optimum,
-        to about 0.01 nats of the log marginal likelihood of all rows. If the noise is appended to
-        the kernel, such a fit also begins with little noise, and its noise may vanish.
-    normalize_y : bool, default=True
-        Whether to normalise the targets `y` by removing the mean and scaling to unit variance. The
-        normalisation is reversed before predictions are returned. It is used for the likelihoods
-        "gaussian", "student_t" and `Censored` only; outliers hardly change their mean and scale,
-        and with known limits, y is only scaled. A
-        target that is constant beside others is predicted as that constant, with the standard
-        deviation 0, and has no influence on the others. If all rows are one or two different ones
-        with equal targets, hyperparameters stay, and y is in units of its size.
-    n_targets : int, default=None
-        The number of dimensions of the target values. It is used to decide the number of outputs
-        when predicting from the prior distribution, and `fit` checks it.
+        The fit ends when ten iterations (five if only hyperparameters are learned) have improved
+        the bound by less than `tol` nats per row in total. "auto" is 1e-3, except for exact fits
+        with Gaussian noise to at most 600 distinct rows, which end at an optimum.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"
-        The columns that are categories, spelled as those of histogram gradient boosting:
-
-        - "from_dtype": columns of a data frame whose type is category, text, or object, unless all
-          their values are numbers or dates. An array has none.
-        - None: none.
-        - A mask, or numbers or names of columns.
-
-        Their levels become codes from 0 on, which are what the kernel and `inducing_points_` have;
-        see `categories_`. A missing value is a level of its own. A level that `fit` has not seen
-        differs from all others. Columns of times become days since 1970, and durations days. A list
-        of int has positions of columns.
+        The columns that are categories: those of a data frame whose type is category, text, or
+        object with other values than numbers and dates ("from_dtype"), none (None), or those of a
+        mask, of positions or of names. Levels become codes from 0 on; see `categories_`.
     random_state : int, RandomState instance or None, default=None
-        Controls the randomness of the initialisation: the choice of the rows for the first fit,
-        the restarts of the optimizer, the initial inducing points, and the samples of
-        ``solver="stochastic"``. Pass an int for reproducible results across multiple function
-        calls.
+        Controls the rows of the first fit, restarts, initial inducing points and samples. Pass an
+        int for reproducible results.
     n_jobs : int, default=None
-        The number of threads that process blocks of rows. None means as many threads as BLAS may
-        use. The results do not depend on it.
+        The number of threads that process blocks of rows; None means as many as BLAS may use. The
+        results do not depend on it.
     verbose : int, default=0
-        Controls the verbosity. If it is positive, which posterior is fitted or tried is printed
-        first, and why, and then the bound every `verbose` iterations. With ``solver="stochastic"``,
-        it is the number of passes over the rows, the seconds, and the log density of rows that are
-        held out.
+        If it is positive, the plan of the fit is printed, and then the bound every `verbose`
+        iterations, with ``solver="stochastic"`` passes, seconds, and the log density of rows that
+        are held out.
+    alpha : float or ndarray of shape (n_samples,), default=None
+        Known variance of the noise, in units of y², which several targets share. If None and
+        `kernel` has no `WhiteKernel`, one is appended and learned; the default kernel has one in
+        any case.
+    noise : {"auto", "constant", "learned"}, default="auto"
+        Whether the variance of learned Gaussian noise is "constant", or is "learned" by a second
+        process, which needs inducing points, an exact posterior or neighbours: `kernel_` then ends
+        in a `skgp_sparse.kernels.HeteroscedasticNoise`. "auto" is "learned" for the default kernel,
+        from 100 rows on, where rows that are left out gain 3 nats.
+    normalize_y : bool, default=True
+        Whether targets have mean 0 and variance 1 in the fit, for the likelihoods "gaussian",
+        "student_t" and `Censored` (known limits: only scaled). A target that is constant beside
+        others is predicted as that constant, and has no influence on the others.
+    n_targets : int, default=None
+        The number of targets of predictions from the prior distribution, which `fit` checks.
 
     Attributes
     ----------
     kernel_ : kernel object
-        The kernel used for prediction, including the noise. Its structure is that of the kernel
-        passed as parameter, but with optimised hyperparameters. Where `kernel` is None,
-        "neighbors" choose the smoothness of the Matérn kernel. Predicted variances have the factor
-        `variance_factor_` in addition.
+        The kernel with the hyperparameters that were found, the noise included. Where `kernel` is
+        None, "neighbors" choose the smoothness of its Matérn kernel.
     X_train_ : ndarray of shape (n_samples, n_features)
-        Training inputs as they were passed, those of a data frame as numbers and codes. Defined
-        only if `posterior_` is "exact", "neighbors" or "rows", and the rows did not come from a
-        cluster or a large source.
+        Training inputs as they were passed, those of a data frame as numbers and codes. Defined if
+        `posterior_` is "exact", "neighbors" or "rows" and the rows were in memory.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        Training targets of `X_train_`, normalised if `normalize_y` is True: the numbers to which
-        `log_marginal_likelihood_value_` refers. Defined where `X_train_` is.
+        Training targets of `X_train_`, normalised if `normalize_y` is True.
     inducing_points_ : ndarray of shape (m, n_features)
-        The inducing points, in the units of X.
-        Not defined if `posterior_` is "neighbors" or "fourier", and `n_inducing_` neither.
+        The inducing points, in the units of X. Not defined if `posterior_` is "neighbors" or
+        "fourier", and `n_inducing_` neither.
     metric_ : ndarray of shape (n_features, n_features) or None
         What the kernel sees is ``X @ metric_.T``, and None means X itself.
     variance_factor_ : float
-        The number by which all predicted variances are multiplied, so that rows that were held
-        out are most likely. It is 1 if `posterior_` is "exact", "inducing" or "fourier", or
-        `optimizer` is None.
+        The number by which all predicted variances are multiplied, so that rows that were held out
+        are most likely. It is 1 unless `posterior_` is "neighbors" or "rows".
     mean_ : estimator, list of these, or None
-        The fitted mean, for several targets a list. "linear" is a pipeline, with a regression
-        as the last step. None where there is no mean, where it is a part of `kernel_` ("linear"
-        with a user's kernel), and after `partial_fit`.
+        The fitted mean, for several targets a list. None where there is no mean, where it is a part
+        of `kernel_`, and after `partial_fit`.
     posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
-        What the posterior is given: all rows exactly, inducing points, random features, the rows
-        nearest to each query, or all rows by a solve.
+        What predictions are based on.
     log_marginal_likelihood_value_ : float
-        The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. If
-        `posterior_` is "fourier", it is the log marginal likelihood of the linear model. If
-        `posterior_` is "neighbors", it is the leave-one-out log density of random rows, times the
-        number of all rows.
+        The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. With
+        "neighbors", it is the leave-one-out log density of random rows, times the number of rows.
     likelihood_ : Likelihood or None
-        The likelihood with the parameters that were found, in units of y. It is None for
-        ``likelihood="gaussian"``, where the noise is part of `kernel_`.
+        The likelihood with the parameters that were found, in units of y; None if it is "gaussian".
     n_inducing_ : int
         The number of inducing points. If the model is exact, it is the number of distinct rows.
     n_iter_ : int
@@ -369,32 +212,27 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     fit_seconds_ : float
         Seconds that `fit` took.
     feature_importances_ : ndarray of shape (n_features,)
-        Total Sobol indices of the posterior mean: the share of its variance that is lost without a
-        column, where columns are independent and distributed as in the training rows. With several
-        means, their variances are added, of standardised targets. It is computed when it is asked
-        for the first time, and stored.
+        Total Sobol indices of the mean: the share of its variance that is lost without a column, if
+        columns were independent. It is computed when it is asked for the first time.
     sobol_first_ : ndarray of shape (n_features,)
         First-order Sobol indices: the share of the variance that a column explains alone.
     sobol_error_ : ndarray of shape (2, n_features)
         Standard errors of `sobol_first_` and `feature_importances_`.
     jitter_ : float
-        The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
-        fraction of the mean of this diagonal.
+        The jitter on the diagonal of the kernel matrix of the inducing points, as a fraction of the
+        mean of this diagonal.
     selection_ : Selection
-        What was tried on held-out rows, in order: a tuple ``(name, density, rmse,
-        seconds)`` for each posterior. It is empty where there was nothing to choose by trial. Its
-        attribute `plan` says which posterior was fitted or tried, and why.
+        Tuples ``(name, density, rmse, seconds)`` of posteriors that were tried on held-out rows.
+        Its attribute `plan` says why.
     n_samples_seen_ : int or float
-        The number of rows that came through `partial_fit`, counted by weight. Defined only after
-        `partial_fit`.
+        The number of rows that came through `partial_fit`, counted by weight.
     categories_ : dict
-        Levels of each category by the name of its column, or by its number in an array: the level
-        at place k has the code k. Defined only if there are categories.
+        Levels of each category by the name (or the number) of its column: the level at place k has
+        the code k. Defined only if there are categories.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of features seen during `fit`. Defined only when X has feature names that are all
-        strings.
+        Names of features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -402,13 +240,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     Notes
     -----
-    The estimator keeps a reference to the training data for `log_marginal_likelihood`. If X has at
-    most a million elements, it keeps a copy and the sorted distinct rows instead. The fit then
-    depends neither on the order of the rows, nor on whether a row is repeated or weighted. Pickles
-    and copies contain the training data, X and y, if `posterior_` is "exact", "neighbors" or
-    "rows", but not those of a cluster or of a large source (with "neighbors", they contain the
-    source). Otherwise inducing points stand for the rows, and pickles contain none, except after
-    `partial_fit`: the sample from which it goes on. The fit of ``posterior="rows"`` copies X.
+    The estimator keeps a reference to the training data for `log_marginal_likelihood`, of at most a
+    million elements the sorted distinct rows instead: the fit then depends neither on the order of
+    the rows, nor on whether a row is repeated or weighted. Pickles and copies contain the training
+    data if `posterior_` is "exact", "neighbors" or "rows", but not those of a cluster or of a large
+    source (with "neighbors", the source), and after `partial_fit` the sample from which it goes on.
 
     References
     ----------
@@ -436,60 +272,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     array([[ 3.,  7., 11.]])
     """
 
-    likelihood_: Likelihood | None
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        *,
-        bound: BoundName | Bound = "auto",
-        likelihood: LikelihoodName | Likelihood = "gaussian",
-        mean: MeanName | Any | None = "auto",
-        posterior: PosteriorName | PosteriorMethod = "auto",
-        n_inducing: int | AutoName = "auto",
-        inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto",
-        optimize_inducing: bool = True,
-        alpha: MaybeArray = None,
-        noise: Literal["auto", "constant", "learned"] = "auto",
-        optimizer: Optimizer = "fmin_l_bfgs_b",
-        solver: SolverName | Solver = "auto",
-        n_restarts_optimizer: int = 0,
-        max_iter: int = 1000,
-        metric: MetricName = "auto",
-        prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto",
-        time_limit: float | None = None,
-        tol: float | AutoName = "auto",
-        normalize_y: bool = True,
-        n_targets: int | None = None,
-        categorical_features: ArrayLike | None = "from_dtype",
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.bound = bound
-        self.likelihood = likelihood
-        self.mean = mean
-        self.posterior = posterior
-        self.n_inducing = n_inducing
-        self.inducing_init = inducing_init
-        self.optimize_inducing = optimize_inducing
-        self.alpha = alpha
-        self.noise = noise
-        self.optimizer = optimizer
-        self.solver = solver
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.metric = metric
-        self.prior = prior
-        self.time_limit = time_limit
-        self.tol = tol
-        self.normalize_y = normalize_y
-        self.n_targets = n_targets
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    likelihood_: Likelihood | None = field(init=False)
+    _: KW_ONLY
+    likelihood: LikelihoodName | Likelihood = "gaussian"
+    alpha: MaybeArray = None
+    noise: Literal["auto", "constant", "learned"] = "auto"
+    normalize_y: bool = True
+    n_targets: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -691,9 +480,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         X, view, offset = self._question(X, offset)
         if X_std is not None:
             name = f"{type(self).__name__}.predict"
-            expected = at_uncertain_inputs(view, X, X_std, latent, return_cov, name)
+            if return_cov:
+                raise ValueError(
+                    f"{name}: X_std and return_cov cannot be combined. Use return_std."
+                )
+            expected = at_uncertain_inputs(view, X, X_std, latent, name)
             return expected if return_std else expected[0]
-        if return_cov and not (latent or view.has_covariance):
+        if return_cov and not (latent or view.is_gaussian):
             raise ValueError(
                 f"return_cov=True is available for likelihood={as_text(self.likelihood)} only with "
                 "latent=True. Set it, or use sample_y for joint distributions of the response."
@@ -1007,8 +800,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         >>> bool(np.allclose(mean + process, model.predict(X)))
         True
         """
-        check_is_fitted(self, "kernel_")
-        X, view, _ = self._question(X, None)
+        X, view = self._answered(X)
         predicted = view.mean(X, latent=True)
         shape = len(predicted), len(view.units.scale)
         mean = np.array(np.broadcast_to(self._fitted.mean_part(X), shape)).reshape(predicted.shape)
@@ -1113,7 +905,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_is_fitted(self, "kernel_")
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
-            return loo_prediction(self._fitted.fits[0], self, name)
+            return loo_prediction(self._fitted.fits[0], self.n_jobs, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None
@@ -1183,7 +975,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 others = self._read(rules, given, self._fitted.types, reset=False)
                 self._check_missing(others.X)
                 others = self._fitted.residuals(others)
-            return evidence_bounds(self._fitted.fits[0], self, others, self._fitted.units, name)
+            known = others, self._fitted.units, Progress(self)
+            return evidence_bounds(self._fitted.fits[0], self, *known, name)
 
     def __getstate__(self):
         if self._fitted is not None:
@@ -1194,7 +987,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """The `Scores` for conformal intervals, None where there are none."""
         return self._fitted.scores_of_rows(self.n_jobs)
 
-    def _training_rows(self, attribute):
+    def _training_rows(self, attribute: str) -> Any:
         """The table of the training rows, for an attribute that needs them."""
         reason = "it is not fitted. Call fit"
         if hasattr(self, "kernel_"):
@@ -1215,19 +1008,18 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def _with_gradients(self, X, return_std, return_cov, latent, *known):
         """Mean, standard deviation if it is wanted, and their gradients."""
-        check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.predict"
         check_question(self, return_cov, latent, known, name)
-        X, view, _ = self._question(X, None)
+        X, view = self._answered(X)
         mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
-    def _question(self, X, offset):
+    def _question(self, X: Any, offset: MaybeArray) -> tuple[Any, Any, Any]:
         """Query points, the fitted process or the prior in the units of y, and offsets."""
         name = type(self).__name__
         if hasattr(self, "kernel_"):
             X, view = self._answered(X, offset=offset)
         else:
             X, view = self._query(X, offset=offset), prior_view(self, name)
-        offset = checks.check_offset(offset, X, view.takes_offset, name)
-        return X, view.on_threads(self.n_jobs), offset
+        offset = checks.check_offset(offset, X, not view.is_gaussian, name)
+        return X, view, offset

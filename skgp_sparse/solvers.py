@@ -76,7 +76,7 @@ class Fit(NamedTuple):
     mean : LeftOutMean or None, default=None
         Predictions of another model, which has a weight beside the process. It is filled in by the
         estimator.
-    left_out : KnownRows or None, default=None
+    left_out : LeftOutRows or None, default=None
         What the posterior says of training rows that were left out already. It is filled in by the
         estimator.
 

@@ -63,7 +63,6 @@ from skgp_sparse.engine.normal_inputs import LatentProblem, MissingTargets
 from skgp_sparse.engine.posterior import (
     GRADIENTS,
     IndependentPosteriors,
-    LeftOut,
     Posterior,
     PosteriorAround,
     Prior,
@@ -79,13 +78,14 @@ from skgp_sparse.engine.posteriors_around import (
 )
 from skgp_sparse.explain import views, weighted_means
 from skgp_sparse.explain.leave_one_out import (
+    LeftOutRows,
     Scores,
     known_rows,
     left_out_numbers,
     some_rows,
-    widths,
+    width_of,
 )
-from skgp_sparse.explain.views import SomeClasses, TargetView
+from skgp_sparse.explain.views import TargetView
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 from skgp_sparse.ground import integrals, linalg, parallel
 from skgp_sparse.ground.integrals import log_moments

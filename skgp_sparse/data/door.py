@@ -563,7 +563,7 @@ class ChunkedDataset(Dataset):
     def of_problem(self, task):
         """The table of a `Task` with its labels; that of a pair of classes skips other rows."""
         index = None
-        if task.negative is not None:
+        if not task.has_all_rows:
             index = task.labels(self._once("labels", self._labels))[0]
         weight, relabel = self.weight, partial(_labels_of, task)
         weight = weight if weight is None or index is None else weight[index]

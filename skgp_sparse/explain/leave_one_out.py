@@ -9,14 +9,16 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from skgp_sparse.data.dataset import Batch
+from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.moments import Distinct
-from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, Posterior, noise_in_blocks
-from skgp_sparse.explain.views import centre_and_scale
+from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, noise_in_blocks
+from skgp_sparse.explain.views import LabelView, ResponseView, TargetView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import BOOLS, require
+from skgp_sparse.ground.validation import BOOLS, Array, Ints, MaybeArray, Scalars, require
+from skgp_sparse.solvers import Fit
 
 
 class LooPrediction(NamedTuple):
@@ -48,39 +50,57 @@ class LooPrediction(NamedTuple):
     log_density: np.ndarray
 
 
-class RowPredictions(NamedTuple):
-    """Leave-one-out predictions of chosen rows, in units of the standardised targets."""
-
-    y: np.ndarray  # (k, p)
-    mean: np.ndarray  # (k, p)
-    variance: np.ndarray  # (k, 1) the learned noise included
-    centre: np.ndarray  # (k, p) what intervals are around, ...
-    scale: np.ndarray  # (k, 1) ... and in units of: mean and standard deviation, if these exist
-    known: np.ndarray  # (k, 1) noise variance that is known
-    log_density: np.ndarray  # (k, p)
-    is_density: np.ndarray | float = 1.0  # (k, 1) whether it changes with units
-
-
 class LeftOutRows(NamedTuple):
-    """Moments of latent values of some of the user's numbers, each given all others."""
+    """Latent values of some training rows, each predicted from all others, and the rows."""
 
-    chosen: np.ndarray  # (k,) numbers of the rows in the table
+    fit: Fit
+    chosen: Ints  # (k,) numbers of the rows in the table of the fit, sorted
     block: Batch  # the rows themselves, with standardised targets
-    mean: np.ndarray  # (k, p)
-    variance: np.ndarray  # (k,)
-    noise: np.ndarray  # (k,) learned, 0 with a likelihood
+    mean: Array  # (k, p)
+    variance: Array  # (k,), or of several classes (k, c)
+    noise: Array  # (k,) learned, 0 with a likelihood
+
+    @classmethod
+    def of(cls, fit: Fit, chosen: Ints, moments: LeftOut) -> "LeftOutRows":
+        """The rows with moments of latent values, and noise as the posterior has it."""
+        block = fit.rows.block(chosen)
+        if fit.likelihood is not None:
+            return cls(fit, chosen, block, *moments, np.zeros(len(chosen)))
+        return cls(fit, chosen, block, *moments, noise_in_blocks(fit.posterior, block.X))
+
+    @property
+    def total(self) -> Array:
+        """Variance (k,) with the learned noise."""
+        return np.maximum(self.variance + self.noise, np.finfo(float).tiny)
+
+    @property
+    def known(self) -> Array:
+        """Known noise variance (k,)."""
+        return np.broadcast_to(self.block.noise, len(self.chosen))
+
+    @property
+    def latent(self) -> tuple[Array, Array]:
+        """Moments (k,) of what a likelihood sees."""
+        return self.mean[:, 0] + self.block.offset, self.variance
+
+    def responses(self) -> tuple[Array, Array]:
+        """Means (k, p) and variances (k,) of the targets."""
+        if self.fit.likelihood is None:
+            return self.mean, self.total
+        mean, variance = self.fit.likelihood.response(*self.latent)
+        return mean[:, None], variance
+
+    def log_density(self, factor: Scalars = 1.0) -> Array:
+        """Log densities (k, p) of the targets, where variances have a factor (k,)."""
+        if self.fit.likelihood is not None:
+            mean, variance = self.latent
+            tilted = self.fit.likelihood.tilted(self.block.observed, mean, factor * variance)
+            return tilted[0][:, None]
+        std = np.sqrt(factor * self.total + self.known)
+        return log_normal_density(self.block.y, self.mean, std[:, None])
 
 
-class KnownRows(NamedTuple):
-    """Predictions of training rows that were left out already, by a process alone."""
-
-    posterior: Posterior
-    chosen: np.ndarray  # (k,) numbers in the table, sorted
-    left: LeftOut
-    noise: np.ndarray | None = None  # (k,) that other rows tell, where noise varies
-
-
-def some_rows(rows, most):
+def some_rows(rows: Dataset, most: int) -> Ints:
     """Numbers of at most so many rows of a table that have a weight.
 
     Fewer rows are some of those that more would be.
@@ -91,99 +111,95 @@ def some_rows(rows, most):
     return chosen
 
 
-def known_rows(fit, chosen, n_jobs):
-    """`KnownRows` of chosen rows of a table, or of all that have a weight: as cheap if exact."""
+def left_out(fit: Fit, chosen: Ints, n_jobs: int | None) -> LeftOutRows:
+    """`LeftOutRows` of chosen rows of a table, by a process alone."""
+    n_jobs = resolve_n_jobs(n_jobs)
+    with np.errstate(all="ignore"), single_threaded_blas():
+        return LeftOutRows.of(fit, chosen, _moments(fit, chosen, n_jobs))
+
+
+def predicted(fit: Fit, chosen: Ints, n_jobs: int | None) -> LeftOutRows:
+    """`LeftOutRows` of chosen rows, with the prediction beside the process where there is one."""
+    left = left_out(fit, chosen, n_jobs)
+    return left if fit.mean is None else fit.mean.beside(left)
+
+
+def known_rows(fit: Fit, chosen: Ints, n_jobs: int | None) -> LeftOutRows:
+    """`LeftOutRows` of chosen rows, or of all that have a weight: as cheap if exact."""
     if fit.posterior.is_exact and fit.used_rows is fit.rows:
         chosen = np.flatnonzero(fit.rows.row_weights() > 0)
-    with single_threaded_blas():
-        return KnownRows(fit.posterior, chosen, _left_out_of_process(fit, chosen, n_jobs))
+    return left_out(fit, chosen, n_jobs)
 
 
-def as_left_out(fit):
+def as_left_out(fit: Fit) -> Fit:
     """The fit as its rows were left out, which may be with fewer neighbours."""
-    return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.posterior)
+    return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.fit.posterior)
 
 
-def left_out_numbers(fit, most, n_jobs):
-    """`LeftOutRows` of at most so many rows of a fit to numbers; equal rows are one."""
-    places = some_rows(fit.rows, most)
-    with np.errstate(all="ignore"), single_threaded_blas():
-        left, noise = _left_out(fit, places, resolve_n_jobs(n_jobs))
-    noise = _told_by_others(fit, places, noise)
-    return LeftOutRows(places, fit.rows.block(places), left.mean, left.variance, noise)
+def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
+    """`LeftOutRows` of at most so many rows, whose noise they have no say in where it is known."""
+    left, known = left_out(fit, some_rows(fit.rows, most), n_jobs), fit.left_out
+    if known is None:
+        return left
+    place = np.minimum(np.searchsorted(known.chosen, left.chosen), len(known.chosen) - 1)
+    is_known = known.chosen[place] == left.chosen
+    return left._replace(noise=np.where(is_known, known.noise[place], left.noise))
 
 
-def _told_by_others(fit, chosen, noise):
-    """Noise variance (k,) of rows that they have no say in, as far as it is known."""
-    known = fit.left_out
-    if known is None or known.noise is None:
-        return noise
-    place = np.minimum(np.searchsorted(known.chosen, chosen), len(known.chosen) - 1)
-    return np.where(known.chosen[place] == chosen, known.noise[place], noise)
-
-
-def left_out_labels(fits, view, chosen, n_jobs):
+def left_out_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: int | None) -> Array:
     """Probabilities (k, n_classes) of some of the rows of fits to labels, without calibration."""
-    columns = [_probabilities(fit, chosen, resolve_n_jobs(n_jobs)) for fit in fits]
+    columns = [_probabilities(fit, chosen, n_jobs) for fit in fits]
     return view.of_classes(np.column_stack(columns))
 
 
-def calibrated_labels(fits, view, chosen, n_jobs):
+def calibrated_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: int | None) -> Array:
     """Probabilities (k, n_classes) of some of the rows of fits to labels, as they are predicted."""
     probabilities = left_out_labels(fits, view, chosen, n_jobs)
     if view.calibration is None:
         return probabilities
     mean = fits[0].mean
-    latent = None if mean is None else mean.predictions[in_table(fits[0].rows, chosen)]
+    latent = None if mean is None else mean.predictions[places_of(fits[0].rows)[chosen]]
     return view.calibration.combined(probabilities, latent)
 
 
-def in_table(rows, chosen):
-    """Numbers of the user's rows in the table of a fit."""
-    return chosen if rows.places is None else rows.places[chosen]
+def places_of(rows: Dataset) -> Ints:
+    """Number (n,) of each of the user's rows in the table of a fit, -1 if it is not there."""
+    return np.arange(len(rows)) if rows.places is None else rows.places
 
 
-def _probabilities(fit, chosen, n_jobs):
+def _probabilities(fit: Fit, chosen: Ints, n_jobs: int | None) -> Array:
     """Probabilities of classes that a problem tells of rows that are left out."""
-    known, place = np.unique(in_table(fit.rows, chosen), return_inverse=True)
-    with np.errstate(all="ignore"), single_threaded_blas():
-        left = _left_out(fit, known, n_jobs)[0]
-    moments = (np.squeeze(column.T) for column in left)
-    return fit.likelihood.probability(*moments).T[place]
+    known, place = np.unique(places_of(fit.rows)[chosen], return_inverse=True)
+    left = left_out(fit, known, n_jobs)
+    moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
+    with np.errstate(all="ignore"):
+        return fit.likelihood.probability(*moments).T[place]
 
 
-def loo_prediction(fit, parameters, name):
+def loo_prediction(fit: Fit, n_jobs: int | None, name: str) -> LooPrediction:
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known.
 
-    Parameters
-    ----------
-    fit : Fit
-    parameters : SparseGPRegressor
-    name : str
-        Of the method, for errors.
+    `name` is that of the method, for errors.
     """
-    rows, n_jobs = _rows_of(fit, name), resolve_n_jobs(parameters.n_jobs)
-    found, place = predicted(fit, n_jobs, np.arange(len(rows))), rows.places
-    added = 0.0 if fit.mean is None else fit.mean.added()
-    units, mean = rows.units, rows.units.inverse(found.mean) + added
-    std = np.broadcast_to(units.inverse_std(np.sqrt(found.variance + found.known)), mean.shape)
+    rows = _rows_of(fit, name)
+    units, places, likelihood = rows.units, places_of(rows), fit.likelihood
+    left = predicted(fit, np.arange(len(rows)), n_jobs)
+    mean, variance = left.responses()
+    mean = units.inverse(mean) + (0.0 if fit.mean is None else fit.mean.added())
+    std = units.inverse_std(np.sqrt(variance + left.known)[:, None])
+    is_density = 1.0 if likelihood is None else likelihood.is_density(left.block.observed)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
-        density = units.among_constants(found.log_density) - found.is_density * np.log(units.scale)
-    columns = [one if place is None else one[place] for one in (mean, std, density)]
-    return LooPrediction(*(column[:, 0] if mean.shape[1] == 1 else column for column in columns))
+        log_scale = np.log(units.scale)
+    density = units.among_constants(left.log_density()) - np.multiply.outer(is_density, log_scale)
+    columns = mean, np.broadcast_to(std, mean.shape), density
+    is_one = mean.shape[1] == 1
+    return LooPrediction(*(one[places, 0] if is_one else one[places] for one in columns))
 
 
-def loo_probabilities(fits, view, parameters, name):
+def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name: str) -> Array:
     """Probabilities (n, n_classes) of the user's own rows, in their order.
 
-    Parameters
-    ----------
-    fits : list of Fit
-        Of all problems.
-    view : LabelView
-    parameters : SparseGPClassifier
-    name : str
-        Of the method, for errors.
+    `name` is that of the method, for errors.
     """
     if view.n_classes > 2 and view.multi_class == "one_vs_one":
         raise ValueError(
@@ -191,11 +207,10 @@ def loo_probabilities(fits, view, parameters, name):
             "'one_vs_rest' or 'softmax'."
         )
     rows = [_rows_of(fit, name) for fit in fits][0]  # which refuses fits that keep no rows
-    of_user = np.arange(len(rows) if rows.places is None else len(rows.places))
-    return calibrated_labels(fits, view, of_user, parameters.n_jobs)
+    return calibrated_labels(fits, view, np.arange(len(places_of(rows))), n_jobs)
 
 
-def _rows_of(fit, name):
+def _rows_of(fit: Fit, name: str) -> Dataset:
     """The table of a fit, all rows of which can be left out; raises otherwise."""
     reason = why_unknown(fit)
     if reason is not None:
@@ -209,7 +224,7 @@ def _rows_of(fit, name):
     return rows
 
 
-def why_unknown(fit):
+def why_unknown(fit: Fit) -> str | None:
     """Why rows cannot be left out of a fit, as part of an error; None: they can."""
     rows = fit.rows
     if rows is None or not rows.in_memory:
@@ -227,61 +242,22 @@ def why_unknown(fit):
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 
-def predicted(fit, n_jobs, chosen, left=None):
-    """`RowPredictions` of some rows of a fit that `why_unknown` has nothing against.
-
-    Parameters
-    ----------
-    fit : Fit
-    n_jobs : int
-    chosen : ndarray of shape (k,)
-        Their numbers in the table, sorted. Their weights are positive.
-    left : LeftOut or None
-        What is predicted of them by a fit that does not leave them out.
-    """
-    with single_threaded_blas():
-        left, noise = (
-            _left_out(fit, chosen, n_jobs) if left is None else _with_noise(fit, left, chosen)
-        )
-        if fit.likelihood is not None:
-            return _of_responses(left, fit, chosen)
-        return _of_numbers(left, noise, fit, chosen)
-
-
-def _left_out(fit, chosen, n_jobs):
-    """`LeftOut` and noise of chosen rows, with another prediction where it has a weight."""
-    return _beside_mean(fit, _left_out_of_process(fit, chosen, n_jobs), chosen)
-
-
-def _beside_mean(fit, left, chosen):
-    """`LeftOut` and learned noise variance (k,), with the prediction beside a process."""
-    left, noise = _with_noise(fit, left, chosen)
-    return (left, noise) if fit.mean is None else fit.mean.beside(left, noise, chosen)
-
-
-def _with_noise(fit, left, chosen):
-    """`LeftOut` and learned noise variance (k,) of the process, which is zero with a likelihood."""
-    if fit.likelihood is not None:
-        return left, np.zeros(len(chosen))
-    return left, noise_in_blocks(fit.posterior, fit.rows.block(chosen).X)
-
-
-def _left_out_of_process(fit, chosen, n_jobs):
+def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
     """`LeftOut` of chosen rows, of which those that the fit knows are not left out again."""
     known = fit.left_out
-    if known is None or known.posterior is not fit.posterior:
-        return _left_out_now(fit, chosen, n_jobs)
+    if known is None or known.fit.posterior is not fit.posterior:
+        return _moments_now(fit, chosen, n_jobs)
     is_known = np.isin(chosen, known.chosen)
     place = np.searchsorted(known.chosen, chosen[is_known])
     mean, variance = np.empty((len(chosen), fit.rows.n_targets)), np.empty(len(chosen))
-    mean[is_known], variance[is_known] = known.left.mean[place], known.left.variance[place]
+    mean[is_known], variance[is_known] = known.mean[place], known.variance[place]
     if not is_known.all():
-        others = _left_out_now(fit, chosen[~is_known], n_jobs)
+        others = _moments_now(fit, chosen[~is_known], n_jobs)
         mean[~is_known], variance[~is_known] = others.mean, others.variance
     return LeftOut(mean, variance)
 
 
-def _left_out_now(fit, chosen, n_jobs):
+def _moments_now(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
     """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
     posterior, used, given = fit.posterior, fit.used_rows, fit.rows
     if used is given:
@@ -296,33 +272,12 @@ def _left_out_now(fit, chosen, n_jobs):
     return LeftOut(mean, variance)
 
 
-def _places_among(rows, others):
+def _places_among(rows: Batch, others: Batch) -> Ints:
     """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
     both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
     same, n = Distinct.of(np.vstack(both)), len(rows.X)
     place = same.first[same.index[n:]]
     return np.where(place < n, place, -1)
-
-
-def _of_numbers(left, noise, fit, chosen):
-    block = fit.rows.block(chosen)
-    known = np.broadcast_to(block.noise, len(chosen))[:, None]
-    variance = np.maximum(left.variance + noise, np.finfo(float).tiny)[:, None]
-    density = log_normal_density(block.y, left.mean, np.sqrt(variance + known))
-    units = left.mean, np.sqrt(variance)
-    return RowPredictions(block.y, left.mean, variance, *units, known, density)
-
-
-def _of_responses(left, fit, chosen):
-    block, likelihood = fit.rows.block(chosen), fit.likelihood
-    latent = left.mean[:, 0] + block.offset
-    y = block.observed
-    density = likelihood.tilted(y, latent, left.variance)[0]
-    is_density = likelihood.is_density(y)
-    mean, variance = likelihood.response(latent, left.variance)
-    units = centre_and_scale(likelihood, latent, left.variance)
-    columns = y, mean, variance, *units, np.zeros(len(y)), density, is_density
-    return RowPredictions(*(one[:, None] for one in columns))
 
 
 _METHODS, _SIDES = ("model", "conformal"), ("both", "lower", "upper")
@@ -332,11 +287,13 @@ _MOST_ROWS = 5000  # whose scores are kept
 class Scores(NamedTuple):
     """Scores of training rows that were left out, and how often each of them counts."""
 
-    values: np.ndarray  # (k, p)
-    weight: np.ndarray | None  # (k,); None: once
+    values: Array  # (k, p)
+    weight: Array  # (k,)
 
 
-def scores_of(fit, weight, is_learned, n_jobs):
+def scores_of(
+    fit: Fit, weight: Array | None, is_learned: bool, n_jobs: int | None
+) -> Scores | None:
     """The `Scores` of the rows of a fit, of random ones if they are many; None: unknown.
 
     Parameters
@@ -351,22 +308,22 @@ def scores_of(fit, weight, is_learned, n_jobs):
     if why_unknown(fit) is not None:
         return None
     rows = fit.rows
-    chosen = np.arange(len(rows)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
-    if len(chosen) > _MOST_ROWS:
-        chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:_MOST_ROWS])
-    found = predicted(fit, resolve_n_jobs(n_jobs), chosen)
+    left = predicted(fit, some_rows(rows, _MOST_ROWS), n_jobs)
+    centre, scale = left.mean, np.sqrt(left.total)
+    if fit.likelihood is not None:
+        centre, scale = centre_and_scale(fit.likelihood, *left.latent)
     optimism = _optimism(fit) if is_learned else 1.0
-    values = (found.y - found.centre) / found.scale * optimism
-    place = np.full(len(rows) + 1, -1)  # of rows of the table, the last one of those without weight
-    place[chosen] = np.arange(len(chosen))
-    of_row = place[:-1] if rows.places is None else place[rows.places]
-    kept = of_row >= 0
+    values = (left.block.y - centre.reshape(left.mean.shape)) / scale[:, None] * optimism
     if not np.isfinite(values).all():
         return None
-    return Scores(values[of_row[kept]], None if weight is None else weight[kept])
+    place = np.full(len(rows) + 1, -1)  # of rows of the table, the last one of those without weight
+    place[left.chosen] = np.arange(len(left.chosen))
+    of_row = place[places_of(rows)]
+    kept = of_row >= 0
+    return Scores(values[of_row[kept]], np.ones(kept.sum()) if weight is None else weight[kept])
 
 
-def _optimism(fit):
+def _optimism(fit: Fit) -> float:
     """Factor by which errors of new rows are larger than those of rows that parameters have seen.
 
     Hyperparameters are not learned again without a row. Squared errors of new rows are larger by
@@ -381,7 +338,7 @@ def _optimism(fit):
     return np.sqrt((n + p) / max(n - p, 1.0))
 
 
-def check_interval(coverage, method, side, name):
+def check_interval(coverage: float, method: str, side: str, name: str) -> None:
     """Raise unless an interval can be what is asked for."""
     is_number = isinstance(coverage, Real) and not isinstance(coverage, BOOLS)
     is_share = is_number and 0.0 < coverage < 1.0
@@ -391,47 +348,51 @@ def check_interval(coverage, method, side, name):
         require(is_right, parameter, value, name, f"one of {names}")
 
 
-def interval_of_model(view, X, coverage, side, offset):
+def interval_of_model(
+    view: TargetView | ResponseView, X: ArrayLike, coverage: float, side: str, offset: MaybeArray
+) -> tuple[Array, Array]:
     """Ends of the intervals of the predictive distribution, each (n,) or (n, p)."""
     tail = 0.5 * (1.0 - coverage) if side == "both" else 1.0 - coverage
     ends = view.quantiles(X, np.array([tail, 1.0 - tail]), offset)
     return _open(ends[..., 0], ends[..., 1], side)
 
 
-def conformal_interval(view, X, fit, scores, coverage, side, offset, name):
-    """Ends of conformal intervals; see `widths` for the parameters. `scores` may be None."""
+def conformal_interval(
+    view: TargetView | ResponseView,
+    X: ArrayLike,
+    fit: Fit,
+    scores: Scores | None,
+    coverage: float,
+    side: str,
+    offset: MaybeArray,
+    name: str,
+) -> tuple[Array, Array]:
+    """Ends of conformal intervals; see `width_of` for the parameters. `scores` may be None."""
     if scores is None:
-        raise ValueError(f"{name}: {_no_scores(fit)}")
+        reason = why_unknown(fit) or (
+            "needs rows that came by fit, not by partial_fit, and standard deviations above 0. Set "
+            "method to 'model', or call fit."
+        )
+        raise ValueError(f"{name}: method='conformal' {reason}")
     mean, std = view.centre_and_scale(X, offset)
-    below, above = widths(scores, coverage, side, name)
-    if mean.ndim == 1:
-        below, above = below[..., 0], above[..., 0]
-    else:
-        below, above = (view.units.among_constants(np.atleast_2d(one)) for one in (below, above))
-    lower, upper = _open(mean - below * std, mean + above * std, side)
+    width = width_of(scores, coverage, side, name)
+    width = width[0] if mean.ndim == 1 else view.units.among_constants(width[None])
+    lower, upper = _open(mean - width * std, mean + width * std, side)
     return view.within_domain(lower), view.within_domain(upper)
 
 
-def _open(lower, upper, side):
+def _open(lower: Array, upper: Array, side: str) -> tuple[Array, Array]:
+    """Ends of which one is infinite, unless `side` is "both"."""
     if side == "both":
         return lower, upper
     open_end = np.full(lower.shape, np.inf)
     return (lower, open_end) if side == "lower" else (-open_end, upper)
 
 
-def _no_scores(fit):
-    """Why a fit has no `Scores`, as part of an error."""
-    reason = why_unknown(fit)
-    if reason is None:
-        reason = (
-            "needs rows that came by fit, not by partial_fit, and standard deviations above 0. Set "
-            "method to 'model', or call fit."
-        )
-    return f"method='conformal' {reason}"
+def width_of(scores: Scores, coverage: float, side: str, name: str) -> Array:
+    """Numbers (p,) of standard deviations between the mean and an end.
 
-
-def widths(scores, coverage, side, name):
-    """Numbers (p,) of standard deviations below and above the mean.
+    They are the smallest scores that a share of the rows, and of one more, does not exceed.
 
     Parameters
     ----------
@@ -441,19 +402,7 @@ def widths(scores, coverage, side, name):
     name : str
         Of the method, for errors.
     """
-    values = scores.values
-    weight = np.ones(len(values)) if scores.weight is None else scores.weight
-    if side == "both":
-        width = _quantile(np.abs(values), weight, coverage, name)
-        return width, width
-    nothing = np.zeros(values.shape[1])  # of the end that is open
-    if side == "lower":
-        return _quantile(-values, weight, coverage, name), nothing
-    return nothing, _quantile(values, weight, coverage, name)
-
-
-def _quantile(values, weight, coverage, name):
-    """The smallest scores (p,) that a share of the rows, and of one more, does not exceed."""
+    values, weight = scores
     needed = coverage * (weight.sum() + 1.0)
     if needed > weight.sum():
         fewest = int(np.ceil(coverage / (1.0 - coverage)))
@@ -461,8 +410,9 @@ def _quantile(values, weight, coverage, name):
             f"{name}: the fit has {weight.sum():g} training rows, but a coverage of {coverage:g} "
             f"needs at least {fewest}. Lower coverage, or set method to 'model'."
         )
+    targets = np.arange(values.shape[1])
+    values = {"both": np.abs(values), "lower": -values, "upper": values}[side]
     order = np.argsort(values, axis=0)
     total = np.cumsum(weight[order], axis=0)
     first = np.argmax(total >= needed * (1.0 - 1e-12), axis=0)
-    sorted_values = np.take_along_axis(values, order, axis=0)
-    return np.take_along_axis(sorted_values, first[None], axis=0)[0]
+    return values[order[first, targets], targets]

@@ -3,23 +3,30 @@
 Gradients are in units of y. The bounds say what more inducing points could gain.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.choices.choices import resolve_bound, with_noise_floor
 from skgp_sparse.choices.plan import tolerance
 from skgp_sparse.data.checks import check_columns, is_gaussian
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import InducingBasis, Options
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse.exceptions import warn
+from skgp_sparse.explain.views import ResponseView, TargetView
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import Array, as_text
 from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import GaussianObjectives
+from skgp_sparse.solvers import Fit
 
 _RESIDUAL = 1e-3  # of the solve: it costs the bound about its square over the noise
 
@@ -55,7 +62,9 @@ class EvidenceBounds(NamedTuple):
     gap_per_row: float
 
 
-def evidence_bounds(fit, parameters, others, units, name):
+def evidence_bounds(
+    fit: Fit, parameters: Any, others: Dataset | None, units: TargetScaler, progress: Any, name: str
+) -> EvidenceBounds:
     """Bounds of the evidence of the rows of a fit, or of others.
 
     Parameters
@@ -66,57 +75,53 @@ def evidence_bounds(fit, parameters, others, units, name):
         Other rows, in the units of y; None: those of the fit.
     units : TargetScaler
         Of the targets.
+    progress : Progress
     name : str
         For errors.
     """
-    rows = fit.rows
+    rows, n_jobs = fit.rows, resolve_n_jobs(parameters.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(
             f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
             "of rows that it has not seen."
         )
     require(fit.posterior, BOUNDS, name)
-    bound = resolve_bound(parameters.bound, name)
+    bound, value = resolve_bound(parameters.bound, name), None
     if others is not None:
         check_columns(others.y, len(units.scale), name)
-        rows = others.in_one_form().in_units(units)
-        return _bounds(fit, parameters, with_noise_floor(rows, fit.kernel), bound, None)
-    value = None if fit.given is not None else fit.value
-    if fit.posterior.is_exact and value is not None:
-        return EvidenceBounds(float(fit.value), float(fit.value), 0.0)
-    if rows is None or not rows.in_memory:
-        raise ValueError(
-            f"{name}: this estimator does not contain the training rows, because it was fitted on "
-            "a cluster or from a large source, or loaded from a pickle. Pass X and y."
-        )
-    return _bounds(fit, parameters, rows, bound, value)
-
-
-def _bounds(fit, parameters, rows, bound, value):
-    """The bounds of some rows; `value` is that of the objective, if it is known."""
-    kernel, n_jobs = fit.kernel, resolve_n_jobs(parameters.n_jobs)
-    basis = InducingBasis(parameters.inducing_points_)
-    options = Options(n_jobs=n_jobs)
-    tol = min(_RESIDUAL, tolerance(parameters.tol))
-    start = f"[{type(parameters).__name__}] bounds, iteration"
-
-    def report(iteration, residual):
-        if parameters.verbose and iteration % int(parameters.verbose) == 0:
-            print(f"{start} {iteration}: residual {residual:.2e}, until {tol:.0e}")
-
+        rows = with_noise_floor(others.in_one_form().in_units(units), fit.kernel)
+    else:
+        value = None if fit.given is not None else fit.value
+        if fit.posterior.is_exact and value is not None:
+            return EvidenceBounds(float(value), float(value), 0.0)
+        if rows is None or not rows.in_memory:
+            raise ValueError(
+                f"{name}: this estimator does not contain the training rows, because it was fitted "
+                "on a cluster or from a large source, or loaded from a pickle. Pass X and y."
+            )
+    basis, options = InducingBasis(parameters.inducing_points_), Options(n_jobs=n_jobs)
     with single_threaded_blas(), arithmetic():
         if value is None:
-            model, Z = GaussianObjectives(bound), basis.parameters
-            value = model.sparse(rows, Z, options).value(kernel)
-        upper, residual = upper_bound(
-            kernel,
-            basis.at(kernel, options).for_prediction(),
-            rows.everything(),
-            n_jobs,
-            tol=tol,
-            max_iter=parameters.max_iter,
-            report=report,
-        )
+            objective = GaussianObjectives(bound).sparse(rows, basis.parameters, options)
+            value = objective.value(fit.kernel)
+        features = basis.at(fit.kernel, options).for_prediction()
+        upper = _upper(fit.kernel, features, rows, parameters, n_jobs, progress)
+    own = value if bound.is_lower_bound else -np.inf
+    gap = (upper - own) / (rows.total_weight() * rows.n_targets)
+    return EvidenceBounds(*map(float, (own, upper, gap)))
+
+
+def _upper(
+    kernel: Kernel, features: Any, rows: Dataset, parameters: Any, n_jobs: int, progress: Any
+) -> float:
+    """The upper bound, with a warning where its solve has not converged."""
+    tol = min(_RESIDUAL, tolerance(parameters.tol))
+
+    def report(iteration: int, residual: float) -> None:
+        progress(iteration, about="bounds", note=f"residual {residual:.2e}, until {tol:.0e}")
+
+    known = {"tol": tol, "max_iter": parameters.max_iter, "report": report}
+    upper, residual = upper_bound(kernel, features, rows.everything(), n_jobs, **known)
     if residual > _RESIDUAL:
         warn(
             f"The solve for the bounds ended with a residual of {residual:.1e}, not "
@@ -124,16 +129,16 @@ def _bounds(fit, parameters, rows, bound, value):
             f"{parameters.max_iter}).",
             ConvergenceWarning,
         )
-    own = value if bound.is_lower_bound else -np.inf
-    gap = (upper - own) / (rows.total_weight() * rows.n_targets)
-    return EvidenceBounds(*map(float, (own, upper, gap)))
+    return upper
 
 
 _TINY = np.finfo(float).tiny
 _RELATIVE_VARIANCE_ROUNDING = np.finfo(float).eps  # variance of the prior's that is told from none
 
 
-def check_question(parameters, return_cov, latent, known, name):
+def check_question(
+    parameters: Any, return_cov: bool, latent: bool, known: Iterable[Any], name: str
+) -> None:
     """Raise unless the gradients can be those of a prediction that is asked for so.
 
     Parameters
@@ -157,7 +162,9 @@ def check_question(parameters, return_cov, latent, known, name):
         )
 
 
-def gradients(view, X, latent, parameters, name):
+def gradients(
+    view: TargetView | ResponseView, X: ArrayLike, latent: bool, parameters: Any, name: str
+) -> list[Array]:
     """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d).
 
     Parameters

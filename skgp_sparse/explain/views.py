@@ -4,10 +4,13 @@ A view has the methods of a fitted estimator, and every posterior predicts alike
 answers for the problems that several classes become, and `prior_view` before any fit.
 """
 
+from collections.abc import Callable
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -16,109 +19,76 @@ from skgp_sparse.choices.parameter_checks import check_kernel
 from skgp_sparse.data.checks import check_one_column, check_std, check_truth, is_gaussian
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.data.moments import TargetScaler, log_densities_of_targets
-from skgp_sparse.engine import functions
-from skgp_sparse.engine.posterior import FUNCTIONS, NORMALS, Prior, noise_in_blocks, require
+from skgp_sparse.engine.functions import SampledFunctions, in_units
+from skgp_sparse.engine.posterior import (
+    FUNCTIONS,
+    NORMALS,
+    Posterior,
+    Prior,
+    noise_in_blocks,
+    require,
+)
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars, as_text
+from skgp_sparse.likelihoods import Likelihood
 
+Pair = tuple[Array, Array]
+Offset = Scalars | None
+Change = Callable[["TargetView"], "TargetView"]
 _ENTRIES_PER_BLOCK = 1 << 20  # entries of the systems that are solved together
 _SMALLEST_PROBABILITY = 1e-12  # pairwise probability
 
 
 class Task(NamedTuple):
-    """A problem: one class against another, or against all others; or all of them at once."""
+    """A problem of labels, whatever their order or number."""
 
-    positive: int | None = None
-    negative: int | None = None
+    of_class: tuple[float, ...]  # label of each class, NaN where its rows take no part
 
-    def labels(self, index):
-        """Rows that take part (None: all of them) and their labels, from class indices.
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether rows of all classes take part."""
+        return not np.isnan(self.of_class).any()
 
-        Labels are ±1 in a binary problem, and the indices themselves otherwise.
-        """
-        if self.positive is None:
-            return None, index.astype(float)
-        if self.negative is None:
-            return None, np.where(index == self.positive, 1.0, -1.0)
-        rows = np.flatnonzero((index == self.positive) | (index == self.negative))
-        return rows, np.where(index[rows] == self.positive, 1.0, -1.0)
+    def labels(self, index: AnyArray) -> tuple[Ints | None, Array]:
+        """Rows that take part (None: all of them) and their labels, from class indices."""
+        labels = np.array(self.of_class, float)[np.asarray(index, dtype=np.intp)]
+        if self.has_all_rows:
+            return None, labels
+        rows = np.flatnonzero(~np.isnan(labels))
+        return rows, labels[rows]
 
-    def label_of(self, k, n_tasks):
-        """The label of a class that no other class has; None if there is none.
+    def label_of(self, k: int) -> float | None:
+        """The label of a class that no other class has; None if there is none."""
+        is_alone = np.sum(np.equal(self.of_class, self.of_class[k])) == 1
+        return self.of_class[k] if is_alone else None
 
-        The negative rows of a problem are those of one class if it is named, or if there is no
-        other problem.
-        """
-        if self.positive is None:
-            return k
-        if self.positive == k:
-            return 1.0
-        return -1.0 if self.negative == k or n_tasks == 1 else None
-
-    def name(self, classes):
-        """The problem in words."""
-        if self.negative is None:
-            return f"{classes[self.positive]} against the rest"
-        return f"{classes[self.positive]} against {classes[self.negative]}"
+    def name(self, classes: AnyArray) -> str:
+        """A binary problem in words."""
+        negative = "the rest" if self.has_all_rows else classes[self.of_class.index(-1.0)]
+        return f"{classes[self.of_class.index(1.0)]} against {negative}"
 
 
-class InOrder(NamedTuple):
-    """All classes at once, with one process for their order; a label is the rank of the class."""
-
-    ranks: tuple[int, ...]  # place of each class in the order
-
-    negative = None
-
-    def labels(self, index):
-        """None, as all rows take part, and their labels."""
-        return None, np.asarray(self.ranks, float)[index]
-
-    def label_of(self, k, n_tasks):
-        """The label of a class."""
-        return float(self.ranks[k])
-
-
-class SomeClasses(NamedTuple):
-    """Some classes at once, each against all others; a label is the place of the class, if any."""
-
-    chosen: tuple[int, ...]  # sorted
-
-    negative = None
-
-    def labels(self, index):
-        """None, as all rows take part, and their labels; one more for all other classes."""
-        place = np.searchsorted(self.chosen, index)
-        is_chosen = np.append(self.chosen, -1)[place] == index
-        return None, np.where(is_chosen, place, len(self.chosen)).astype(float)
-
-
-def tasks(n_classes, multi_class):
+def tasks(n_classes: int, multi_class: str) -> list[Task]:
     """The problems of a number of classes; one where there are two."""
     if multi_class == "softmax":
-        return [Task()]
-    if n_classes == 2:
-        return [Task(1)]
-    if multi_class == "one_vs_one":
-        return [Task(j, i) for i, j in combinations(range(n_classes), 2)]
-    return [Task(k) for k in range(n_classes)]
+        return [Task(tuple(range(n_classes)))]
+    if multi_class == "one_vs_one" and n_classes > 2:
+        nothing = dict.fromkeys(range(n_classes), np.nan)
+        pairs = combinations(range(n_classes), 2)
+        return [Task(tuple((nothing | {j: 1.0, i: -1.0}).values())) for i, j in pairs]
+    labels = 2.0 * np.eye(n_classes) - 1.0
+    return [Task(tuple(row)) for row in (labels[1:] if n_classes == 2 else labels).tolist()]
 
 
-def problems_of_a_row(n_classes, multi_class):
-    """In how many problems a row takes part."""
-    if multi_class == "softmax" or n_classes == 2:
-        return 1
-    return n_classes - 1 if multi_class == "one_vs_one" else n_classes
-
-
-def normalised(positive):
+def normalised(positive: Array) -> Array:
     """Probabilities (n, K) from those of each class against the rest."""
     total = positive.sum(axis=1, keepdims=True)
     uniform = np.full_like(positive, 1.0 / positive.shape[1])
     return np.where(total > 0, positive / np.where(total > 0, total, 1.0), uniform)
 
 
-def votes(pairwise, n_classes):
+def votes(pairwise: Array, n_classes: int) -> Ints:
     """Winner (n,) of all duels; equal numbers of votes are told apart by summed probabilities.
 
     Parameters
@@ -132,7 +102,7 @@ def votes(pairwise, n_classes):
     return np.argmax(won + R.sum(axis=2) / n_classes, axis=1)  # the sum is below n_classes
 
 
-def coupled(pairwise, n_classes):
+def coupled(pairwise: Array, n_classes: int) -> Array:
     """Probabilities (n, K) closest to those of all pairs.
 
     Wu, Lin and Weng (2004), "Probability estimates for multi-class classification by pairwise
@@ -146,7 +116,7 @@ def coupled(pairwise, n_classes):
     return np.concatenate(parts) if parts else np.empty((0, n_classes))
 
 
-def _square(pairwise, n_classes):
+def _square(pairwise: Array, n_classes: int) -> Array:
     """``R[:, i, j]``: probability of i where it is i or j; 0 on the diagonal."""
     R = np.zeros((len(pairwise), n_classes, n_classes))
     clipped = np.clip(pairwise, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)
@@ -156,7 +126,7 @@ def _square(pairwise, n_classes):
     return R
 
 
-def _couple(R):
+def _couple(R: Array) -> Array:
     n, K, _ = R.shape
     system = np.ones((n, K + 1, K + 1))
     system[:, K, K] = 0.0
@@ -172,22 +142,26 @@ def _couple(R):
 class LabelView(NamedTuple):
     """The processes of a classifier: one for each problem, or those of a softmax together."""
 
-    latent: list  # of `TargetView`, in their own units
-    likelihoods: list
+    latent: list["TargetView"]  # in their own units
+    likelihoods: list[Likelihood]
     n_classes: int
     multi_class: str
-    calibration: object = None  # of the probabilities, by a `Calibration`
-    ranks: object = None  # place of each class (n_classes,) where one process has their order
+    calibration: Any = None  # of the probabilities, by a `Calibration`
+    ranks: tuple[int, ...] | None = (
+        None  # place of each class (n_classes,) where one process has their order
+    )
 
-    def on_threads(self, n_jobs):
-        """A copy of the view that processes blocks of rows on so many threads."""
-        return self._replace(latent=[view.on_threads(n_jobs) for view in self.latent])
+    processes = property(lambda self: [one.process for one in self.latent])
 
-    def with_process(self, change):
-        """A copy of the view, whose processes are replaced by a function of each."""
-        return self._replace(latent=[view.with_process(change) for view in self.latent])
+    def each(self, change: Change) -> "LabelView":
+        """A copy of the view, each `TargetView` of which is replaced by a function of it."""
+        return self._replace(latent=[change(view) for view in self.latent])
 
-    def decide(self, X):
+    def beside(self, calibration: Any) -> "LabelView":
+        """The view with a `Calibration`."""
+        return self._replace(calibration=calibration)
+
+    def decide(self, X: Array) -> Ints:
         """Index of the class (n,) of every row."""
         if self.calibration is not None or self.ranks is not None:
             return np.argmax(self.probabilities(X), axis=1)
@@ -198,14 +172,14 @@ class LabelView(NamedTuple):
             return votes(probabilities, self.n_classes)
         return np.argmax(probabilities, axis=1)
 
-    def probabilities(self, X):
+    def probabilities(self, X: Array) -> Array:
         """Probabilities of all classes (n, n_classes)."""
         probabilities = self.of_classes(self._by_problem(X))
         if self.calibration is None:
             return probabilities
         return self.calibration.at(probabilities, np.asarray(X, np.float64))
 
-    def of_classes(self, probabilities):
+    def of_classes(self, probabilities: Array) -> Array:
         """Class probabilities (n, n_classes) from those of the problems; see `_by_problem`."""
         if self.ranks is not None:
             return probabilities[:, list(self.ranks)]
@@ -215,14 +189,14 @@ class LabelView(NamedTuple):
             return coupled(probabilities, self.n_classes)
         return probabilities if self.multi_class == "softmax" else normalised(probabilities)
 
-    def latent_moments(self, X):
+    def latent_moments(self, X: Array) -> Pair:
         """Mean and variance of the latent process (n,), or of those of a softmax (n, n_classes)."""
         if self.multi_class == "softmax":
             return self.latent[0].moments(X)
         mean, std = self.latent[0].mean_and_std(X, latent=False)
         return mean, std**2
 
-    def _by_problem(self, X):
+    def _by_problem(self, X: Array) -> Array:
         """Probabilities of classes (n, n_classes) by softmax, or of positive ones (n, problems).
 
         The latter has one column for each binary problem. Those of classes in an order have it.
@@ -240,69 +214,61 @@ class LabelView(NamedTuple):
 class TargetView(NamedTuple):
     """A process with Gaussian noise, in the units and the shape of y."""
 
-    process: object
+    process: Posterior
     units: TargetScaler = TargetScaler.none(1)
     n_jobs: int | None = None
 
     one_column = property(lambda self: len(self.units.mean) == 1)
-    takes_offset = False
-    has_covariance = True
-    takes_normals = True
+    is_gaussian = True
+    processes = property(lambda self: [self.process])
 
-    def truth(self, y, X, name):
+    def truth(self, y: Array, X: Array, name: str) -> Array:
         """Targets (n,) or (n, p) of the rows of X: any numbers."""
         return check_truth(y, X, len(self.units.scale), name)
 
-    def centre_and_scale(self, X, offset=None):
+    def centre_and_scale(self, X: Array, offset: Offset = None) -> Pair:
         """Centre and unit of intervals: mean and standard deviation, both (n,) or (n, p)."""
         return self.mean_and_std(X, False)
 
-    def within_domain(self, values):
+    def within_domain(self, values: Array) -> Array:
         """Ends of intervals that a target can have: all of them."""
         return values
 
-    def on_threads(self, n_jobs):
-        """A copy of the view that processes blocks of rows on so many threads."""
-        return self._replace(n_jobs=n_jobs)
+    def each(self, change: Change) -> "TargetView":
+        """A function of the view; see `LabelView.each`."""
+        return change(self)
 
-    def with_process(self, change):
-        """A copy of the view, whose process is replaced by a function of it."""
-        return self._replace(process=change(self.process))
+    def beside(self, mean: Any) -> "TargetView":
+        """The view with a `WeightedMean`."""
+        return self._replace(process=mean.of(self.process))
 
-    def of_latent(self):
+    def of_latent(self) -> "TargetView":
         """The view of latent values, which are those of y."""
         return self
 
-    def mean(self, X, latent=False, offset=None):
+    def mean(self, X: Array, latent: bool = False, offset: Offset = None) -> Array:
         """Mean (n,) or (n, p)."""
         return self._shaped(_finite(self._mean(X)))
 
-    def mean_and_std(self, X, latent, offset=None):
+    def mean_and_std(self, X: Array, latent: bool, offset: Offset = None) -> Pair:
         """Mean and standard deviation, both (n,) or (n, p)."""
         mean, std = self._mean_and_std(X, latent)
         return self._shaped(mean), self._shaped(std)
 
-    def expected_mean_and_std(self, X, X_std, latent):
-        """Mean and standard deviation at inputs that are known up to standard deviations."""
-        with np.errstate(all="ignore"), single_threaded_blas():
-            mean, variance = self.process.predict_normals(X, X_std, resolve_n_jobs(self.n_jobs))
-            if not latent:
-                variance = variance + _noise(self.process, X)[:, None]
-            mean, std = self.units.inverse(mean), self.units.inverse_std(np.sqrt(variance))
-        return self._shaped(_finite(mean)), self._shaped(_finite(std))
-
-    def functions(self, k, n_frequencies, random_state, check, name):
+    def functions(
+        self, k: int, n_frequencies: int, state: RandomState, check: Any, name: str
+    ) -> SampledFunctions:
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         require(self.process, FUNCTIONS, name)
-        drawn = self.process.sample_functions(k, n_frequencies, random_state)
-        return functions.in_units(drawn, self.units, check)
+        drawn = self.process.sample_functions(k, n_frequencies, state)
+        return in_units(drawn, self.units, check)
 
-    def noise_std(self, X):
+    def noise_std(self, X: Array) -> Array:
         """Standard deviation of the learned noise, (n,) or (n, p)."""
         std = np.sqrt(_noise(self.process, X))[:, None]
         return self._shaped(_finite(self.units.inverse_std(std)))
 
-    def covariance(self, X, latent):
+    def covariance(self, X: Array, latent: bool) -> Array:
         """Joint covariance (n, n) or (n, n, p)."""
         with np.errstate(all="ignore"):
             cov = self.process.covariance(X)
@@ -310,13 +276,13 @@ class TargetView(NamedTuple):
                 cov.flat[:: len(cov) + 1] += _noise(self.process, X)
             return self._shaped(_finite(cov[:, :, None] * self.units.scale**2))
 
-    def quantiles(self, X, q, offset=None):
+    def quantiles(self, X: Array, q: Array, offset: Offset = None) -> Array:
         """Quantiles (n, k) or (n, p, k) for probabilities (k,)."""
         mean, std = self._mean_and_std(X, False)
         values = mean[:, :, None] + std[:, :, None] * ndtri(q)
         return values[:, 0] if self.one_column else values
 
-    def log_density(self, X, y, offset=None):
+    def log_density(self, X: Array, y: Array, offset: Offset = None) -> Array:
         """Log density of y, in its shape."""
         mean, std = self._mean_and_std(X, False)
         if not np.all(std[:, self.units.scale > 0] > 0):
@@ -327,15 +293,23 @@ class TargetView(NamedTuple):
             )
         return self._shaped(log_densities_of_targets(np.reshape(y, mean.shape), mean, std))
 
-    def sample(self, X, n_samples, random_state, latent=False, offset=None):
+    def sample(self, X: Array, n: int, state: RandomState, latent: bool, offset: Offset) -> Array:
         """Samples (n, n_samples) or (n, p, n_samples).
 
         The first target's are those that it would have alone.
         """
+        n_targets = self.units.n_varying
+        of_noise = RandomState(state.randint(2**31))
         with np.errstate(all="ignore"):
-            return _finite(self._draws(X, n_samples, random_state, latent))
+            draws = self.process.deviations(X, n_targets * n, state)
+            noise = np.sqrt(_noise(self.process, X))
+            if noise.any() and not latent:
+                draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
+            draws = self.units.among_constants(draws.reshape(len(X), n_targets, n))
+            draws = _finite(draws * self.units.scale[:, None] + self._mean(X)[:, :, None])
+        return draws[:, 0] if self.one_column else draws
 
-    def moments(self, X, noise=True):
+    def moments(self, X: Array, noise: bool = True) -> Pair:
         """Mean (n, p) and variance, (n,) or (n, k), of the process in its own units.
 
         The variance includes that of the kernel's white noise, if wanted.
@@ -345,26 +319,15 @@ class TargetView(NamedTuple):
             variance = variance + (own if variance.ndim == 1 else own[:, None])
         return _finite(mean), _finite(variance)
 
-    def _mean_and_std(self, X, latent):
+    def _mean_and_std(self, X: Array, latent: bool) -> Pair:
         mean, variance = self.moments(X, noise=not latent)
         std = self.units.inverse_std(np.sqrt(variance)[:, None])
         return _finite(self.units.inverse(mean)), _finite(std)
 
-    def _draws(self, X, n_samples, random_state, latent):
-        n_targets = self.units.n_varying
-        of_noise = np.random.RandomState(random_state.randint(2**31))
-        draws = self.process.deviations(X, n_targets * n_samples, random_state)
-        noise = np.sqrt(_noise(self.process, X))
-        if noise.any() and not latent:
-            draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
-        draws = self.units.among_constants(draws.reshape(len(X), n_targets, n_samples))
-        draws = draws * self.units.scale[:, None] + self._mean(X)[:, :, None]
-        return draws[:, 0] if self.one_column else draws
-
-    def _mean(self, X):
+    def _mean(self, X: Array) -> Array:
         return self.units.inverse(self._by_blocks(self.process.mean, X))
 
-    def _by_blocks(self, method, X):
+    def _by_blocks(self, method: Callable[..., Any], X: Array) -> Any:
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
         with np.errstate(all="ignore"):
             if len(row_blocks(len(X), self.process.width)) == 1:
@@ -373,7 +336,7 @@ class TargetView(NamedTuple):
             with single_threaded_blas():
                 return method(X, n_jobs)
 
-    def _shaped(self, values):
+    def _shaped(self, values: Array) -> Array:
         return values[..., 0] if self.one_column else values
 
 
@@ -384,52 +347,51 @@ class ResponseView(NamedTuple):
     """
 
     latent: TargetView  # the process, in its own units
-    likelihood: object
+    likelihood: Likelihood
     units: TargetScaler  # of one target
 
-    takes_offset = True
-    has_covariance = False
-    takes_normals = False
+    is_gaussian = False
+    processes = property(lambda self: self.latent.processes)
 
-    def truth(self, y, X, name):
+    def truth(self, y: Array, X: Array, name: str) -> Array:
         """Targets of the rows of X as the likelihood takes them; raises outside its domain."""
         y = check_truth(y, X, 1, name)
         likelihood = self.likelihood_of_targets()
         likelihood.check(y, name)
         return np.clip(y, *likelihood.ends)
 
-    def likelihood_of_targets(self):
+    def likelihood_of_targets(self) -> Likelihood:
         """The likelihood in units of y."""
         mean, scale = np.ravel(self.units)
         return self.likelihood.rescaled(-mean / scale, 1.0 / scale)
 
-    def centre_and_scale(self, X, offset=None):
+    def centre_and_scale(self, X: Array, offset: Offset = None) -> Pair:
         """Centre and unit of intervals, in units of y; see `centre_and_scale`."""
         centre, scale = centre_and_scale(self.likelihood, *self._moments(X, offset))
         return self.units.inverse(centre), self.units.inverse_std(scale)
 
-    def within_domain(self, values):
+    def within_domain(self, values: Array) -> Array:
         """Ends of intervals that a target can have."""
         return np.clip(values, *self.units.inverse(np.array(self.likelihood.ends)))
 
-    def on_threads(self, n_jobs):
-        """A copy of the view that processes blocks of rows on so many threads."""
-        return self._replace(latent=self.latent.on_threads(n_jobs))
+    def each(self, change: Change) -> "ResponseView":
+        """A copy of the view, whose `TargetView` is replaced by a function of it."""
+        return self._replace(latent=change(self.latent))
 
-    def with_process(self, change):
-        """A copy of the view, whose process is replaced by a function of it."""
-        return self._replace(latent=self.latent.with_process(change))
+    def beside(self, mean: Any) -> "ResponseView":
+        """The view with a `WeightedMean`."""
+        return self._replace(latent=self.latent.beside(mean))
 
-    def of_latent(self):
+    def of_latent(self) -> "TargetView":
         """The `TargetView` of latent values on the link scale, without offsets."""
         level = self.units.inverse(self.likelihood.intercept)
         return self.latent._replace(units=self.units._replace(mean=level))
 
-    def mean(self, X, latent=False, offset=None):
+    def mean(self, X: Array, latent: bool = False, offset: Offset = None) -> Array:
         """Mean (n,) of the response, or on the link scale."""
         return self.mean_and_std(X, latent, offset)[0]
 
-    def mean_and_std(self, X, latent, offset=None):
+    def mean_and_std(self, X: Array, latent: bool, offset: Offset = None) -> Pair:
         """Mean and standard deviation (n,) of the response, or on the link scale."""
         mean, variance = self._moments(X, offset)
         if latent:
@@ -440,28 +402,28 @@ class ResponseView(NamedTuple):
             _warn_of_infinity(mean, variance)
         return self.units.inverse(mean), self.units.inverse_std(np.sqrt(variance))
 
-    def covariance(self, X, latent):
+    def covariance(self, X: Array, latent: bool) -> Array:
         """Joint covariance (n, n) on the link scale, the only one there is."""
         return self.latent.covariance(X, latent=False) * self.units.scale**2
 
-    def quantiles(self, X, q, offset=None):
+    def quantiles(self, X: Array, q: Array, offset: Offset = None) -> Array:
         """Quantiles (n, k) of the response for probabilities (k,)."""
         latent = self._moments(X, offset)
         with np.errstate(all="ignore"):
             values = np.column_stack([self.likelihood.quantile(p, *latent) for p in q])
         return self.units.inverse(values)
 
-    def log_density(self, X, y, offset=None):
+    def log_density(self, X: Array, y: Array, offset: Offset = None) -> Array:
         """Log density of y (n,), or log probability of what is no density."""
         y = self.units.forward(y)
         with np.errstate(all="ignore"):
             density = self.likelihood.tilted(y, *self._moments(X, offset))[0]
         return density - self.likelihood.is_density(y) * np.log(self.units.scale)
 
-    def sample(self, X, n_samples, random_state, latent=False, offset=None):
+    def sample(self, X: Array, n: int, state: RandomState, latent: bool, offset: Offset) -> Array:
         """Samples (n, n_samples) of the response, or on the link scale."""
-        of_response = np.random.RandomState(random_state.randint(2**31))
-        draws = self.latent.sample(X, n_samples, random_state)
+        of_response = RandomState(state.randint(2**31))
+        draws = self.latent.sample(X, n, state, False, None)
         draws = draws + np.reshape(self._offset(offset), (-1, 1))
         if latent:
             draws = draws + self.likelihood.intercept
@@ -469,16 +431,16 @@ class ResponseView(NamedTuple):
             draws = self.likelihood.sample(draws, of_response)
         return self.units.inverse(draws)
 
-    def _moments(self, X, offset):
+    def _moments(self, X: Array, offset: Offset) -> Pair:
         """Mean and variance (n,) of ``f + offset``."""
         mean, variance = self.latent.moments(X)
         return mean[:, 0] + self._offset(offset), variance
 
-    def _offset(self, offset):
+    def _offset(self, offset: Offset) -> Scalars:
         return 0.0 if offset is None else offset / self.units.scale
 
 
-def centre_and_scale(likelihood, mean, variance):
+def centre_and_scale(likelihood: Likelihood, mean: Array, variance: Array) -> Pair:
     """Mean and standard deviation (n,) of responses to latent values with these moments.
 
     Where there is no variance, they are the median, and half of the central 68 %.
@@ -491,7 +453,7 @@ def centre_and_scale(likelihood, mean, variance):
         return median, 0.5 * (high - low)
 
 
-def _finite(predicted):
+def _finite(predicted: Array) -> Array:
     """The predictions, all of which must be numbers."""
     rows = np.flatnonzero(~np.isfinite(predicted).reshape(len(predicted), -1).all(axis=1))
     if len(rows):
@@ -503,13 +465,13 @@ def _finite(predicted):
     return predicted
 
 
-def _noise(process, X):
+def _noise(process: Posterior, X: Array) -> Array:
     """Learned noise variance (n,), X read in blocks."""
     with np.errstate(all="ignore"):
         return noise_in_blocks(process, X)
 
 
-def _warn_of_infinity(mean, variance):
+def _warn_of_infinity(mean: Array, variance: Array) -> None:
     """Warn where the moments of a response are infinite: quantiles never are."""
     rows = np.flatnonzero(np.isinf(mean) | np.isinf(variance))
     if len(rows):
@@ -522,7 +484,7 @@ def _warn_of_infinity(mean, variance):
         )
 
 
-def prior_view(parameters, name):
+def prior_view(parameters: Any, name: str) -> TargetView | ResponseView:
     """The prior process of a regressor, in units of y."""
     check_kernel(parameters.kernel, name)
     p = parameters.n_targets or 1
@@ -535,7 +497,9 @@ def prior_view(parameters, name):
     return ResponseView(TargetView(Prior(kernel, 1)), likelihood, units)
 
 
-def at_uncertain_inputs(view, X, X_std, latent, return_cov, name):
+def at_uncertain_inputs(
+    view: TargetView | ResponseView, X: ArrayLike, X_std: ArrayLike, latent: bool, name: str
+) -> list[Array]:
     """Means and standard deviations (n,) or (n, p), where they are known.
 
     Parameters
@@ -546,15 +510,17 @@ def at_uncertain_inputs(view, X, X_std, latent, return_cov, name):
         Standard deviations of the errors of X.
     latent : bool
         Whether standard deviations leave out the noise of the kernel.
-    return_cov : bool
-        Whether a covariance was asked for.
     name : str
         Of the method, for errors.
     """
     X_std = check_std(X_std, X, "X_std", name)
-    if return_cov:
-        raise ValueError(f"{name}: X_std and return_cov cannot be combined. Use return_std.")
-    if not view.takes_normals:
+    if not view.is_gaussian:
         raise ValueError(f"{name}: X_std needs likelihood='gaussian'. Leave X_std out.")
     require(view.process, NORMALS, f"{name}: X_std")
-    return view.expected_mean_and_std(X, X_std, latent)
+    process, units = view.process, view.units
+    with np.errstate(all="ignore"), single_threaded_blas():
+        mean, variance = process.predict_normals(X, X_std, resolve_n_jobs(view.n_jobs))
+        if not latent:
+            variance = variance + _noise(process, X)[:, None]
+        moments = _finite(units.inverse(mean)), _finite(units.inverse_std(np.sqrt(variance)))
+    return [one[:, 0] if view.one_column else one for one in moments]

@@ -8,24 +8,22 @@ with probabilities g of the processes and m of another classifier: without the l
 temperature 1/a and a bias of every class, a calibration (Guo et al. 2017; Kull et al. 2019).
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.posterior import LeftOut, Posterior
+from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.engine.posteriors_around import (
     MeanWeights,
     PosteriorWithMean,
     averaged,
-    missing_entries,
 )
 from skgp_sparse.explain.leave_one_out import LeftOutRows
-from skgp_sparse.ground.linalg import log_normal_density
-from skgp_sparse.ground.validation import Array
-from skgp_sparse.likelihoods import Likelihood
+from skgp_sparse.ground.validation import Array, Ints
 
 _RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
@@ -36,6 +34,7 @@ _START_OF_FACTOR = 0.0, -0.5
 
 
 LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
+_LEAST_OF_A_LABEL = 1e-4
 _OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
 
 
@@ -64,11 +63,11 @@ class MeanFunction(NamedTuple):
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
-        if self.values is not None and missing_entries(X, self.values).any():
-            return averaged(self._of_complete_rows, X, self.values)
-        return self._of_complete_rows(X)
+        if self.values is None:
+            return self._of_complete_rows(X)
+        return averaged(self._of_complete_rows, X, self.values)
 
-    def _of_complete_rows(self, X):
+    def _of_complete_rows(self, X: Array) -> Array:
         if self.n_classes:
             return self._logits(self.estimators[0], X)
         values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
@@ -82,7 +81,7 @@ class MeanFunction(NamedTuple):
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
         return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
 
-    def _logits(self, classifier, X):
+    def _logits(self, classifier: Any, X: Array) -> Array:
         known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
         known[:, classifier.classes_] = classifier.predict_proba(X)
         logs = np.log(np.maximum(known, LEAST_PROBABILITY))
@@ -137,14 +136,14 @@ class LeftOutMean(NamedTuple):
         """Predictions (n, p) in units of y that are added to those of the process, or 0."""
         return self.predictions if self.weights is not None and self.weights.is_added else 0.0
 
-    def beside(self, left: LeftOut, noise: Array, chosen: Array) -> tuple[LeftOut, Array]:
-        """`LeftOut` and noise variance (k,) of the weighted mean, from those of the process."""
+    def beside(self, left: LeftOutRows) -> LeftOutRows:
+        """The rows with moments of the weighted mean, from those of the process."""
         if self.weights is None or self.weights.is_added:
-            return left, noise
-        weight = self.weights.of(left.variance + noise)
+            return left
+        weight = self.weights.of(left.total)
         factor = self.weights.factor(weight)
-        mean = (1.0 - weight) * left.mean + weight * self.predictions[chosen]
-        return LeftOut(mean, factor * left.variance), factor * noise
+        mean = (1.0 - weight) * left.mean + weight * self.predictions[left.chosen]
+        return left._replace(mean=mean, variance=factor * left.variance, noise=factor * left.noise)
 
 
 class Calibration(NamedTuple):
@@ -224,12 +223,19 @@ def centred_logs(probabilities: Array) -> Array:
     return logs - logs.mean(axis=1, keepdims=True)
 
 
+def logs_of_labels(probabilities: Array, labels: Ints) -> Array:
+    """Logarithms (k,) of probabilities of labels, none so small that one row decides."""
+    return np.log(np.maximum(probabilities[np.arange(len(labels)), labels], _LEAST_OF_A_LABEL))
+
+
 def of_all_classes(latent: Array) -> Array:
     """Latent values of all classes, from those of two classes in one column."""
     return np.hstack([-0.5 * latent, 0.5 * latent]) if latent.shape[1] == 1 else latent
 
 
-def calibrated(probabilities: Array, labels: Array, weight: Array, function=None, latent=None):
+def calibrated(
+    probabilities: Array, labels: Ints, weight: Array, latent: Array | None = None
+) -> Calibration:
     """The `Calibration` with the least log loss on rows that are left out.
 
     Parameters
@@ -239,10 +245,8 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
         Indices of classes.
     weight : ndarray of shape (n,)
         Weights of rows.
-    function : MeanFunction or None
-        It is part of the result where it has a weight.
     latent : ndarray of shape (n, q) or None
-        Its predictions of these rows.
+        What a mean predicts of these rows.
     """
     logs = [centred_logs(probabilities)]
     if latent is not None:
@@ -251,7 +255,7 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
     start = np.zeros(n_scales + target.shape[1])
     start[0] = 1.0
 
-    def loss(theta):
+    def loss(theta: Array) -> float:
         logits = np.tensordot(theta[:n_scales], logs, axes=1) + theta[n_scales:]
         p = softmax(logits, axis=1)
         of_labels = np.maximum(np.sum(p * target, axis=1), np.finfo(float).tiny)
@@ -264,51 +268,33 @@ def calibrated(probabilities: Array, labels: Array, weight: Array, function=None
     limits = [(0.0, None)] * n_scales + [(None, None)] * target.shape[1]
     theta = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits).x
     share = float(theta[1]) if n_scales == 2 else 0.0
-    function = function if share else None
-    return Calibration(float(theta[0]), theta[n_scales:], share, function)
+    return Calibration(float(theta[0]), theta[n_scales:], share)
 
 
 # -- weights of numbers ----------------------------------------------------------------
 
 
 class StackedRows(NamedTuple):
-    """Rows that are left out, of which weights of another prediction are learned.
-
-    Parameters
-    ----------
-    left : LeftOutRows
-        Predictions of the process.
-    predicted : ndarray of shape (k, p)
-        The other predictions.
-    row_weight : ndarray of shape (k,)
-        Weights of rows.
-    likelihood : Likelihood or None
-        None: the noise is Gaussian.
-    """
+    """Rows that are left out, of which weights of another prediction are learned."""
 
     left: LeftOutRows
-    predicted: Array
-    row_weight: Array
-    likelihood: Likelihood | None = None
+    predicted: Array  # (k, p) the other predictions
 
-    variance = property(lambda self: self.left.variance + self.left.noise)
+    row_weight = property(
+        lambda self: np.broadcast_to(self.left.block.weight, len(self.left.chosen))
+    )
     share = property(lambda self: self.row_weight / self.row_weight.mean())
 
     def densities(self, weights: MeanWeights) -> Array:
         """Log densities (k,) of the targets, averaged over these."""
-        left, weight = self.left, weights.of(self.variance)
+        left, weight = self.left, weights.of(self.left.total)
         mean = left.mean + weight * (self.predicted - left.mean)
-        factor = weights.factor(weight)
-        if self.likelihood is not None:
-            latent = mean[:, 0] + left.block.offset
-            return self.likelihood.tilted(left.block.observed, latent, factor * left.variance)[0]
-        std = np.sqrt(factor * self.variance + left.block.noise)
-        return log_normal_density(left.block.y, mean, std[:, None]).mean(axis=1)
+        return left._replace(mean=mean).log_density(weights.factor(weight)).mean(axis=1)
 
     def without_mean(self) -> MeanWeights:
         """`MeanWeights` with which the process is alone."""
         error = np.ones(1)  # where latent values are not seen
-        if self.likelihood is None:
+        if self.left.fit.likelihood is None:
             error = (self.left.block.y - self.predicted) ** 2
             error = np.average(error, axis=0, weights=self.row_weight)
         return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
@@ -321,7 +307,7 @@ class StackedRows(NamedTuple):
         that is the same everywhere has the highest density.
         """
         alone = self.without_mean()
-        if self.likelihood is not None:
+        if self.left.fit.likelihood is not None:
             return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], "intercept")
         targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
         intercept, slope = np.transpose(targets)
@@ -331,33 +317,33 @@ class StackedRows(NamedTuple):
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
         left = self.left
-        mean = left.mean + weights.of(self.variance) * (self.predicted - left.mean)
-        scale = np.sqrt((self.variance + left.block.noise)[:, None] * weights.error)
+        mean = left.mean + weights.of(left.total) * (self.predicted - left.mean)
+        scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
         return np.mean(self.share[:, None] * _huber((left.block.y - mean) ** 2 / scale))
 
-    def _target(self, j):
+    def _target(self, j: int) -> "StackedRows":
         """Rows with one of their targets."""
         left, one = self.left, np.s_[:, j : j + 1]
         left = left._replace(block=left.block._replace(y=left.block.y[one]), mean=left.mean[one])
         return self._replace(left=left, predicted=self.predicted[one])
 
-    def _least_loss(self, error):
+    def _least_loss(self, error: float) -> Array:
         """Intercept and slope of the weight of one target."""
 
-        def loss(theta):
+        def loss(theta: Array) -> float:
             return self.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
 
         return self._minimised(loss, _STARTS, _OF_WEIGHT)
 
-    def _likeliest(self, weights, starts, ridge, name):
+    def _likeliest(self, weights: MeanWeights, starts: Any, ridge: Any, name: str) -> MeanWeights:
         """`MeanWeights` with numbers of a name that have the highest density."""
 
-        def loss(theta):
+        def loss(theta: Array) -> float:
             return -np.mean(self.share * self.densities(weights._replace(**{name: theta})))
 
         return weights._replace(**{name: self._minimised(loss, starts, ridge)})
 
-    def _minimised(self, loss, starts, ridge):
+    def _minimised(self, loss: Callable[[Array], float], starts: Any, ridge: Any) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
         ridge = max(1.0, _ENOUGH_ROWS / self.row_weight.sum()) * np.array(ridge)
         runs = [
@@ -367,6 +353,6 @@ class StackedRows(NamedTuple):
         return min(runs, key=lambda run: run.fun).x
 
 
-def _huber(squared):
+def _huber(squared: Array) -> Array:
     """Huber's loss of squared errors in units of their scale."""
     return np.where(squared < _HUBER**2, squared, 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2)

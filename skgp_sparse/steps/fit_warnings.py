@@ -10,19 +10,27 @@ are next to each other in the order of a column, or of nearest rows in all colum
 c of the variance can be explained then.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import xlogy
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import lag_correlation
-from skgp_sparse.engine.posterior import LeftOut
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
-from skgp_sparse.explain.leave_one_out import calibrated_labels, predicted, why_unknown
+from skgp_sparse.explain.leave_one_out import LeftOutRows, calibrated_labels, predicted, why_unknown
+from skgp_sparse.explain.weighted_means import logs_of_labels
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.kernels import has_noise, length_scale_places
+from skgp_sparse.methods.contract import Job
+from skgp_sparse.solvers import Fit
 from skgp_sparse.steps import FitStep
 from skgp_sparse.steps.scales import some_rows
 
@@ -30,7 +38,7 @@ from skgp_sparse.steps.scales import some_rows
 class FitWarnings(FitStep):
     """Warnings of fits that explain nothing, or end at a bound of the user's kernel."""
 
-    def after(self, found):
+    def after(self, found: Any) -> Any:
         """Warn, and return the fits as they are."""
         warn_of_kernels_at_bounds(self.observations, found.jobs, found.fits)
         if self.observations.compares_near_rows:
@@ -38,7 +46,7 @@ class FitWarnings(FitStep):
         return found
 
 
-def warn_of_kernels_at_bounds(observations, jobs, fits):
+def warn_of_kernels_at_bounds(observations: Any, jobs: list[Job], fits: list[Fit]) -> None:
     """Warn of hyperparameters of the user's kernel that were learned and are close to bounds."""
     given, names = observations.parameters.kernel, observations.feature_names()
     if given is None:
@@ -49,7 +57,7 @@ def warn_of_kernels_at_bounds(observations, jobs, fits):
             warn_at_bounds(fit.kernel.k1 if appended else fit.kernel, names)
 
 
-def warn_at_bounds(kernel, columns=None):
+def warn_at_bounds(kernel: Kernel, columns: Any = None) -> None:
     """Warn, in the words of scikit-learn, of every hyperparameter close to a bound.
 
     `columns` are names of the inputs, None where they have none.
@@ -61,11 +69,19 @@ def warn_at_bounds(kernel, columns=None):
     for place, ((hyper, dim), (at_lower, at_upper)) in enumerate(zip(names, close)):
         if hyper.name.split("__")[-1] == "correlation":  # learned downwards; 1 says: no matter
             at_lower, at_upper = at_upper, False
-        if at_lower or at_upper:
-            _warn_at_bound(hyper, dim, "lower" if at_lower else "upper", called.get(place))
+        if not (at_lower or at_upper):
+            continue
+        side, remedy = ("lower", "Decreasing") if at_lower else ("upper", "Increasing")
+        column = f", that of column {called[place]!r}," if place in called else ""
+        warn(
+            f"The optimal value found for dimension {dim} of parameter {hyper.name}{column} is "
+            f"close to the specified {side} bound {hyper.bounds[dim][0 if at_lower else 1]}. "
+            f"{remedy} the bound and calling fit again may find a better value.",
+            ConvergenceWarning,
+        )
 
 
-def _columns_of(kernel, columns):
+def _columns_of(kernel: Kernel, columns: Any) -> dict[int, Any]:
     """Names of the columns of length scales, by place in theta."""
     found = {}
     for places, numbers in length_scale_places(kernel, len(columns)):
@@ -74,30 +90,16 @@ def _columns_of(kernel, columns):
     return found
 
 
-def _warn_at_bound(hyper, dim, side, column):
-    bound, remedy = hyper.bounds[dim], "Decreasing"
-    if side == "upper":
-        bound, remedy = bound[::-1], "Increasing"
-    about = "" if column is None else f", that of column {column!r},"
-    warn(
-        f"The optimal value found for dimension {dim} of parameter {hyper.name}{about} is close to "
-        f"the specified {side} bound {bound[0]}. {remedy} the bound and calling fit again may find "
-        "a better value.",
-        ConvergenceWarning,
-    )
-
-
 _FEWEST_ROWS = 20  # that can tell, also of a class
 _ROWS, _NEAR_ROWS = 500, 2000  # that are predicted, and that are compared
 _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the variance, and of c
 _CORRELATION, _STANDARD_ERRORS = 0.1, 4.0  # of near rows, at least
 _IN_DOUBT = 2.0  # standard errors that count in favour of a fit
 _MOST = 3.0  # nats that a row can gain or lose
-_LEAST_PROBABILITY = 1e-4  # of a label: one row should not decide
 _EVALUATIONS = 60  # of the search for a constant
 
 
-def warn_of_constant_fits(found, rows):
+def warn_of_constant_fits(found: Any, rows: Dataset) -> None:
     """Warn once of all classes or targets of which fits explain no more than a constant.
 
     Parameters
@@ -123,7 +125,7 @@ def warn_of_constant_fits(found, rows):
     )
 
 
-def _unexplained(found, rows):
+def _unexplained(found: Any, rows: Dataset) -> Iterator[str]:
     """Names of the targets that fits have missed; of a single one, that of its job."""
     observations, codes = found.observations, found.observations.columns().codes()
     for job, shares in zip(found.jobs, _explained(found, rows)):
@@ -138,7 +140,7 @@ def _unexplained(found, rows):
                     yield job.name if len(shares) == 1 else observations.target_name(k)
 
 
-def _explained(found, rows):
+def _explained(found: Any, rows: Dataset) -> list[list[float]]:
     """For every job, shares of the variance of its targets or classes that are explained."""
     fits, observations = found.fits, found.observations
     has_pairs = getattr(observations, "multi_class", None) == "one_vs_one"
@@ -158,7 +160,7 @@ def _explained(found, rows):
     return [[share] for share in _of_each_class(*known)]
 
 
-def _some_of_each(labels, weight, n_classes):
+def _some_of_each(labels: Ints, weight: Array, n_classes: int) -> tuple[Ints, Array]:
     """Numbers (k,) of some rows of every class, and weights with which they stand for all."""
     most = max(_FEWEST_ROWS, _ROWS // n_classes)
     order = np.random.RandomState(0).permutation(np.flatnonzero(weight > 0))
@@ -168,7 +170,7 @@ def _some_of_each(labels, weight, n_classes):
     return np.concatenate(some), np.concatenate(stand)
 
 
-def _of_each_class(probabilities, labels, weight):
+def _of_each_class(probabilities: Array, labels: Ints, weight: Array) -> list[float]:
     """Shares that probabilities (k, n_classes) explain of every class against the others."""
     return [
         _of_labels(np.column_stack([1.0 - p, p]), (labels == k).astype(int), weight)
@@ -176,56 +178,58 @@ def _of_each_class(probabilities, labels, weight):
     ]
 
 
-def _of_labels(probabilities, labels, weight):
+def _of_labels(probabilities: Array, labels: Ints, weight: Array) -> float:
     """The share of labels (k,) from 0 to c - 1 that probabilities (k, c) explain."""
     truth = np.eye(probabilities.shape[1])[labels]
     share = np.average(truth, axis=0, weights=weight)
-    of_labels = np.sum(probabilities * truth, axis=1)
-    gain = np.log(np.maximum(of_labels, _LEAST_PROBABILITY)) - np.log(share[labels])
+    gain = logs_of_labels(probabilities, labels) - np.log(share[labels])
     squares = np.sum((truth - share) ** 2 - (truth - probabilities) ** 2, axis=1)
     squares /= or_one(np.sum(share * (1.0 - share)))
     return max(_of_gain(gain, weight, -np.sum(xlogy(share, share))), _at_most(squares, weight))
 
 
-def _of_fit(job, fit):
+def _of_fit(job: Job, fit: Fit) -> list[float]:
     """Shares of the variances of its targets that a fit explains of some rows."""
     chosen = job.rows.sample(_ROWS, np.random.RandomState(0))
-    block, n_jobs, left = job.rows.block(chosen), job.settings.options.n_jobs, None
-    if why_unknown(fit) is not None:
-        left = LeftOut(*fit.posterior.mean_and_variance(block.X, n_jobs))
+    n_jobs = job.settings.options.n_jobs
+    if why_unknown(fit) is None:
+        found = predicted(fit, chosen, n_jobs)
+    else:
+        X = job.rows.block(chosen).X
+        found = LeftOutRows.of(fit, chosen, fit.posterior.mean_and_variance(X, n_jobs))
         if fit.likelihood is not None and fit.likelihood.n_latent > 1:
-            probabilities = fit.likelihood.probability(left.mean.T, left.variance.T).T
-            labels = np.ravel(block.y).astype(int)
+            probabilities = fit.likelihood.probability(found.mean.T, found.variance.T).T
+            labels = np.ravel(found.block.y).astype(int)
             return _of_each_class(probabilities, labels, np.ones(len(chosen)))
-    found = predicted(fit, n_jobs, chosen, left)
-    columns = zip(found.y.T, found.mean.T, found.log_density.T)
-    return [_of_numbers(fit, block, found, *column) for column in columns]
+    columns = zip(found.block.y.T, found.responses()[0].T, found.log_density().T)
+    return [_of_numbers(found, *column) for column in columns]
 
 
-def _of_numbers(fit, block, found, y, mean, density):
+def _of_numbers(found: LeftOutRows, y: Array, mean: Array, density: Array) -> float:
     """The share of the variance of a target (k,) that its predictions explain."""
-    weight = np.ones(len(y))
+    weight, likelihood = np.ones(len(y)), found.fit.likelihood
     if np.ptp(y) == 0.0:
         return 1.0
-    constant = _constant(fit, block, found, y)
-    most = np.inf if np.any(found.is_density) else -np.mean(constant)
+    constant = _constant(found, y)
+    has_density = likelihood is None or np.any(likelihood.is_density(y))
+    most = np.inf if has_density else -np.mean(constant)
     squares = ((y - y.mean()) ** 2 - (y - mean) ** 2) / np.var(y)
     return max(_of_gain(density - constant, weight, most), _at_most(squares, weight))
 
 
-def _constant(fit, block, found, y):
+def _constant(found: LeftOutRows, y: Array) -> Array:
     """Log densities (k,) of a target at the likeliest latent distribution that all rows share."""
-    centre, variance, known = 0.0, 1.0, found.known[:, 0]
-    if fit.likelihood is None:
+    centre, variance, likelihood = 0.0, 1.0, found.fit.likelihood
+    if likelihood is None:
         variance = np.var(y)
-        centre, variance = y.mean(), max(variance - known.mean(), 0.01 * variance)
+        centre, variance = y.mean(), max(variance - found.known.mean(), 0.01 * variance)
 
-    def densities(theta):
-        if fit.likelihood is None:
-            return log_normal_density(y, theta[0], np.sqrt(np.exp(theta[1]) + known))
-        latent = theta[0] + np.broadcast_to(block.offset, len(y))
+    def densities(theta: Array) -> Array:
         spread = np.full(len(y), np.exp(theta[1]))
-        return fit.likelihood.tilted(block.observed, latent, spread)[0]
+        if likelihood is None:
+            return log_normal_density(y, theta[0], np.sqrt(spread + found.known))
+        latent = theta[0] + np.broadcast_to(found.block.offset, len(y))
+        return likelihood.tilted(y, latent, spread)[0]
 
     start = np.array([centre, np.log(variance)])
     simplex = start + np.array([[0.0, 0.0], [0.5 * np.sqrt(variance), 0.0], [0.0, -0.5]])
@@ -234,7 +238,7 @@ def _constant(fit, block, found, y):
     return densities(best.x)
 
 
-def _of_gain(gain, weight, most):
+def _of_gain(gain: Array, weight: Array, most: float) -> float:
     """The share of a variance that gains (k,) of log densities are worth, of at most so many nats.
 
     It is that of a normal variable, relative to that of `most` (Cox and Snell; Nagelkerke).
@@ -243,14 +247,14 @@ def _of_gain(gain, weight, most):
     return float(-np.expm1(-2.0 * gain) / or_one(-np.expm1(-2.0 * most)))
 
 
-def _at_most(values, weight):
+def _at_most(values: Array, weight: Array) -> float:
     """The mean of values (k,) with what it may be more by chance."""
     values, share = np.nan_to_num(values), weight / weight.sum()
     mean = np.sum(share * values)
     return float(mean + _IN_DOUBT * np.sqrt(np.sum((share * (values - mean)) ** 2)))
 
 
-def _likeness(X, y):
+def _likeness(X: Array, y: Array) -> float:
     """The correlation of targets (n,) of near rows; 0 where it is not clearly positive."""
     variance = np.mean(y**2)
     if variance == 0.0:

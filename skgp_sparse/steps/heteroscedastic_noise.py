@@ -30,7 +30,7 @@ from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import noise_in_blocks
 from skgp_sparse.exceptions import collected, warn
 from skgp_sparse.explain import leave_one_out
-from skgp_sparse.explain.leave_one_out import RowPredictions
+from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
@@ -117,7 +117,7 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
     chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
     X, before = rows.block(chosen).X, _predicted(fit, chosen, n_jobs)
     noise = np.broadcast_to(fit.posterior.noise_variance(X), len(chosen))
-    if not is_wanted and np.median(noise / before.variance[:, 0]) < _LEAST_SHARE:
+    if not is_wanted and np.median(noise / before.total) < _LEAST_SHARE:
         return None
     weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
     logs, left, second = np.zeros(len(chosen)), before, None
@@ -127,9 +127,8 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
         posterior, mean = second.posterior, float(second.rows.units.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
         factor, white = LogNoiseFunction(*logs_of), fit.kernel.k2
-        of_others = (
-            factor.mean + leave_one_out.predicted(second, n_jobs, np.arange(len(chosen))).mean[:, 0]
-        )
+        others = leave_one_out.predicted(second, np.arange(len(chosen)), n_jobs)
+        of_others = factor.mean + others.mean[:, 0]
         level, promised = _likeliest_level(before, noise, of_others, weight)
         if not is_wanted and promised <= _NATS:
             return None
@@ -141,7 +140,7 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
     other = _seen(_fit_again(job, fit, kernel, random_state), job)
     left = _predicted(other, chosen, n_jobs)
     change = np.expm1(of_others - factor(X)) * other.posterior.noise_variance(X)
-    gain = _gain(before, left.mean, left.variance + left.known + change[:, None], weight)
+    gain = _gain(before, left.mean, left.total + left.known + change, weight)
     if not (is_wanted or gain > _NATS):
         return None
     known = other.left_out
@@ -151,53 +150,54 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
 
 
 def _predicted(fit: Fit, chosen: Ints, n_jobs: int):
-    """`RowPredictions` of chosen rows that the fit knows."""
-    return leave_one_out.predicted(leave_one_out.as_left_out(fit), n_jobs, chosen)
+    """`LeftOutRows` of chosen rows that the fit knows."""
+    return leave_one_out.predicted(leave_one_out.as_left_out(fit), chosen, n_jobs)
 
 
-def _left_again(fit: Fit, kernel: Kernel, before: RowPredictions, chosen: Ints, n_jobs: int):
-    """`RowPredictions` with a kernel of other noise, all else held.
+def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_jobs: int):
+    """`LeftOutRows` with a kernel of other noise, all else held.
 
     Of many rows with an exact posterior, errors are those of before, in units of the other noise.
     """
     if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
         X = fit.rows.block(chosen).X
         change = kernels.diagonal(kernel, X)[1] - fit.posterior.noise_variance(X)
-        return before._replace(variance=before.variance + change[:, None])
+        return before._replace(variance=before.total + change, noise=0.0)
     if fit.refit is None:
         other = fit_at(fit.objective, kernel, 0)._replace(given=fit.given)
     else:
         near = fit.posterior.with_fewer_neighbors(_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
-    return leave_one_out.predicted(other, n_jobs, chosen)
+    return leave_one_out.predicted(other, chosen, n_jobs)
 
 
-def _likeliest_level(before: RowPredictions, noise: Array, logs: Array, weight: Array):
+def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Array):
     """The factor of noise that varies which promises the most, and the nats that it promises.
 
     Predictions are as before but for the noise.
     """
-    latent = np.maximum(before.variance[:, 0] - noise, 0.0)[:, None] + before.known
+    latent = np.maximum(before.total - noise, 0.0) + before.known
 
     def promised(level: float):
         varying = level * noise * np.exp(logs)
-        return _gain(before, before.mean, latent + varying[:, None], weight)
+        return _gain(before, before.mean, latent + varying, weight)
 
     level = max(_LEVELS, key=promised)
     return level, promised(level)
 
 
-def _gain(before: RowPredictions, mean: Array, variance: Array, weight: Array):
+def _gain(before: LeftOutRows, mean: Array, variance: Array, weight: Array):
     """Nats that rows gain which are left out; -inf where they are not finite."""
     with np.errstate(invalid="ignore"):
-        gains = log_normal_density(before.y, mean, np.sqrt(variance)) - before.log_density
+        gains = log_normal_density(before.block.y, mean, np.sqrt(variance)[:, None])
+        gains -= before.log_density()
         gain = np.sum(weight[:, None] * gains)
     return gain if np.isfinite(gain) else -np.inf
 
 
-def _logarithms(found: RowPredictions):
+def _logarithms(found: LeftOutRows):
     """Logarithms of squared errors, 0 on average where the noise is as it is said."""
-    squares = (found.y - found.mean) ** 2 / (found.variance + found.known)
+    squares = (found.block.y - found.mean) ** 2 / (found.total + found.known)[:, None]
     n_targets = squares.shape[1]
     shares = (np.arange(1000) + 0.5) / 1000
     expected = np.mean(np.log(chi2.ppf(shares, n_targets) / n_targets + _ADDED_TO_SQUARES))

@@ -10,11 +10,14 @@ queries those of a fit to all rows. Rows with equal inputs are in the same fold.
 numbers as they are, logarithms where a likelihood has a logarithmic link, and logits of classes.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, TweedieRegressor
@@ -24,7 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse.choices.plan import ROWS_OF_A_MEAN
-from skgp_sparse.data.checks import is_gaussian
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import (
     MeanWeights,
@@ -34,6 +37,7 @@ from skgp_sparse.explain.leave_one_out import (
     as_left_out,
     left_out_labels,
     left_out_numbers,
+    places_of,
     some_rows,
     why_unknown,
 )
@@ -43,22 +47,23 @@ from skgp_sparse.explain.weighted_means import (
     StackedRows,
     WeightedMean,
     calibrated,
+    logs_of_labels,
 )
-from skgp_sparse.ground.validation import Array, as_text, is_auto, is_name
+from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_auto, is_name
 from skgp_sparse.likelihoods import domain_of
+from skgp_sparse.methods.contract import Job
+from skgp_sparse.solvers import Fit
 from skgp_sparse.steps import FitStep
 
+Pays = Callable[..., bool] | None
+CrossFitted = tuple[MeanFunction, Array] | tuple[None, None]
 _ROWS = 2000  # that are left out
 _NUMBERS_LEFT_OUT = 60_000  # of X, where rows are wide and a process takes longer
 _FIRST_SHARE = 0.25  # of the least gain, which the first of five fits has to show
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
-_LEAST_GAIN, _GAIN_OF_LABELS = (
-    0.004,
-    0.001,
-)  # nats per row that a mean is worth, at least
+_LEAST_GAIN, _GAIN_OF_LABELS = 0.004, 0.001  # nats per row that a mean is worth, at least
 _LEAST_SAVING = 0.002  # of the loss of means that a mean of numbers has to save
 _MOST = 3.0  # nats that a row can gain or lose
-_LEAST_PROBABILITY = 1e-4  # of a label: one row should not decide
 
 
 class Residuals(FitStep):
@@ -67,10 +72,10 @@ class Residuals(FitStep):
     Residuals are the targets or, with a likelihood, the predictions are offsets of latent values.
     """
 
-    def before(self, jobs):
+    def before(self, jobs: list[Job]) -> list[Job]:
         """The job of the residuals."""
         observations, rows = self.observations, self.rows
-        self.function, self.latent = _cross_fitted(observations, rows)
+        self.function, self.latent = cross_fitted(observations, rows)
         is_gaussian = observations.likelihood is None
         seen = {"y": rows.y - self.latent} if is_gaussian else {"offset": self.latent[:, 0]}
         jobs = observations.jobs(replace(rows, **seen), None)
@@ -82,7 +87,7 @@ class Residuals(FitStep):
             )
         return jobs
 
-    def after(self, found):
+    def after(self, found: Any) -> Any:
         """The fit, to which the mean is added."""
         weights, (fit,) = MeanWeights.added(self.rows.n_targets), found.fits
         units = found.units._replace(mean=np.zeros(self.rows.n_targets))
@@ -95,72 +100,63 @@ class Residuals(FitStep):
 class BesideMean(FitStep):
     """A mean beside the process of the default kernel, with a weight from rows that are left out.
 
-    It is the user's, or one that "auto" keeps where it pays.
+    It is the user's, or one that "auto" keeps where it pays. That of labels is one of the two that
+    `CalibratedLabels` weighs.
     """
 
-    def after(self, found):
-        """The fit beside the mean; with labels, `CalibratedLabels` weighs them."""
-        observations, rows = self.observations, self.rows
-        reason = why_not_left_out(found)
-        if reason is not None:
-            if _is_chosen(observations):
-                mean = as_text(observations.parameters.mean)
-                raise ValueError(
-                    f"{observations.name}: mean={mean} has a weight from rows that are left out, "
-                    f"which {reason} Set mean to None, or change this."
-                )
+    def after(self, found: Any) -> Any:
+        """The fit beside the mean of numbers."""
+        if self.rows.classes is not None:
             return found
-        if _is_chosen(observations):
-            function, latent = _cross_fitted(observations, rows)
-        else:
-            function, latent = _optional_mean(found, rows)
-        if function is None:
-            return found
-        if rows.classes is not None:
-            return found._replace(beside=function, latent=latent)
-        return _of_numbers(found, rows, function, latent)
+        function, latent = mean_beside(found, self.rows)
+        return found if function is None else _of_numbers(found, function, latent)
 
 
 class CalibratedLabels(FitStep):
     """Probabilities of labels, calibrated with or without a mean, where this pays."""
 
-    def after(self, found):
+    def after(self, found: Any) -> Any:
         """The fits with the calibration."""
-        if why_not_left_out(found) is not None:
-            return found
-        return _of_labels(found._replace(beside=None), self.rows, found.beside, found.latent)
+        has_mean = any("mean" in job.steps for job in found.jobs)
+        mean = mean_beside(found, self.rows) if has_mean else (None, None)
+        return found if why_not_left_out(found) else _of_labels(found, self.rows, *mean)
 
 
-def why_not_left_out(found):
+def why_not_left_out(found: Any) -> str | None:
     """Why rows cannot be left out of all fits, as part of an error; None: they can."""
     if not found.observations.have_all_rows:
         return "needs problems that have all rows."
     return next(filter(None, map(why_unknown, found.fits)), None)
 
 
-def _optional_mean(found, rows):
-    """A mean that nobody asked for; None twice where it does not pay, or cannot be fitted."""
-    if found.observations.deadline.left() <= 0.0:
+def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
+    """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
+
+    Both are None where rows cannot be left out, and where a mean that nobody asked for does not pay
+    or cannot be fitted.
+    """
+    observations, reason = found.observations, why_not_left_out(found)
+    if _is_chosen(observations):
+        if reason is not None:
+            raise ValueError(
+                f"{observations.name}: mean={as_text(observations.parameters.mean)} has a weight "
+                f"from rows that are left out, which {reason} Set mean to None, or change this."
+            )
+        return cross_fitted(observations, rows)
+    if reason is not None or observations.deadline.left() <= 0.0:
         return None, None
     pays = None if rows.classes is None else partial(_may_pay, found, rows)
     try:
-        return _cross_fitted(found.observations, rows, pays)
+        return cross_fitted(observations, rows, pays)
     except MemoryError:
         raise
     except Exception as error:  # whatever its model raises, the processes are there
         reason = f"{type(error).__name__}: {error}"
-        found.observations.progress.tell(f"no mean, as boosting cannot be fitted ({reason})")
+        observations.progress.tell(f"no mean, as boosting cannot be fitted ({reason})")
         return None, None
 
 
-def _cross_fitted(observations, rows, pays=None):
-    given, codes = observations.parameters, observations.columns().codes()
-    mean = "boosting" if is_auto(given.mean) else given.mean
-    random_state = check_random_state(given.random_state)
-    return cross_fitted(mean, rows, given, random_state, codes, observations.name, pays)
-
-
-def _is_chosen(observations):
+def _is_chosen(observations: Any) -> bool:
     """Whether the user has chosen a mean."""
     mean = observations.parameters.mean
     return not (mean is None or is_auto(mean))
@@ -169,16 +165,15 @@ def _is_chosen(observations):
 # -- numbers ---------------------------------------------------------------------------
 
 
-def _of_numbers(found, rows, function, latent):
+def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
     """The fit beside a mean, unless "auto" finds that it does not pay."""
     (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
-    most = max(ROWS_OF_A_MEAN, _NUMBERS_LEFT_OUT // rows.n_features)
+    most = max(ROWS_OF_A_MEAN, _NUMBERS_LEFT_OUT // fit.rows.n_features)
     left = left_out_numbers(as_left_out(fit), min(most, _ROWS), n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     mean = WeightedMean(function, found.units, level)
     predicted = _in_table(fit, mean.standardised(latent))
-    row_weight = np.broadcast_to(left.block.weight, len(left.chosen))
-    stacking = StackedRows(left, predicted[left.chosen], row_weight, fit.likelihood)
+    stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
     if not _is_chosen(found.observations) and not _pays(stacking, weights):
         return found
@@ -186,7 +181,7 @@ def _of_numbers(found, rows, function, latent):
     return found._replace(fits=[fit], beside=mean._replace(weights=weights))
 
 
-def _pays(stacking, weights):
+def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     """Whether rows that are left out are predicted better than by the process alone.
 
     With Gaussian noise, means have to be better, too: where weights are next to zero, only a factor
@@ -194,18 +189,15 @@ def _pays(stacking, weights):
     """
     alone = stacking.without_mean()
     gain = stacking.densities(weights) - stacking.densities(alone)
-    if stacking.likelihood is not None:
+    if stacking.left.fit.likelihood is not None:
         return _is_clear(gain)
     is_closer = stacking.loss(weights) < (1.0 - _LEAST_SAVING) * stacking.loss(alone)
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
 
 
-def _in_table(fit, values):
+def _in_table(fit: Fit, values: Array) -> Array:
     """Values (n, q) in the order of the rows of a fit, from those of the user's rows."""
-    places = fit.rows.places
-    if places is None:
-        return values
-    table = np.zeros((len(fit.rows), values.shape[1]))
+    places, table = places_of(fit.rows), np.zeros((len(fit.rows), values.shape[1]))
     table[places[places >= 0]] = values[places >= 0]
     return table
 
@@ -213,21 +205,19 @@ def _in_table(fit, values):
 # -- labels ----------------------------------------------------------------------------
 
 
-def _of_labels(found, rows, function, latent):
+def _of_labels(found: Any, rows: Dataset, function: MeanFunction | None, latent: Array) -> Any:
     """The fits, whose probabilities are calibrated with or without a mean, where this pays."""
-    given = found.observations.parameters
     chosen = some_rows(rows, _ROWS)
-    view = found.observations.view(found.fits, found.units)
-    own = left_out_labels(found.fits, view, chosen, given.n_jobs)
-    labels, weight = np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
-    best, density = None, _logs(own, labels)
-    options = [(None, None)] if given.calibration is not None else []
+    own, labels, weight = _known(found, rows, chosen)
+    best, density = None, logs_of_labels(own, labels)
+    is_calibrated = found.observations.parameters.calibration is not None
+    options = [(None, None)] if is_calibrated else []
     options += [(function, latent[chosen])] if function is not None else []
     for other, others in options:
-        calibration = calibrated(own, labels, weight, other, others)
-        changed = _logs(calibration.combined(own, others), labels)
+        calibration = calibrated(own, labels, weight, others)
+        changed = logs_of_labels(calibration.combined(own, others), labels)
         is_wanted = other is not None and _is_chosen(found.observations)
-        if is_wanted:
+        if is_wanted or calibration.weight:
             calibration = calibration._replace(function=other)
         if is_wanted or _is_clear(changed - density, _GAIN_OF_LABELS):
             best, density = calibration, changed
@@ -240,26 +230,27 @@ def _of_labels(found, rows, function, latent):
     return found._replace(fits=fits, beside=best)
 
 
-def _may_pay(found, rows, chosen, latent):
+def _may_pay(found: Any, rows: Dataset, chosen: Ints, latent: Array) -> bool:
     """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
     some = slice(None, None, -(-len(chosen) // _ROWS))
-    chosen, latent = chosen[some], latent[some]
-    given, view = found.observations.parameters, found.observations.view(found.fits, found.units)
-    own = left_out_labels(found.fits, view, chosen, given.n_jobs)
-    known = own, np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
-    alone = own if given.calibration is None else calibrated(*known).combined(own, None)
-    beside = calibrated(*known, None, latent).combined(own, latent)
-    return (
-        np.mean(_logs(beside, known[1]) - _logs(alone, known[1])) > _FIRST_SHARE * _GAIN_OF_LABELS
-    )
+    latent = latent[some]
+    known = own, labels, _ = _known(found, rows, chosen[some])
+    is_calibrated = found.observations.parameters.calibration is not None
+    alone = calibrated(*known).combined(own, None) if is_calibrated else own
+    beside = calibrated(*known, latent).combined(own, latent)
+    gain = np.mean(logs_of_labels(beside, labels) - logs_of_labels(alone, labels))
+    return gain > _FIRST_SHARE * _GAIN_OF_LABELS
 
 
-def _logs(probabilities, labels):
-    of_labels = probabilities[np.arange(len(labels)), labels]
-    return np.log(np.maximum(of_labels, _LEAST_PROBABILITY))
+def _known(found: Any, rows: Dataset, chosen: Ints) -> Triple:
+    """Probabilities (k, n_classes) of rows that are left out, their labels and weights."""
+    view = found.observations.view(found.fits, found.units)
+    n_jobs = found.observations.parameters.n_jobs
+    own = left_out_labels(found.fits, view, chosen, n_jobs)
+    return own, np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
 
 
-def _is_clear(gain, least=_LEAST_GAIN):
+def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
     """Whether gains (k,) of rows, in nats, are more than chance, and worth a mean.
 
     Gains of single rows are limited, as a few outliers should not decide.
@@ -284,33 +275,17 @@ _RIDGE, _ITERATIONS = 1e-3, 1000  # of a linear function on the scale of a link
 _LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
 
 
-def _for_labels(template, y, is_boosting):
-    """An unfitted classifier that takes these labels, however rare some of them are."""
-    counts = np.unique(y, return_counts=True)[1]
-    if len(counts) == 1:
-        return DummyClassifier()
-    is_rare = is_boosting and counts.min() < _FEWEST_OF_A_CLASS
-    return clone(template).set_params(**{"early_stopping": False} if is_rare else {})
-
-
-def cross_fitted(mean, rows, parameters, random_state, codes, name, pays=None):
+def cross_fitted(observations: Any, rows: Dataset, pays: Pays = None) -> CrossFitted:
     """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
 
     Both are None where the first fit without some rows does not pay.
 
     Parameters
     ----------
-    mean : "boosting", "linear" or estimator
+    observations : ObservationModel
+        Of an estimator whose mean is "boosting" ("auto" means it, too), "linear" or an estimator.
     rows : ArrayDataset
         Rows as users passed them, labels as indices of classes.
-    parameters : estimator
-        That has the mean.
-    random_state : RandomState
-        It draws folds, and the random states of fits.
-    codes : list of int
-        Columns that are categories.
-    name : str
-        Of the estimator, for errors.
     pays : callable or None
         ``(chosen, latent) -> bool`` of the user's rows that the first fit leaves out.
 
@@ -319,18 +294,19 @@ def cross_fitted(mean, rows, parameters, random_state, codes, name, pays=None):
     ValueError
         If there are too few rows, or the mean takes no weights and there are some.
     """
+    given, name = observations.parameters, observations.name
     form = rows.in_one_form().counting()
-    seed = random_state.randint(2**31 - 1)
-    template = _prepared(mean, rows, parameters, codes, seed)
+    seed = check_random_state(given.random_state).randint(2**31 - 1)
+    template = _prepared(given, rows, observations.columns().codes(), seed)
     if form.weight is not None and _name_of_weight(template) is None:
         raise ValueError(
-            f"{name}: rows have weights (or are repeated), which mean={as_text(mean)} does not "
-            "take. Pass a mean whose fit has sample_weight, or set mean to None."
+            f"{name}: rows have weights (or are repeated), which mean={as_text(given.mean)} does "
+            "not take. Pass a mean whose fit has sample_weight, or set mean to None."
         )
     folds, latent = _folds(form, np.random.RandomState(seed), name), None
     for fold in range(folds.max() + 1):
         left_out = folds == fold
-        part = _fitted(template, form, np.flatnonzero(~left_out), rows, parameters)
+        part = _fitted(template, form, np.flatnonzero(~left_out), given)
         own = part.latent(form.X[left_out].astype(np.float64))
         latent = np.zeros((len(form), own.shape[1])) if latent is None else latent
         latent[left_out] = own
@@ -340,15 +316,15 @@ def cross_fitted(mean, rows, parameters, random_state, codes, name, pays=None):
                 return None, None
     if not np.isfinite(latent).all():
         raise ValueError(
-            f"{name}: mean={as_text(mean)} predicts numbers that are not finite. Pass another "
-            "mean, or set mean to None."
+            f"{name}: mean={as_text(given.mean)} predicts numbers that are not finite. Pass "
+            "another mean, or set mean to None."
         )
-    found = _fitted(template, form, np.arange(len(form)), rows, parameters)
+    found = _fitted(template, form, np.arange(len(form)), given)
     found = found._replace(values=spread_values(form.X, form.weight))
     return found, _of_user(latent, form, rows)
 
 
-def _of_user(latent, form, rows):
+def _of_user(latent: Array, form: Dataset, rows: Dataset) -> Array:
     """Latent values of the user's own rows; those without weight have zeros."""
     if form.places is not None:
         return np.vstack([latent, np.zeros_like(latent[:1])])[form.places]
@@ -357,8 +333,9 @@ def _of_user(latent, form, rows):
     return full
 
 
-def _prepared(mean, rows, parameters, codes, seed):
+def _prepared(parameters: Any, rows: Dataset, codes: list[int], seed: int) -> BaseEstimator:
     """An unfitted copy of the mean, with a random state."""
+    mean = parameters.mean
     if is_name(mean, "linear"):
         return _linear(rows, parameters, codes)
     if isinstance(mean, str):
@@ -372,7 +349,7 @@ def _prepared(mean, rows, parameters, codes, seed):
     return template.set_params(**states)
 
 
-def _linear(rows, parameters, codes):
+def _linear(rows: Dataset, parameters: Any, codes: list[int]) -> BaseEstimator:
     """A linear function of numbers, whose missing values are the mean, on the scale of the link."""
     numbers = np.setdiff1d(np.arange(rows.n_features), codes)
     chosen = ColumnTransformer([("numbers", StandardScaler(), numbers)])
@@ -390,7 +367,7 @@ def zero_if_missing(X: Array) -> Array:
     return np.nan_to_num(X)
 
 
-def boosting(rows, parameters, codes, seed):
+def boosting(rows: Dataset, parameters: Any, codes: list[int], seed: int) -> BaseEstimator:
     """Gradient boosting on histograms, with the loss of the likelihood."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -405,15 +382,15 @@ def boosting(rows, parameters, codes, seed):
     return HistGradientBoostingRegressor(loss=loss, max_leaf_nodes=_LEAVES, **options)
 
 
-def _loss(likelihood):
+def _loss(likelihood: Any) -> str:
     """The loss of boosting whose predictions are means of responses."""
-    domain = None if is_gaussian(likelihood) else domain_of(likelihood)
-    if domain is None or not domain.is_never_negative or domain.high < np.inf:
+    domain = domain_of(likelihood)
+    if not domain.is_never_negative or domain.high < np.inf:
         return "squared_error"
     return "gamma" if 0.0 in domain.without else "poisson"
 
 
-def _folds(form, random_state, name):
+def _folds(form: Dataset, random_state: RandomState, name: str) -> Ints:
     """Numbers of folds (n,); equal inputs are together, classes are in all of them."""
     index = Distinct.of(np.asarray(form.X, np.float64)).index
     first = np.unique(index, return_index=True)[1]
@@ -430,7 +407,7 @@ def _folds(form, random_state, name):
     return fold[index]
 
 
-def _name_of_weight(estimator):
+def _name_of_weight(estimator: BaseEstimator) -> str | None:
     """The parameter of fit for weights, of a pipeline that of its last step; None without one."""
     name = "sample_weight"
     if isinstance(estimator, Pipeline):
@@ -438,25 +415,25 @@ def _name_of_weight(estimator):
     return name if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def _weights(estimator, form, chosen):
-    """Weights of some rows as a parameter of fit, where there are some."""
-    return {} if form.weight is None else {_name_of_weight(estimator): form.weight[chosen]}
-
-
-def _fitted(template, form, chosen, rows, parameters):
+def _fitted(template: BaseEstimator, form: Dataset, chosen: Ints, parameters: Any) -> MeanFunction:
     """The `MeanFunction` of some rows."""
     X, y = form.X[chosen].astype(np.float64), form.y[chosen]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value
-    if rows.classes is not None:
-        is_boosting = parameters.mean in ("auto", "boosting")
-        classifier = _for_labels(template, y, is_boosting)
-        classifier.fit(X, y.ravel(), **_weights(classifier, form, chosen))
-        return MeanFunction((classifier,), len(rows.classes))
-    one = template if np.any(y) else DummyRegressor()  # zero counts tell losses no rate
-    weight = _weights(one, form, chosen)
-    estimators = tuple(clone(one).fit(X, column, **weight) for column in y.T)
-    domain = None if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)
-    if domain is None or not domain.is_never_negative:
+    domain, counts = domain_of(parameters.likelihood), np.unique(y, return_counts=True)[1]
+    one = clone(template)
+    if form.classes is None and not np.any(y):
+        one = DummyRegressor()  # zero counts tell losses no rate
+    elif form.classes is not None and len(counts) == 1:
+        one = DummyClassifier()
+    elif form.classes is not None and counts.min() < _FEWEST_OF_A_CLASS:
+        if isinstance(parameters.mean, str) and parameters.mean != "linear":
+            one.set_params(early_stopping=False)
+    weight = {} if form.weight is None else {_name_of_weight(one): form.weight[chosen]}
+    columns = np.reshape(y, (len(y), -1)).T
+    estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
+    if form.classes is not None:
+        return MeanFunction(estimators, len(form.classes))
+    if not domain.is_never_negative:
         return MeanFunction(estimators)
     least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny)
     return MeanFunction(estimators, 0, least, most=domain.high)

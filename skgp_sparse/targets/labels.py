@@ -24,7 +24,7 @@ from skgp_sparse.data.columns import ranks_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.explain import views
-from skgp_sparse.explain.views import InOrder, LabelView, TargetView
+from skgp_sparse.explain.views import LabelView, TargetView, Task
 from skgp_sparse.ground.validation import AnyArray, as_text
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
@@ -76,13 +76,12 @@ class ClassLabels(ObservationModel):
             self.parameters.multi_class, len(classes), self.name
         )
         self.tasks = views.tasks(len(classes), self.multi_class)
-        self.several = views.problems_of_a_row(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         if self.is_ordinal:
             named = self.parameters.ordinal_classes
             self.ranks = ranks_of(classes, named, self.order, self.name)
-            self.multi_class, self.tasks, self.several = "ordinal", [InOrder(self.ranks)], 1
+            self.multi_class, self.tasks = "ordinal", [Task(self.ranks)]
             self.likelihood = Ordinal(gaps=(1.0,) * (len(classes) - 2))
         self.method = choices.resolve_method(self.parameters.bound, self.likelihood, self.name)
         self.n_classes, self.have_all_rows = len(classes), self.multi_class != "one_vs_one"
@@ -141,7 +140,7 @@ class ClassLabels(ObservationModel):
         """Name, for users, of one of the classes of a softmax."""
         return f"class {self.classes[number]}"
 
-    def _job(self, rows: Dataset, task: Any, fit: Fit | None = None):
+    def _job(self, rows: Dataset, task: Task, fit: Fit | None = None):
         kernel = choices.resolve_latent_kernel(
             self.given_kernel(), self.likelihood, rows, self.columns()
         )
@@ -154,14 +153,15 @@ class ClassLabels(ObservationModel):
             likelihood = self.likelihood.started(*observations_of(rows))
             method = replace(method, likelihood=likelihood)
         job = self.job(rows, kernel, SiteObjectives(method, inner), name, before)
-        return job.with_settings(tol=tol / self.several)
+        of_a_row = sum(not np.isnan(one.of_class[0]) for one in self.tasks)
+        return job.with_settings(tol=tol / of_a_row)
 
-    def _job_of_part(self, part: ArrayDataset, task: Any):
+    def _job_of_part(self, part: ArrayDataset, task: Task):
         """A pair of classes without rows has those of the others, with weights that say nothing."""
         rows, label = task.labels(part.y)
         if rows is not None and len(rows) == 0:
-            index, weight = np.full_like(part.y, task.negative), _NOTHING * part.row_weights()
-            part = replace(part, y=index, weight=weight)
+            index = np.full_like(part.y, task.of_class.index(-1.0))
+            part = replace(part, y=index, weight=_NOTHING * part.row_weights())
         job = self._job(part.of_problem(task).in_one_form(), task)
         if len(label) > 0 and np.ptp(label) > 0:
             return job
@@ -177,9 +177,9 @@ class ClassLabels(ObservationModel):
 
     def rows_of(self, fits: list[Fit]):
         """The rows of a classifier from the tables of its problems, class by class."""
-        parts, n = [], len(self.tasks)
+        parts = []
         for k in range(len(self.classes)):  # from the first problem that tells it from the others
-            labels = ((task.label_of(k, n), fit.rows) for fit, task in zip(fits, self.tasks))
+            labels = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
             label, rows = next(pair for pair in labels if pair[0] is not None)
             is_here = rows.y[:, 0] == label
             parts.append((rows.X[is_here], rows.row_weights()[is_here]))

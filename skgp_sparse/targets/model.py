@@ -366,8 +366,6 @@ class FittedProblems(NamedTuple):
     units : TargetScaler
     beside : WeightedMean, Calibration or None
         What changes predictions of the processes.
-    latent : ndarray or None
-        What a mean predicts of the user's rows without them, where labels are to be calibrated.
     """
 
     observations: ObservationModel
@@ -375,7 +373,6 @@ class FittedProblems(NamedTuple):
     fits: list[Fit]
     units: TargetScaler
     beside: Any = None
-    latent: Array | None = None
 
 
 def fit_problems(

@@ -193,7 +193,7 @@ def of_residuals(mean, y, **options):
     options = {"kernel": RBF(), "random_state": 0, "tol": 1e-2} | options
     model = SparseGPRegressor(mean=mean, **options).fit(PLACES, y)
     rows = ArrayDataset(PLACES, np.reshape(y, (80, -1)))
-    latent = mean_functions.cross_fitted(mean, rows, model, np.random.RandomState(0), [], "")[1]
+    latent = mean_functions.cross_fitted(model._observations(), rows)[1]
     return model, latent, SparseGPRegressor(mean=None, **options)
 
 
@@ -443,12 +443,12 @@ def test_a_mean_of_labels_that_does_not_pay_is_fitted_once(monkeypatch):
 def test_the_first_fit_tells_of_the_rows_that_it_leaves_out(monkeypatch):
     told, cross_fitted = [], mean_functions.cross_fitted
 
-    def spied(mean, rows, *rest):
+    def spied(observations, rows, may_pay=None):
         def pays(*args):
             told.append((rows, *args))
             return True
 
-        function, latent = cross_fitted(mean, rows, *rest[:-1], pays)
+        function, latent = cross_fitted(observations, rows, pays)
         told[-1] += (latent,)
         return function, latent
 

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from inside import Scores, moments, widths
+from inside import Scores, moments, width_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.base import clone
@@ -76,9 +76,8 @@ def test_a_weight_is_a_number_of_rows():
     values, weight = rng.normal(size=(50, 2)), rng.randint(0, 4, 50).astype(float)
     repeated = Scores(np.repeat(values, weight.astype(int), axis=0), np.ones(int(weight.sum())))
     for side in ("both", "lower", "upper"):
-        found = widths(Scores(values, weight), 0.8, side, "")
-        for one, other in zip(found, widths(repeated, 0.8, side, "")):
-            assert_array_equal(one, other)
+        found = width_of(Scores(values, weight), 0.8, side, "")
+        assert_array_equal(found, width_of(repeated, 0.8, side, ""))
 
 
 def test_weights_and_repeated_rows_give_the_same_intervals():

@@ -7,8 +7,8 @@ import pytest
 from conftest import agree
 from inside import (
     Calibration,
-    LeftOut,
     LeftOutMean,
+    LeftOutRows,
     MeanWeights,
     calibrated,
     centred_logs,
@@ -120,14 +120,14 @@ def test_factors_of_variances_have_the_highest_density():
 
 
 def test_left_out_rows_without_a_weight_stay():
-    left, noise = LeftOut(np.ones((2, 1)), np.ones(2)), np.full(2, 0.5)
-    assert LeftOutMean(np.zeros((4, 1))).beside(left, noise, np.array([0, 3])) == (left, noise)
+    moments = np.ones((2, 1)), np.ones(2), np.full(2, 0.5)
+    left = LeftOutRows(None, np.array([0, 3]), None, *moments)
+    assert LeftOutMean(np.zeros((4, 1))).beside(left) is left
     weights = MeanWeights(np.log([1 / 3]), np.zeros(1), np.ones(1), (np.log(0.25), 0.0))
-    mean = LeftOutMean(np.arange(4.0)[:, None], weights)
-    found, noise = mean.beside(left, noise, np.array([0, 3]))
+    found = LeftOutMean(np.arange(4.0)[:, None], weights).beside(left)
     assert_allclose(found.mean, [[0.75], [1.5]])
     assert_allclose(found.variance, [0.25, 0.25])
-    assert_allclose(noise, [0.125, 0.125])
+    assert_allclose(found.noise, [0.125, 0.125])
 
 
 def test_weights_of_rows_are_copies():
@@ -226,8 +226,8 @@ def test_the_gradient_of_calibration_is_differences(monkeypatch, columns):
     monkeypatch.setattr(weighted_means, "minimize", watched)
     k = 2 if columns == 1 else 3
     given, labels = softmax(rng.normal(size=(50, k)), axis=1), rng.randint(0, k, 50)
-    function, latent = (None, None) if not columns else (object(), rng.normal(size=(50, columns)))
-    calibrated(given, labels, rng.uniform(0.5, 2, 50), function, latent)
+    latent = rng.normal(size=(50, columns)) if columns else None
+    calibrated(given, labels, rng.uniform(0.5, 2, 50), latent)
     ((loss, start),) = seen
     at = start + 0.3 * rng.uniform(size=len(start))
     assert check_grad(lambda t: loss(t)[0], lambda t: loss(t)[1], at) < 1e-4

@@ -5,9 +5,6 @@ import warnings
 import numpy as np
 import pytest
 from conftest import agree
-from inside import (
-    SomeClasses,
-)
 from numpy.testing import assert_array_equal
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
@@ -21,12 +18,6 @@ KERNEL = ConstantKernel(4.0) * Matern([3.0, 5.0], nu=2.5)
 
 def table(n, classes, seed=0):
     return make_blobs(n, 2, centers=classes, cluster_std=2.0, random_state=seed)
-
-
-def test_labels_of_some_classes():
-    rows, labels = SomeClasses((0, 2, 5)).labels(np.array([5, 1, 0, 2, 7]))
-    assert rows is None
-    assert_array_equal(labels, [2.0, 3.0, 0.0, 1.0, 3.0])
 
 
 @pytest.fixture(scope="module")
