@@ -292,7 +292,7 @@ class Request(NamedTuple):
     Parameters
     ----------
     posterior : PosteriorMethod
-        Posterior method that was chosen; `Auto` leaves the choice to the plan.
+        Posterior method that was chosen; `PosteriorSelection` leaves it to the plan.
     kernel : sklearn kernel or None
         Kernel that was passed, None for the default one.
     likelihood : str or Likelihood

@@ -90,7 +90,7 @@ class InducingPoints(PosteriorMethod):
 
     @property
     def remedy(self) -> str:  # type: ignore[override]
-        """What makes one basis give both."""
+        """Option to leave out, so that one basis gives both."""
         option = "tight_variance to False" if self.tight_variance else "n_mean to None"
         return f"It needs one basis: set {option}."
 

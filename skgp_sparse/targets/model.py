@@ -245,7 +245,7 @@ class ObservationModel(ABC):
         return self.parameters.optimizer is not None
 
     def request(self, posterior_method: PosteriorMethod) -> Request:
-        """What the user of the estimator chose, for the plan."""
+        """`Request` of the user of the estimator, for the plan."""
         given: Any = self.parameters
         alike = "kernel", "likelihood", "bound", "inducing_init", "solver", "optimizer", "metric"
         own = "has_sites", "n_classes", "have_all_rows", "starts_together", "are_passed"
