@@ -83,7 +83,7 @@ from skgp_sparse.explain.leave_one_out import (
     some_rows,
     width_of,
 )
-from skgp_sparse.explain.views import TargetView, some_classes
+from skgp_sparse.explain.views import TargetView
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 from skgp_sparse.ground import integrals, linalg, parallel
 from skgp_sparse.ground.integrals import log_moments
@@ -139,7 +139,7 @@ from skgp_sparse.kernels import _categorical, _differentiable, _sklearn_kernels
 from skgp_sparse.kernels._expectations import gauss_hermite
 from skgp_sparse.kernels._sklearn_kernels import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
-from skgp_sparse.likelihoods._classes import EachClass, Softmax
+from skgp_sparse.likelihoods._classes import Softmax
 from skgp_sparse.likelihoods._special import clipped_moments, log_probability
 from skgp_sparse.methods import contract
 from skgp_sparse.methods import exact as methods_exact
@@ -159,6 +159,5 @@ from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, scales
 from skgp_sparse.steps import mean as mean_functions
 from skgp_sparse.steps.fit_warnings import warn_at_bounds
 from skgp_sparse.targets import model, streams
-from skgp_sparse.targets import model as observation_model
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.testing._checkers import check_predictions

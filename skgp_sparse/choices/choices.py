@@ -19,11 +19,12 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, inducing, kernels, likelihoods
+from skgp_sparse.bounds import Bound
 from skgp_sparse.data.checks import check_finite
 from skgp_sparse.data.columns import NUMBERS, ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, or_one
-from skgp_sparse.ground.validation import Array, as_text, is_auto, require
+from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, require
 from skgp_sparse.hyperpriors import (
     CorrelationPrior,
     LogNormalLengthScales,
@@ -33,6 +34,7 @@ from skgp_sparse.hyperpriors import (
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
 from skgp_sparse.kernels import Categorical, Columns, Missing
+from skgp_sparse.likelihoods import Likelihood
 
 _LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
 _ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
@@ -44,7 +46,7 @@ _CORRELATIONS = 1e-3, 0.9999
 _LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
 
 
-def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NUMBERS):
+def default_signal(rows, y_variance, limits=_LIMITS, is_smooth: bool = False, columns=NUMBERS):
     """The default kernel without noise.
 
     It is in the units of the data, and depends on the types of their columns:
@@ -92,18 +94,18 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth=False, columns=NU
     return kernels.named(variance * first * second, columns.names)
 
 
-def _of_columns(part, chosen, columns):
+def _of_columns(part: Kernel, chosen: Ints, columns: ColumnTable):
     return Columns(part, [columns.label(j) for j in chosen])
 
 
-def _with_values(rows, numbers, codes):
+def _with_values(rows: Dataset, numbers: Ints, codes: list[int]):
     """The columns of numbers in which any value is known, unless nothing is left."""
     known = rows.total_weight() > rows.input_moments()[2]
     left = numbers[known[numbers]]
     return left if len(left) or codes else numbers
 
 
-def _without_names_of_rows(rows, codes, n_numbers):
+def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int):
     """The categories but for those with a level for nearly every row, unless nothing is left.
 
     What such a category explains is noise of the rows, and no other row has its levels.
@@ -115,7 +117,7 @@ def _without_names_of_rows(rows, codes, n_numbers):
     return left if left or n_numbers else codes
 
 
-def without_unclear_noise(kernel, known):
+def without_unclear_noise(kernel: Kernel, known: Array):
     """The default kernel, without noise of missing values in columns where few values are known.
 
     Nearly every row would have this noise, which could not be told from that of the targets.
@@ -136,7 +138,7 @@ def without_unclear_noise(kernel, known):
     return kernel
 
 
-def of_numbers(scale, is_smooth=False):
+def of_numbers(scale: Array, is_smooth: bool = False):
     """The kernel of numbers, with a length scale for each column, from their spread."""
     typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
     lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
@@ -148,11 +150,11 @@ def of_numbers(scale, is_smooth=False):
     return RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5)
 
 
-def _constant(variance, limits):
+def _constant(variance: float, limits: tuple[float, float]):
     return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
 
 
-def resolve_priors(given, rows, few):
+def resolve_priors(given: Any, rows: Dataset, few: int):
     """The priors of hyperparameters that parameters ask for, a list.
 
     "auto" has them for the default kernel only: of length scales where there are at most `few` rows
@@ -249,15 +251,15 @@ def with_linear_mean(
     return kernel + kernels.named(part, columns.names)
 
 
-def _plain(likelihood, bound):
+def _plain(likelihood: Likelihood, bound: Bound):
     return Variational(likelihood, spherical=False)
 
 
-def _spherical(likelihood, bound):
+def _spherical(likelihood: Likelihood, bound: Bound):
     return Variational(likelihood, spherical=True)
 
 
-def _propagation(likelihood, bound):
+def _propagation(likelihood: Likelihood, bound: Bound):
     power = getattr(bound, "alpha", 1.0)
     if power < _LEAST_POWER:
         return _plain(likelihood, bound)
@@ -285,7 +287,7 @@ _SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
 _SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 
 
-def resolve_bound(bound, name):
+def resolve_bound(bound: Bound | str, name: str):
     """The bound object of a string or an instance."""
     if isinstance(bound, bounds.Bound):
         bound.check_parameters(name)
@@ -295,7 +297,7 @@ def resolve_bound(bound, name):
     return BOUNDS[bound][0]()
 
 
-def resolve_method(bound, likelihood, name):
+def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str):
     """How to find the sites of a likelihood, from the bound or its name."""
     offered = sorted(key for key, (_, find) in BOUNDS.items() if find is not None)
     is_bound = isinstance(bound, bounds.Bound) or (isinstance(bound, str) and bound in BOUNDS)
@@ -324,7 +326,7 @@ def resolve_method(bound, likelihood, name):
     return method
 
 
-def resolve_sigmoid(likelihood, name):
+def resolve_sigmoid(likelihood: Likelihood | str, name: str):
     """The likelihood of labels of a name or an instance."""
     if isinstance(likelihood, likelihoods.Binary):
         return clone(likelihood)
@@ -335,7 +337,7 @@ def resolve_sigmoid(likelihood, name):
     return likelihoods.OF_LABELS[likelihood]()
 
 
-def resolve_likelihood(likelihood, name):
+def resolve_likelihood(likelihood: Likelihood | str, name: str):
     """The likelihood of numbers of a name or an instance."""
     if isinstance(likelihood, str) and likelihood in likelihoods.BY_NAME:
         return likelihoods.BY_NAME[likelihood]()
@@ -350,14 +352,14 @@ def resolve_likelihood(likelihood, name):
     return clone(likelihood)
 
 
-def resolve_multi_class(multi_class, n_classes, name):
+def resolve_multi_class(multi_class: str, n_classes: int, name: str):
     """How several classes are handled; two classes are one binary problem in any case."""
     is_name = isinstance(multi_class, str) and multi_class in MULTI_CLASS
     require(is_name, "multi_class", multi_class, name, f"one of {MULTI_CLASS}")
     return multi_class if n_classes > 2 else "one_vs_rest"
 
 
-def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
+def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnTable = NUMBERS):
     """A clone of the kernel, or the default one, with the noise that is to be learned.
 
     `columns`: what the default kernel follows.
@@ -378,7 +380,7 @@ def resolve_kernel(kernel, alpha, rows, columns=NUMBERS):
     return signal + WhiteKernel(level, (low, high))
 
 
-def thorough_search(kernel, given, rows):
+def thorough_search(kernel: Kernel, given: Any, rows: Dataset):
     """`ThoroughSearch` of a fit from a kernel: with less noise, if noise was appended.
 
     `kernel` is what `resolve_kernel` made of the parameters that are `given`.
@@ -391,7 +393,7 @@ def thorough_search(kernel, given, rows):
     return ThoroughSearch(quiet, (quiet.theta,))
 
 
-def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS, spread=1.0):
+def resolve_latent_kernel(kernel, likelihood, rows: Dataset, columns=NUMBERS, spread: float = 1.0):
     """A clone of the kernel of a process that a likelihood follows, or that of such a spread."""
     if kernel is None:
         variance = spread**2
@@ -403,7 +405,7 @@ def resolve_latent_kernel(kernel, likelihood, rows, columns=NUMBERS, spread=1.0)
     return kernel
 
 
-def _informed(kernel, rows, columns, is_default=False):
+def _informed(kernel: Kernel, rows: Dataset, columns: ColumnTable, is_default: bool = False):
     """The kernel, whose parts know where values are missing."""
     d = rows.n_features
     if kernels.parts(kernel, kernels.Missing):
@@ -416,7 +418,7 @@ def _informed(kernel, rows, columns, is_default=False):
     return kernel
 
 
-def _check_codes(kernel, rows, columns):
+def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable):
     """Raise if the codes of a category are no whole numbers, where rows are in memory."""
     for part, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
@@ -431,12 +433,12 @@ def _check_codes(kernel, rows, columns):
             )
 
 
-def with_noise_floor(rows, kernel):
+def with_noise_floor(rows: Dataset, kernel: Kernel):
     """The rows with known noise above what the arithmetic needs, where no noise is learned."""
     return rows if kernels.has_noise(kernel) else replace(rows, least_noise=_SMALLEST_NOISE)
 
 
-def resolve_inducing(init, n_inducing, n_features, name):
+def resolve_inducing(init: Any, n_inducing: int, n_features: int, name: str):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
     init = "k-means" if is_auto(init) else init
     is_known = isinstance(init, str) and init in inducing.BY_NAME
@@ -446,7 +448,7 @@ def resolve_inducing(init, n_inducing, n_features, name):
     require(is_known or callable(init) or are_given, "inducing_init", init, name, must)
     given = _check_inducing(init, n_features, name) if are_given else None
 
-    def initialise(rows, kernel, random_state, n_inducing=n_inducing):
+    def initialise(rows: Dataset, kernel: Kernel, random_state, n_inducing: int = n_inducing):
         if is_known:
             few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
             choose, X = inducing.BY_NAME[init], few.everything().X
@@ -463,7 +465,7 @@ def resolve_inducing(init, n_inducing, n_features, name):
     return initialise, are_given
 
 
-def _check_inducing(Z, n_features, name):
+def _check_inducing(Z: Array, n_features: int, name: str):
     must = f"or return an array of shape (m, {n_features})"
     require(np.ndim(Z) == 2, "inducing_init", Z, name, must)
     options = {"dtype": float, "copy": True, "ensure_all_finite": "allow-nan"}

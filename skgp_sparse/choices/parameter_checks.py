@@ -1,16 +1,21 @@
 """Checks of parameters, whose errors say what was passed and how to correct it."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Sum, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse.choices.plan import resolve_posterior
 from skgp_sparse.data.checks import is_gaussian
+from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
 from skgp_sparse.hyperpriors import HyperPrior
+from skgp_sparse.likelihoods import Likelihood
+from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
@@ -21,7 +26,7 @@ _PRIORS = ("auto", "scaled")
 _SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
 
-def check_kernel(kernel, name):
+def check_kernel(kernel: Kernel | None, name: str):
     """Raise unless `kernel` is None or a covariance function of vectors."""
     if kernel is None:
         return
@@ -54,7 +59,7 @@ def check_kernel(kernel, name):
         )
 
 
-def check_parameters(estimator, name):
+def check_parameters(estimator: BaseEstimator, name: str):
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
     check_search(estimator, name)
     check_metric(estimator, name)
@@ -82,7 +87,7 @@ def check_parameters(estimator, name):
     require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
 
 
-def check_search(estimator, name):
+def check_search(estimator: BaseEstimator, name: str):
     """Raise unless the kernel is one, and how hyperparameters are looked for can be followed."""
     given = estimator.get_params(deep=False)
     for parameter in _LOWEST.keys() & given.keys():
@@ -101,7 +106,7 @@ def check_search(estimator, name):
     require(is_count, "n_jobs", n_jobs, name, "None or an int other than 0")
 
 
-def check_latent(estimator, name):
+def check_latent(estimator: BaseEstimator, name: str):
     """Raise unless the parameters of a model with latent inputs can be used."""
     check_search(estimator, name)
     check_number(estimator.n_components, "n_components", name, Integral, low=1)
@@ -133,7 +138,7 @@ def check_latent(estimator, name):
         )
 
 
-def check_quantiles(quantiles, name):
+def check_quantiles(quantiles: npt.ArrayLike, name: str):
     """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
     q = np.asarray(quantiles)
     is_list = q.dtype.kind in "fiu" and q.ndim <= 1 and q.size > 0
@@ -143,7 +148,7 @@ def check_quantiles(quantiles, name):
     return q.astype(float)
 
 
-def check_mean(mean, labels, name):
+def check_mean(mean: Any, labels: bool, name: str):
     """Raise unless a mean is one."""
     if mean is None or (isinstance(mean, str) and mean in _MEANS):
         return
@@ -154,7 +159,7 @@ def check_mean(mean, labels, name):
     require(takes, "mean", mean, name, must)
 
 
-def check_restarts(estimator, kernel):
+def check_restarts(estimator: BaseEstimator, kernel: Kernel):
     """Raise unless restarts, where there are any, have finite bounds to draw from."""
     starts_are_drawn = estimator.optimizer is not None and estimator.n_restarts_optimizer > 0
     if starts_are_drawn and not np.isfinite(kernel.bounds).all():
@@ -164,7 +169,7 @@ def check_restarts(estimator, kernel):
         )
 
 
-def check_metric(parameters, name):
+def check_metric(parameters: BaseEstimator, name: str):
     """Raise unless columns may be mixed as is asked for."""
     metric, kernel = parameters.metric, parameters.kernel
     is_name = isinstance(metric, str) and metric in _METRICS
@@ -173,7 +178,7 @@ def check_metric(parameters, name):
         check_mixes(metric, kernel, name)
 
 
-def check_noise(parameters, name):
+def check_noise(parameters: BaseEstimator, name: str):
     """Raise unless noise may vary as is asked for."""
     noise, likelihood = parameters.noise, parameters.likelihood
     is_name = isinstance(noise, str) and noise in _NOISES
@@ -190,7 +195,7 @@ def check_noise(parameters, name):
         )
 
 
-def check_mixes(metric, kernel, name):
+def check_mixes(metric: str, kernel: Kernel, name: str):
     """Raise if columns should be mixed that a kernel does not see alike."""
     if metric == "full" and not kernels.may_mix(kernel):
         raise ValueError(
@@ -200,7 +205,7 @@ def check_mixes(metric, kernel, name):
         )
 
 
-def check_coded(given, kernel, columns, d, name):
+def check_coded(given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: int, name: str):
     """Raise if the user's kernel sees the codes of a category as numbers."""
     codes = columns.codes()
     if given is None or not codes:
@@ -215,7 +220,7 @@ def check_coded(given, kernel, columns, d, name):
         )
 
 
-def check_prior(prior, name):
+def check_prior(prior: Any, name: str):
     """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
     several = prior if isinstance(prior, (list, tuple)) else [prior]
     if all(isinstance(one, HyperPrior) for one in several):
@@ -227,14 +232,14 @@ def check_prior(prior, name):
     require(is_name, "prior", prior, name, must)
 
 
-def check_gaussian(likelihood, name, remedy):
+def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str):
     """Raise unless the noise is Gaussian, which a method needs."""
     if not is_gaussian(likelihood):
         got = as_text(likelihood)
         raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
 
 
-def check_sites_of_solver(parameters, method, name):
+def check_sites_of_solver(parameters: BaseEstimator, method: Any, name: str):
     """Raise if a method needs the last site of each row, and a solver does not keep it."""
     if method.uses_last_site and not getattr(parameters.solver, "keeps_sites", True):
         raise ValueError(
@@ -244,7 +249,7 @@ def check_sites_of_solver(parameters, method, name):
         )
 
 
-def can_learn_later(estimator):
+def can_learn_later(estimator: BaseEstimator):
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     try:
@@ -263,7 +268,7 @@ def can_learn_later(estimator):
     return True
 
 
-def why_noise_is_constant(job):
+def why_noise_is_constant(job: Job):
     """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
     kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel

@@ -22,6 +22,7 @@ from skgp_sparse.ground.validation import as_text, is_auto, is_name, require
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.methods.contract import (
+    Job,
     PosteriorMethod,
     Request,
     start_on_subset,
@@ -310,7 +311,7 @@ class UncertainInputs(PosteriorMethod):
     name = "inducing"
     uses_bound = True
 
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState):
         """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
         job = start_on_subset(job, random_state)
         rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
@@ -333,7 +334,7 @@ class UncertainInputs(PosteriorMethod):
         posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)
 
-    def refuses(self, request):
+    def refuses(self, request: Request):
         """Everything that needs inputs which are known, or moves no parameters of rows."""
         if request.has_sites:
             return f"likelihood='gaussian'. Got likelihood={as_text(request.likelihood)}"

@@ -11,15 +11,16 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
-from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import posterior as contract
-from skgp_sparse.engine.posterior import LeftOut, Posterior, Slopes
+from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes
 from skgp_sparse.ground.linalg import (
     LOG_2PI,
     SMALLEST_PRECISION,
@@ -29,6 +30,7 @@ from skgp_sparse.ground.linalg import (
     whitened,
 )
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
+from skgp_sparse.ground.validation import Array, Ints
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -46,7 +48,7 @@ class NearestRows:
         Rows, in units in which near is near.
     """
 
-    def __init__(self, X):
+    def __init__(self, X: Array):
         self.n = len(X)
         self.varies = np.ptp(X, axis=0) > 0 if len(X) else np.ones(X.shape[1], dtype=bool)
         self.varies[:1] |= not self.varies.any()
@@ -60,7 +62,7 @@ class NearestRows:
         else:
             self.X = X
 
-    def nearest(self, Q, k, n_jobs=1):
+    def nearest(self, Q: Array, k: int, n_jobs: int = 1):
         """Numbers of the rows (q, k) that are nearest to the points Q (q, d), and distances."""
         wanted = min(k + _TIES, self.n)
         if not wanted:
@@ -95,17 +97,17 @@ class DistinctRows(NamedTuple):
     weight: np.ndarray  # (u,)
     index: np.ndarray | None  # (n,) the distinct row of every row; None: every row is distinct
 
-    def of(self, rows):
+    def of(self, rows: Any):
         """The distinct rows of some rows."""
         return rows if self.index is None else self.index[rows]
 
-    def variances(self, kernel):
+    def variances(self, kernel: Kernel):
         """Variances D (u,) of the noise, that of the kernel included."""
         learned = kernels.diagonal(kernel, self.X)[1]
         return (learned + self.noise) / self.weight
 
 
-def known_rows(table, memory=np.inf):
+def known_rows(table: Dataset, memory: float = np.inf):
     """The rows of a table as `DistinctRows`; raises where they take too much of the memory."""
     if not table.in_memory:
         if 8 * len(table) * (table.n_features + table.n_targets) > _SHARE_OF_MEMORY * memory:
@@ -118,7 +120,7 @@ def known_rows(table, memory=np.inf):
     return distinct_rows(table.stored_inputs(), table.everything())
 
 
-def distinct_rows(X, block):
+def distinct_rows(X: Array, block: Any):
     """`DistinctRows` of a `Batch`, whose inputs X are as the user passed them.
 
     Rows of weight zero are left out; they belong to the first distinct row.
@@ -141,7 +143,7 @@ def distinct_rows(X, block):
     return DistinctRows(X[first], y, noise[first], total, group)
 
 
-def _codes(X, noise):
+def _codes(X: Array, noise: Array):
     """A number for every row: equal for equal rows, and for one in 1e19 pairs of others."""
     code = np.zeros(len(X), dtype=np.uint64)
     for column in (*X.T, noise):
@@ -165,12 +167,12 @@ class LocalPrediction(NamedTuple):
     signal: np.ndarray  # (s,) k(x, x)
 
 
-def block_size(k):
+def block_size(k: int):
     """Number of rows that are predicted together, each from k others."""
     return max(_BLOCK // (k + 1) ** 2, 8)
 
 
-def krige(kernel, P, y, noise):
+def krige(kernel: Kernel, P: Array, y: Array, noise: Array):
     """Mean and variance of the last row of every point set, given the others.
 
     Many small systems are solved at once, one for each point set.
@@ -190,7 +192,7 @@ def krige(kernel, P, y, noise):
     return _solve(kernels.linearize_stack(kernel, P)[0], y, noise)[0]
 
 
-def linearise(kernel, P, y, noise):
+def linearise(kernel: Kernel, P: Array, y: Array, noise: Array):
     """`LocalPrediction` as of `krige`, and its pullback.
 
     With ``u = (-w; 1)`` and ``b = (a; 0)``, and K of the rows of N and x, the last one,
@@ -210,7 +212,7 @@ def linearise(kernel, P, y, noise):
     return local, partial(_pull, pull, L, V)
 
 
-def _solve(K, y, noise):
+def _solve(K: Array, y: Array, noise: Array):
     """The `LocalPrediction`, the factor L, and ``L⁻¹ (k_N, y_N)``."""
     A, across, signal = K[:, :-1, :-1], K[:, :-1, -1:], K[:, -1, -1]
     L, V = whitened(A, np.concatenate([across, y], axis=2), np.mean(signal), noise)
@@ -219,7 +221,7 @@ def _solve(K, y, noise):
     return LocalPrediction(mean, signal - np.einsum("sk,sk->s", h, h), signal), L, V
 
 
-def _pull(pull, L, V, g_mean, g_variance, inputs):
+def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool):
     X = back_substituted(L, V)
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
@@ -260,11 +262,11 @@ class LeaveOneOut(NamedTuple):
     noise_near: np.ndarray  # (s, k)
     weight_near: np.ndarray  # (s, k)
 
-    def take(self, rows):
+    def take(self, rows: Any):
         """Subset of the rows that are left out; the inputs X are shared."""
         return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
 
-    def points(self, metric):
+    def points(self, metric: Array | None):
         """Point sets (s, k + 1, d): those near to a row, and the row.
 
         In a metric they are offsets from the row, before and after it: kernels are stationary then.
@@ -276,7 +278,7 @@ class LeaveOneOut(NamedTuple):
         return P, np.matmul(P, metric.T, out=empty((*P.shape[:2], len(metric))))
 
 
-def left_out(distinct, block, rows, nearest, count):
+def left_out(distinct: DistinctRows, block: Any, rows: Any, nearest: Ints, count: Array):
     """`LeaveOneOut` of some rows of a table.
 
     One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
@@ -313,11 +315,11 @@ def left_out(distinct, block, rows, nearest, count):
     return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
 
 
-def value(kernel, left, metric=None, n_jobs=1, densities=None):
+def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densities=None):
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows):
+    def of_block(rows: Any):
         block = left.take(rows)
         P = block.points(metric)[1]
         local = krige(kernel, P, block.y_near, noise.near(block))
@@ -326,11 +328,11 @@ def value(kernel, left, metric=None, n_jobs=1, densities=None):
     return sum(ordered_map(of_block, _blocks(left), n_jobs))
 
 
-def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
+def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densities=None):
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows):
+    def of_block(rows: Any):
         block = left.take(rows)
         P, transformed = block.points(metric)
         local, pull = linearise(kernel, transformed, block.y_near, noise.near(block))
@@ -347,14 +349,14 @@ def value_and_gradient(kernel, left, metric=None, n_jobs=1, densities=None):
     return J, theta_bar + noise.pull(noise_bar), metric_bar
 
 
-def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
+def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices: Any = None):
     """Mean (s, p) and variance (s,), the row's noise included, of rows that are left out.
 
     `matrices` are those of `kernel_matrices`, if they are known.
     """
     noise = _Noise(kernel, left.X)
 
-    def of_block(rows, K):
+    def of_block(rows: Any, K: Array):
         block = left.take(rows)
         K = kernels.linearize_stack(kernel, block.points(metric)[1])[0] if K is None else K
         local = _solve(K, block.y_near, noise.near(block))[0]
@@ -366,20 +368,20 @@ def moments(kernel, left, metric=None, n_jobs=1, matrices=None):
     return np.concatenate(mean), np.concatenate(variance)
 
 
-def kernel_matrices(kernel, left, metric=None, n_jobs=1):
+def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1):
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
 
-    def of_block(rows):
+    def of_block(rows: Any):
         return kernels.linearize_stack(kernel, left.take(rows).points(metric)[1])[0]
 
     return [*ordered_map(of_block, _blocks(left), n_jobs)]
 
 
-def _blocks(left):
+def _blocks(left: LeaveOneOut):
     return slices(len(left.near), block_size(left.near.shape[1]))
 
 
-def normal_densities(block, local, noise):
+def normal_densities(block: Any, local, noise: Array):
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count
@@ -393,26 +395,26 @@ class _Noise:
     White noise is computed once for every row of X (r, d), however often it is near to another.
     """
 
-    def __init__(self, kernel, X):
+    def __init__(self, kernel: Kernel, X: Array):
         _, learned, self._pull = kernels.diagonal(kernel, X)
         self.learned = np.broadcast_to(learned, len(X))
 
-    def near(self, block):
+    def near(self, block: Any):
         """D (s, k)."""
         return (self.learned[block.near] + block.noise_near) / block.weight_near
 
-    def own(self, block):
+    def own(self, block: Any):
         """Noise variances (s,) of the rows that are left out."""
         return self.learned[block.own] + block.noise
 
-    def bar(self, block, near_bar, own_bar):
+    def bar(self, block: Any, near_bar: Array, own_bar: Array):
         """The cotangent (r,) of the white noise, from those of D and of the rows left out."""
         bar = np.bincount(block.own, own_bar, minlength=len(self.learned))
         near_bar = near_bar / block.weight_near
         bar += np.bincount(block.near.ravel(), near_bar.ravel(), minlength=len(self.learned))
         return bar
 
-    def pull(self, bar):
+    def pull(self, bar: Array):
         """The gradient wrt theta."""
         return self._pull(np.zeros(len(bar)), bar)[0]
 
@@ -441,7 +443,7 @@ class SiteRows(NamedTuple):
     near: np.ndarray | None = None  # (u, k + 1) places near to a place, itself included
 
     @classmethod
-    def of(cls, rows):
+    def of(cls, rows: Any):
         """`SiteRows` of the rows with weight, and `DistinctRows` of them in the user's numbers."""
         block = rows.everything()
         used = np.broadcast_to(block.weight, len(rows)) > 0
@@ -453,7 +455,7 @@ class SiteRows(NamedTuple):
 
     n_rows = property(lambda self: len(self.y))
 
-    def with_neighbors(self, k, X, n_jobs):
+    def with_neighbors(self, k: int, X: Array, n_jobs: int):
         """A copy in which every place has k others as neighbours, nearest in its inputs X (u, r).
 
         `scaled_inputs` says what X is.
@@ -464,12 +466,12 @@ class SiteRows(NamedTuple):
             near[some] = search.nearest(X[some], k, n_jobs)[0]
         return self._replace(near=near)
 
-    def at_places(self, sites):
+    def at_places(self, sites: Array):
         """Sums (2, u) of the sites (2, n) of the rows at every place."""
         u = len(self.X)
         return np.stack([np.bincount(self.place, self.weight * one, u) for one in sites])
 
-    def left_out(self, rows, sites, total):
+    def left_out(self, rows: Any, sites: Array, total: Array):
         """`LeaveOneOut` of some rows, given the sites of the others.
 
         Its targets (s, p + 1) are observations and offsets.
@@ -496,7 +498,7 @@ class SiteRows(NamedTuple):
         return LeaveOneOut(self.X, own, near, y, known, weight, targets[:, :, None], noise, ones)
 
 
-def targets_and_noise(linear, precision):
+def targets_and_noise(linear: Array, precision: Array):
     """Targets and noise of places from their sites."""
     noise = 1.0 / np.maximum(precision, SMALLEST_PRECISION)
     return linear * noise, noise
@@ -546,7 +548,7 @@ class NeighborsPosterior(Posterior):
     holds_rows = True
 
     @classmethod
-    def of(cls, prior, rows, k, metric=None, factor=1.0):
+    def of(cls, prior: Kernel, rows: Any, k: int, metric: Array | None = None, factor: float = 1.0):
         """Posterior given known rows, near in units of the length scales of the kernel."""
         scale = contract.scale_of(prior, metric, rows.X.shape[1])
         return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
@@ -556,17 +558,17 @@ class NeighborsPosterior(Posterior):
     width = property(lambda self: (self.k + 1) ** 2)
     n_rows_kept = property(lambda self: len(self.rows.X))
 
-    def mean(self, X, n_jobs=1):
+    def mean(self, X: Array, n_jobs: int = 1):
         """Mean (n, p)."""
         return self.mean_and_variance(X, n_jobs)[0]
 
-    def mean_and_variance(self, X, n_jobs=1):
+    def mean_and_variance(self, X: Array, n_jobs: int = 1):
         """Mean (n, p) and latent variance (n,)."""
 
-        def of_queries(some):
+        def of_queries(some: slice):
             near, Q = self.around(X[some], n_jobs), X[some]
 
-            def of_block(block):
+            def of_block(block: Any):
                 P, rows = self._together(near[block], Q[block]), near[block]
                 return krige(self.prior, P, self.rows.y[rows], self.noise[rows])
 
@@ -576,7 +578,7 @@ class NeighborsPosterior(Posterior):
         mean, variance, signal = contract.joined(of_queries, some, 1)
         return mean, self.factor * contract.without_negative(variance, signal)
 
-    def covariance(self, X):
+    def covariance(self, X: Array):
         """Latent covariance (n, n)."""
         known = np.unique(self.around(X)[:, : max(contract.JOINT_ROWS // len(X), 1)])
         Q, N, noise = self.inputs(X), self.inputs(self.rows.X[known]), self.noise[known]
@@ -588,13 +590,13 @@ class NeighborsPosterior(Posterior):
         cov -= half.T @ half
         return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
 
-    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+    def leave_one_out(self, rows: Any, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
         """`LeftOut` of chosen rows: the nearest others predict each."""
         if terms.cavities is not None:
             mean, variance = terms.cavities(chosen)
             return LeftOut(mean[:, None], variance)
 
-        def of_block(some):
+        def of_block(some: slice):
             numbers = chosen[some]
             block = rows.block(numbers)
             near = self.around(block.X, n_jobs, self.k + 1)
@@ -605,7 +607,7 @@ class NeighborsPosterior(Posterior):
 
         return LeftOut(*contract.joined(of_block, slices(len(chosen), _ROWS_LEFT_OUT), 1))
 
-    def gradients(self, X, latent, n_jobs=1):
+    def gradients(self, X: Array, latent: bool, n_jobs: int = 1):
         """`Slopes` at the rows of X, the neighbours of a query held.
 
         Predictions jump where other rows become the nearest ones.
@@ -613,12 +615,12 @@ class NeighborsPosterior(Posterior):
         X = contract.float64(X)
         rows, near, metric = self.rows, self.around(X, n_jobs), self.metric
 
-        def of_block(some):
+        def of_block(some: slice):
             P = self._together(near[some], X[some])
             given = self.prior, P, rows.y[near[some]], self.noise[near[some]]
             local, n_targets = krige(*given), rows.y.shape[1]
 
-            def slope(g_mean, g_variance):
+            def slope(g_mean: Array, g_variance: Array):
                 bars = np.tile(g_mean, (len(P), 1)), np.full(len(P), g_variance)
                 found = linearise(*given)[1](*bars, True)[1][:, -1]
                 return found if metric is None else found @ metric
@@ -634,11 +636,11 @@ class NeighborsPosterior(Posterior):
         blocks = slices(len(X), block_size(near.shape[1]))
         return Slopes(*contract.joined(of_block, blocks, n_jobs))
 
-    def with_fewer_neighbors(self, most):
+    def with_fewer_neighbors(self, most: int):
         """A copy of the posterior that predicts from at most so many neighbours."""
         return self if self.k <= most else self._with(k=most)
 
-    def with_noise_of(self, prior):
+    def with_noise_of(self, prior: Kernel):
         """A copy of the posterior with a prior of other noise, whose near rows are the same."""
         return self._with(prior=prior, noise=self.rows.variances(prior))
 
@@ -648,11 +650,11 @@ class NeighborsPosterior(Posterior):
         vars(other)["search"] = self.search
         return other
 
-    def inputs(self, X):
+    def inputs(self, X: Array):
         """Inputs in the metric, float64."""
         return contract.in_metric(self.metric, X)
 
-    def around(self, X, n_jobs=1, k=None):
+    def around(self, X: Array, n_jobs: int = 1, k: int | None = None):
         """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""
         places = contract.scaled_inputs(self.prior, self.metric, self.scale, X)
         return self.search.nearest(places, k or self.k, n_jobs)[0]
@@ -666,7 +668,7 @@ class NeighborsPosterior(Posterior):
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "search"}
 
-    def _together(self, near, X):
+    def _together(self, near: Ints, X: Array):
         """Neighbours and queries (n, k + 1, r), in a metric around the query."""
         P = np.concatenate([self.rows.X[near], X[:, None]], axis=1, dtype=float)
         return P if self.metric is None else (P - P[:, -1:]) @ self.metric.T

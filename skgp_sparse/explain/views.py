@@ -69,13 +69,6 @@ class Task(NamedTuple):
         return f"{classes[self.of_class.index(1.0)]} against {negative}"
 
 
-def some_classes(chosen: Ints, n_classes: int) -> Task:
-    """The `Task` of some classes, each against all others: a label is a place among them."""
-    labels = np.full(n_classes, float(len(chosen)))
-    labels[chosen] = np.arange(len(chosen))
-    return Task(tuple(labels.tolist()))
-
-
 def tasks(n_classes: int, multi_class: str) -> list[Task]:
     """The problems of a number of classes; one where there are two."""
     if multi_class == "softmax":

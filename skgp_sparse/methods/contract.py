@@ -6,7 +6,7 @@ are compared (`ValidationSet`) and variances have a common factor (`variance_fac
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -22,18 +22,21 @@ from sklearn.utils.metadata_routing import UNUSED
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.ground.linalg import LOG_2PI
-from skgp_sparse.ground.validation import is_auto
-from skgp_sparse.hyperpriors import NO_PRIOR, joined
+from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
+from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
 from skgp_sparse.inference.contracts import (
     ObjectiveFactory,
     Settings,
+    Solver,
     ThoroughSearch,
     VectorFunction,
     value_or_minus_inf,
 )
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.starts import fit_exact
+from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.solvers import LBFGS, Fit, Stochastic, starts_on_subset
 
 _ITERATIONS = 200  # of the small exact fit
@@ -49,7 +52,7 @@ class Points(NamedTuple):
     is_auto: bool = False  # whether nobody asked for this size
     are_given: bool = False  # Z comes from the user
 
-    def of_size(self, size):
+    def of_size(self, size: int) -> "Points":
         """`Points` of another number, where nobody asked for one."""
         return self._replace(size=size, initialise=partial(self.initialise, n_inducing=size))
 
@@ -75,25 +78,25 @@ class Job(NamedTuple):
     is_started: bool = False  # whether hyperparameters are those of a small fit
     spreads: Any = None  # (d,) of the columns, in which length scales and their priors are measured
 
-    def are_few(self, most):
+    def are_few(self, most: int) -> bool:
         """Whether there are so few distinct rows."""
         return bool(most) and self.rows.distinct(most=most) is not None
 
-    def within(self, share):
+    def within(self, share: float) -> "Job":
         """A copy of the job with one of so many shares of the time that is left."""
         return self.with_settings(deadline=self.settings.deadline.share(share))
 
-    def with_priors(self, priors):
+    def with_priors(self, priors: Sequence[Any]) -> "Job":
         """A copy of the job with priors of its kernel's hyperparameters, in units of its rows."""
         of_theta = joined(priors, self.kernel, self.spreads) if priors else NO_PRIOR
         return self._replace(priors=tuple(priors)).with_settings(prior=of_theta)
 
-    def with_settings(self, **changes):
+    def with_settings(self, **changes: Any) -> "Job":
         """A copy of the job with other settings."""
         return self._replace(settings=self.settings._replace(**changes))
 
 
-def start_on_subset(job, random_state):
+def start_on_subset(job: Job, random_state: np.random.RandomState) -> Job:
     """The job with model and hyperparameters of a small exact fit, where restarts happen."""
     if job.is_started:
         return job
@@ -107,7 +110,14 @@ def start_on_subset(job, random_state):
     return job.with_settings(n_restarts=0, find_periods=False)
 
 
-def fit_to_some(job, size, kernel, settings, random_state, curvature=None):
+def fit_to_some(
+    job: Job,
+    size: int,
+    kernel: Kernel,
+    settings: Settings,
+    random_state: np.random.RandomState,
+    curvature: Any = None,
+) -> Any:
     """The `VectorFunction` and the `Maximum` of an exact fit to some random rows of a job.
 
     With the curvature of a fit to fewer rows, it goes on from that one.
@@ -119,7 +129,7 @@ def fit_to_some(job, size, kernel, settings, random_state, curvature=None):
     return fit_exact(objective, kernel, settings, random_state)
 
 
-def best_start(objective, kernel, warm, job):
+def best_start(objective: Any, kernel: Kernel, warm: Any, job: Job) -> tuple[Any, Kernel]:
     """The objective and the kernel of the cold or of the warm start, where it is higher.
 
     `warm` is the objective at the inducing points of an earlier fit. It may be flat where that fit
@@ -132,11 +142,11 @@ def best_start(objective, kernel, warm, job):
     return max(
         (warm, job.before[0]),
         cold,
-        key=lambda start: value_or_minus_inf(*start, False, prior=prior),
+        key=lambda start: value_or_minus_inf(start[0], start[1], False, prior=prior),
     )
 
 
-def within_reach(learned, kernel, rows):
+def within_reach(learned: Kernel, kernel: Kernel, rows: Dataset) -> Kernel:
     """A kernel that was learned from another one, ready for a fit to go on from it.
 
     Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
@@ -151,7 +161,7 @@ def within_reach(learned, kernel, rows):
     return learned.clone_with_theta(theta)
 
 
-def of_few_rows(solver):
+def of_few_rows(solver: Solver) -> Solver:
     """The solver for a sample of bounded size, where parts of it would save next to nothing."""
     return LBFGS() if isinstance(solver, Stochastic) else solver
 
@@ -162,7 +172,7 @@ _TOL = 2e-3  # nats per row
 _MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
 
 
-def started_on_subsets(job, random_state):
+def started_on_subsets(job: Job, random_state: np.random.RandomState) -> tuple[Job, Any]:
     """The `Job` with the hyperparameters of exact fits to random subsets, and the curvature there.
 
     Each of the fits goes on from the one before. A fit hands on its curvature, so that the next one
@@ -194,7 +204,7 @@ def started_on_subsets(job, random_state):
     return job, curvature
 
 
-def goes_on(objective, kernel, settings, curvature):
+def goes_on(objective: Any, kernel: Kernel, settings: Settings, curvature: Any) -> Any:
     """The `VectorFunction` and the `Maximum` of a fit that goes on from one to fewer rows."""
     likelier = with_likelier_noise(objective, kernel, settings.prior)
     curvature = curvature if likelier is kernel else None
@@ -202,7 +212,7 @@ def goes_on(objective, kernel, settings, curvature):
     return function, climb(function, settings, curvature=curvature)
 
 
-def with_likelier_noise(objective, kernel, prior):
+def with_likelier_noise(objective: Any, kernel: Kernel, prior: ThetaPrior) -> Kernel:
     """The kernel, or the same with more noise where that is likelier."""
     places = np.concatenate([*kernels.positions_of(kernel, "noise_level"), []]).astype(int)
     if not len(places):
@@ -282,7 +292,7 @@ class Request(NamedTuple):
     Parameters
     ----------
     posterior : PosteriorMethod
-        Posterior method that was chosen; `Auto` leaves the choice to the plan.
+        Posterior method that was chosen; `PosteriorSelection` leaves it to the plan.
     kernel : sklearn kernel or None
         Kernel that was passed, None for the default one.
     likelihood : str or Likelihood
@@ -501,7 +511,9 @@ _LARGEST = 1e6  # factor
 # -- rows that are held out, the models that predicted them, and a factor of variances -------------
 
 
-def variance_factor(errors, variance, known, weight, central, least):
+def variance_factor(
+    errors: Array, variance: Array, known: Array, weight: Array, central: float, least: float
+) -> float:
     """The factor of predicted variances that makes some rows most likely.
 
     A few rows more, which would have it 1, have a say where there are not many. Where errors are
@@ -527,7 +539,7 @@ def variance_factor(errors, variance, known, weight, central, least):
     """
     squares, limits = errors.mean(axis=1), (least, _LARGEST)
 
-    def loss(log_factor):
+    def loss(log_factor: float) -> float:
         total = np.exp(log_factor) * variance + known
         of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
@@ -542,7 +554,7 @@ def variance_factor(errors, variance, known, weight, central, least):
     return float(np.clip(max(likely, needed), *limits))
 
 
-def log_densities(errors, variance):
+def log_densities(errors: Array, variance: Array) -> Array:
     """Log N(y; m, v) of rows (n,), the mean over targets, from squared errors (n, p) and v (n,)."""
     return -0.5 * (np.log(variance) + LOG_2PI + errors.mean(axis=1) / variance)
 
@@ -559,20 +571,20 @@ class ValidationScore(NamedTuple):
     weight: np.ndarray  # (n,) how often each row counts
 
     @property
-    def density(self):
+    def density(self) -> float:
         """The mean of log densities."""
         return float(np.average(self.of_rows, weights=self.weight))
 
-    def take(self, rows):
+    def take(self, rows: Index) -> "ValidationScore":
         """Score of some of the rows."""
         return ValidationScore(self.of_rows[rows], self.weight[rows])
 
     @classmethod
-    def joined(cls, scores):
+    def joined(cls, scores: Iterable["ValidationScore"]) -> "ValidationScore":
         """Score of all rows, from scores of parts of them."""
         return cls(*map(np.concatenate, zip(*scores)))
 
-    def is_better_than(self, other, errors=1.0):
+    def is_better_than(self, other: "ValidationScore", errors: float = 1.0) -> bool:
         """Whether it is ahead of another one by so many standard errors of their difference."""
         if not (np.isfinite(self.density) and np.isfinite(other.density)):
             return self.density > other.density
@@ -607,8 +619,11 @@ class ValidationSet:
         Models that were compared.
     """
 
-    def __init__(self, rows, random_state, has_sites=False):
-        self.rows, self.random_state, self.candidates = rows, random_state, []
+    def __init__(
+        self, rows: Dataset, random_state: np.random.RandomState, has_sites: bool = False
+    ) -> None:
+        self.rows, self.random_state = rows, random_state
+        self.candidates: list[Candidate] = []
         share = _SHARE_WITH_SITES if has_sites else _SHARE
         sample, count = self.sample(share * _MOST_ROWS)
         drawn = copies(count, min(_MOST_ROWS, max(len(rows) // share, 1)), random_state)
@@ -617,7 +632,7 @@ class ValidationSet:
         self.scale = rows.units.scale[rows.units.scale > 0]  # of the targets that vary
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
 
-    def some(self, size):
+    def some(self, size: int) -> tuple["ValidationSet", Index]:
         """The first so many of a random order of the rows, whose order stays; and their places."""
         if size >= len(self.chosen):
             return self, slice(None)
@@ -627,7 +642,7 @@ class ValidationSet:
         other.block, other.noise = self.rows.block(other.chosen), self.noise[places]
         return other, places
 
-    def others(self, size):
+    def others(self, size: int) -> tuple[Ints, Array]:
         """Numbers of at most so many random rows beside these, and how often they count."""
         chosen, count = self.sample(size + len(self.chosen))
         left, place = np.ones(len(chosen)), np.searchsorted(self.chosen, chosen)
@@ -641,13 +656,13 @@ class ValidationSet:
             places = np.sort(self.random_state.permutation(places)[:size])
         return chosen[places], left[places]
 
-    def training_rows(self, most):
+    def training_rows(self, most: int) -> Any:
         """The table of all rows that are not held out, or of so many random ones: a copy."""
         chosen, count = self.others(most)
         weight = None if self.rows.weight is None else count
         return replace(self.rows.subset(chosen), weight=weight)
 
-    def score(self, name, mean, variance):
+    def score(self, name: str, mean: Array, variance: Array) -> ValidationScore:
         """The `ValidationScore` of a model that predicts targets with these moments.
 
         They are in standardised units, and so are its log densities.
@@ -664,7 +679,9 @@ class ValidationSet:
         densities = log_densities(errors, variance)
         return self._logged(name, densities, float(np.sqrt(squared.mean())))
 
-    def score_posterior(self, name, process, n_jobs, likelihood=None):
+    def score_posterior(
+        self, name: str, process: Posterior, n_jobs: int, likelihood: Likelihood | None = None
+    ) -> ValidationScore:
         """The `ValidationScore` of a `Posterior` that has not seen these rows."""
         mean, variance = self.predicted(process, n_jobs)
         if likelihood is None:
@@ -672,7 +689,7 @@ class ValidationSet:
         y, latent = self.block.observed, mean[:, 0] + self.block.offset
         return self._logged(name, likelihood.log_density(y, latent, variance), np.nan)
 
-    def _logged(self, name, densities, rmse):
+    def _logged(self, name: str, densities: Array, rmse: float) -> ValidationScore:
         """The `ValidationScore` of log densities (n,); their model becomes a candidate."""
         score = ValidationScore(densities, self.count)
         density = score.density - np.mean(np.log(self.scale))
@@ -680,13 +697,13 @@ class ValidationSet:
         self.candidates.append(Candidate(name, float(density), rmse, seconds))
         return score
 
-    def predicted(self, process, n_jobs):
+    def predicted(self, process: Posterior, n_jobs: int) -> tuple[Array, Array]:
         """Mean and variance by a `Posterior`, its learned noise included, and no known one."""
         mean, variance = process.mean_and_variance(self.block.X, n_jobs)
         variance = variance + process.noise_variance(self.block.X)
         return mean, np.maximum(variance, np.finfo(float).tiny)
 
-    def sample(self, size):
+    def sample(self, size: int) -> tuple[Ints, Array]:
         """Numbers of so many random rows of all, and how often they count."""
         rows = self.rows
         chosen = rows.sample(size, self.random_state)
@@ -695,7 +712,7 @@ class ValidationSet:
         return chosen, rows.weight[chosen]
 
 
-def copies(weight, size, random_state):
+def copies(weight: Array, size: int, random_state: np.random.RandomState) -> Array:
     """How many of `size` random rows are copies of each row; those of a weight below 1 have one."""
     order = random_state.permutation(len(weight))
     total = np.cumsum(weight[order])

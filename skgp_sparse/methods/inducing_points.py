@@ -14,14 +14,8 @@ from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.validation import BOOLS, Array, as_text, check_number, is_auto, require
 from skgp_sparse.inference.contracts import SparseFit, arithmetic, raise_noise, value_or_minus_inf
 from skgp_sparse.inference.objectives import DecoupledObjective
-from skgp_sparse.methods.contract import (
-    Job,
-    PosteriorMethod,
-    Request,
-    best_start,
-    of_few_rows,
-    start_on_subset,
-)
+from skgp_sparse.methods import contract
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Request
 from skgp_sparse.solvers import Fit
 
 _ROWS_OF_SIZE = 3000  # rows that tell how many points are enough
@@ -96,7 +90,7 @@ class InducingPoints(PosteriorMethod):
 
     @property
     def remedy(self) -> str:  # type: ignore[override]
-        """What makes one basis give both."""
+        """Option to leave out, so that one basis gives both."""
         option = "tight_variance to False" if self.tight_variance else "n_mean to None"
         return f"It needs one basis: set {option}."
 
@@ -108,7 +102,7 @@ class InducingPoints(PosteriorMethod):
                 "on a cluster, or set posterior to 'inducing'."
             )
         if job.settings.solver.starts_on_subset:
-            job = with_enough_points(start_on_subset(job, random_state), random_state)
+            job = with_enough_points(contract.start_on_subset(job, random_state), random_state)
         fit = self.go_on(job, self.objective(job, random_state), random_state)
         with arithmetic():
             if self.tight_variance:
@@ -140,7 +134,7 @@ class InducingPoints(PosteriorMethod):
         if settings.solver.starts_on_subset:  # and has begun
             kernel, Z = raise_noise(kernel, objective), _earlier_inducing_points(job)
             warm = objective if Z is None else objective.at(basis=Z)
-        objective, kernel = best_start(objective, kernel, warm, job)
+        objective, kernel = contract.best_start(objective, kernel, warm, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
     def with_points(self, n_inducing: int) -> PosteriorMethod:
@@ -197,7 +191,10 @@ def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
         return job
     rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
     few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
-    most, solver = min(_ITERATIONS, job.settings.max_iter), of_few_rows(job.settings.solver)
+    most, solver = (
+        min(_ITERATIONS, job.settings.max_iter),
+        contract.of_few_rows(job.settings.solver),
+    )
     few = few.with_settings(max_iter=most, solver=solver, progress=None)
     posterior = InducingPoints()
     with collected():  # it need not converge
@@ -288,7 +285,7 @@ class FourierFeatures(PosteriorMethod):
                 "another posterior, or set mean to None."
             )
         if job.settings.solver.starts_on_subset:
-            job = start_on_subset(job, random_state)
+            job = contract.start_on_subset(job, random_state)
         rows, settings = job.rows, job.settings._replace(move_basis=False)
         origin = rows.block(slice(1)).X[0]
         basis = FourierBasis.drawn(job.kernel, self.n_components // 2, origin, random_state)
@@ -297,7 +294,7 @@ class FourierFeatures(PosteriorMethod):
         if settings.solver.starts_on_subset and not job.model.has_sites:
             some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
             kernel = _with_more_noise(kernel, objective.on(some))
-        _, kernel = best_start(objective, kernel, objective, job)
+        _, kernel = contract.best_start(objective, kernel, objective, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
     def check_parameters(self, name: str) -> None:

@@ -17,23 +17,21 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.engine import neighbors as neighbors_posterior
-from skgp_sparse.engine.neighbors import NeighborsPosterior, known_rows
-from skgp_sparse.inference.contracts import (
-    VectorFunction,
-    arithmetic,
-    if_possible,
-    value_or_minus_inf,
-)
+from skgp_sparse.engine.neighbors import DistinctRows, NeighborsPosterior, known_rows
+from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import STOPPED, climb
-from skgp_sparse.methods.contract import ValidationScore, variance_factor
+from skgp_sparse.methods.contract import Job, ValidationScore, ValidationSet, variance_factor
 from skgp_sparse.solvers import Fit
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
@@ -65,7 +63,7 @@ _CONCLUDED = 4000  # rows that the value of the fit is of
 class NearestNeighborModel(NamedTuple):
     """Model of predictions from neighbours: all that they need beside the rows."""
 
-    kernel: object
+    kernel: Kernel
     metric: np.ndarray | None = None
     prior: MetricPrior | None = None  # of the metric
     k: int = FEW
@@ -76,10 +74,13 @@ class NearestNeighborModel(NamedTuple):
 class Trial(NamedTuple):
     """A model, and how likely it makes the rows held out."""
 
-    local: NearestNeighborModel
+    local: Any  # `NearestNeighborModel`, or `LocalSites` of rows with a likelihood
     score: ValidationScore
 
-    density = property(lambda self: self.score.density)
+    @property
+    def density(self) -> float:
+        """The mean of log densities."""
+        return self.score.density
 
 
 class NearestNeighborSearch:
@@ -98,35 +99,35 @@ class NearestNeighborSearch:
         Neighbours of rows that are left out in training.
     """
 
-    def __init__(self, job, validation, k=None, k_fit=FIT):
+    def __init__(self, job: Job, validation: ValidationSet, k: int | None = None, k_fit: int = FIT):
         self.job, self.validation = job.within(_SEARCH), validation
         self.k, self.k_fit = k, k_fit
         self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
         self.n_jobs, self.stopped = job.settings.options.n_jobs, False
 
-    def first(self, starts):
+    def first(self, starts: list[Kernel]):
         """The `Trial` of the best of some kernels to begin with."""
         return self._run(self._started(starts), _FIRST)
 
-    def refined(self, best):
+    def refined(self, best: Trial):
         """The best `Trial` of other metrics and smoothness, after a last run."""
         if wants_full(self.job) and not self.is_over():
-            mixed = if_possible(self._mixed, best) or best
+            mixed = contracts.if_possible(self._mixed, best) or best
             best = mixed if mixed.score.is_better_than(best.score) else best
         if self.job.is_free:
             first = best
             for nu in _SMOOTHNESS:
                 if self.is_over() or best.score.is_better_than(first.score):
                     break
-                other = if_possible(self._of_smoothness, first.local, nu) or best
+                other = contracts.if_possible(self._of_smoothness, first.local, nu) or best
                 best = max(best, other, key=density_of)
         return best if self.is_over() else self._to_the_end(best)
 
-    def _run(self, local, budget):
+    def _run(self, local: NearestNeighborModel, budget: tuple[int, int]):
         """The `Trial` of a model after some iterations."""
         return self.scored(self.climbed(local, budget))
 
-    def with_neighbors(self, best):
+    def with_neighbors(self, best: Trial):
         """The `Trial` with as many neighbours of a prediction as pay, and places of its rows.
 
         Few of the rows that are held out say how many pay.
@@ -138,7 +139,9 @@ class NearestNeighborSearch:
         few, places = self.validation.some(_SEVERAL)
         best = self.scored(best.local, _ROUGHLY, few)
         for k in (FEW, MANY):
-            more = None if self.is_over() else if_possible(self.scored, best.local, k, few)
+            more = (
+                None if self.is_over() else contracts.if_possible(self.scored, best.local, k, few)
+            )
             if more is None or not more.density > best.density + _WORTH:
                 break
             best = more
@@ -148,7 +151,7 @@ class NearestNeighborSearch:
         """Whether a callback or the deadline has asked to end the search."""
         return self.stopped or self.job.settings.deadline.is_over()
 
-    def climbed(self, local, budget):
+    def climbed(self, local: NearestNeighborModel, budget: tuple[int, int]):
         """The model after some iterations with neighbours held; `budget`: rows and iterations."""
         if self.is_over():
             return local
@@ -164,12 +167,12 @@ class NearestNeighborSearch:
         metric, curvature = objective.metric, maximum.curvature
         return local._replace(kernel=kernel, metric=metric, curvature=curvature)
 
-    def scored(self, local, k=_ROUGHLY, validation=None):
+    def scored(self, local: NearestNeighborModel, k: int = _ROUGHLY, validation=None):
         """The `Trial` of a model, calibrated by the rows held out, given k neighbours."""
         validation = validation or self.validation
         local = local._replace(k=k, factor=1.0)
         left = self._left(validation.chosen, validation.count, local, k)
-        with arithmetic():
+        with contracts.arithmetic():
             mean, variance = neighbors_posterior.moments(
                 local.kernel, left, local.metric, self.n_jobs
             )
@@ -182,18 +185,18 @@ class NearestNeighborSearch:
         score = validation.score(name, mean, factor * variance + known)
         return Trial(local._replace(factor=factor), score)
 
-    def conclude(self, local):
+    def conclude(self, local: NearestNeighborModel):
         """The `Fit` of a model; its value is that of random rows."""
         objective = self.objective(local, *self.validation.sample(_CONCLUDED))
         posterior = posterior_of(self.known, local)
-        with arithmetic():
+        with contracts.arithmetic():
             value = objective.value(local.kernel)
         objective = replace(objective, posterior=posterior)
         selection, n_iter = tuple(self.validation.candidates), max(self.n_iter, 1)
         found = Fit(local.kernel, objective, posterior, value, n_iter, selection=selection)
         return found._replace(refit=with_other_noise)
 
-    def objective(self, local, chosen, count, learn_metric=False):
+    def objective(self, local, chosen: Ints, count: Array, learn_metric: bool = False):
         """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
         left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
         given = {"metric": local.metric, "n_jobs": self.n_jobs}
@@ -201,14 +204,14 @@ class NearestNeighborSearch:
             given["prior"] = local.prior
         return NeighborsObjective(left, rows, rows.total_weight(), **given)
 
-    def _left(self, chosen, count, local, k):
+    def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int):
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
         near = posterior_of(self.known, local._replace(k=k + 1))
         nearest = near.around(block.X, self.n_jobs)
         return neighbors_posterior.left_out(self.known, block, chosen, nearest, count)
 
-    def _started(self, starts):
+    def _started(self, starts: list[Kernel]):
         """The model at the likeliest of some kernels, unless all of them fail.
 
         Around each of them some scales and less noise are looked at, values alone: a fit of few
@@ -222,7 +225,7 @@ class NearestNeighborSearch:
             try:
                 objective = self.objective(NearestNeighborModel(kernel), *rows)
                 for one in _around(kernel, self.job.rows.n_features):
-                    value = value_or_minus_inf(objective, one, False, prior=prior)
+                    value = contracts.value_or_minus_inf(objective, one, False, prior=prior)
                     found.append((value, one))
             except np.linalg.LinAlgError as failure:
                 error = failure
@@ -230,13 +233,13 @@ class NearestNeighborSearch:
             raise error
         return NearestNeighborModel(max(found, key=lambda pair: pair[0])[1])
 
-    def _of_the_search(self, kernel):
+    def _of_the_search(self, kernel: Kernel):
         """The kernel with the bounds and the smoothness with which the search begins."""
         if self.job.thorough:  # whose noise may be next to nothing
             kernel = self.job.thorough.kernel.clone_with_theta(kernel.theta)
         return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
 
-    def _mixed(self, best):
+    def _mixed(self, best: Trial):
         """The `Trial` of a metric that is learned, from the best one without.
 
         A column that matters only in a sum with others has a long length scale as long as columns
@@ -253,28 +256,28 @@ class NearestNeighborSearch:
                 return self._run(trial.local, _OF_METRIC)
         return self._run(self._with_metric(local), _OF_METRIC)
 
-    def _to_the_end(self, best):
+    def _to_the_end(self, best: Trial):
         """The best `Trial` of last runs, one more as long as the last one gained much.
 
         Each has the neighbours of the model that it begins with.
         """
         for _ in range(_MOST_RUNS):
-            last = if_possible(self._run, best.local, _LAST) or best
+            last = contracts.if_possible(self._run, best.local, _LAST) or best
             gain, best = density_of(last) - density_of(best), max(best, last, key=density_of)
             if self.is_over() or not gain > _GAIN:
                 break
         return best
 
-    def _of_smoothness(self, local, nu):
+    def _of_smoothness(self, local: NearestNeighborModel, nu: float):
         """The `Trial` of another smoothness."""
         return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _OF_SMOOTHNESS)
 
-    def _with_metric(self, local):
+    def _with_metric(self, local: NearestNeighborModel):
         """The model whose metric may be learned."""
         prior = full(local.kernel, self.job.rows.n_features)
         return local._replace(metric=prior.start, prior=prior, curvature=None)
 
-    def _progress(self, iteration, value):
+    def _progress(self, iteration: int, value: float):
         """Tell the user's callbacks; returns whether to stop."""
         progress, n = self.job.settings.progress, self.job.rows.total_weight()
         if progress is None:
@@ -283,7 +286,7 @@ class NearestNeighborSearch:
         return progress(iteration, value, note=note)
 
 
-def with_other_noise(job, fit, kernel):
+def with_other_noise(job: Job, fit: Fit, kernel: Kernel):
     """The `Fit` that goes on from another one with a kernel of other noise, its metric held.
 
     Its variances have the factor that makes the rows most likely that are left out.
@@ -296,7 +299,7 @@ def with_other_noise(job, fit, kernel):
     maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
     kernel = function.at(maximum.x)[1]
     posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
-    with arithmetic():
+    with contracts.arithmetic():
         mean, variance = neighbors_posterior.moments(kernel, left, before.metric, n_jobs)
         value = neighbors.value_of(mean, variance)
     given = (left.y - mean) ** 2, np.maximum(variance - left.noise, 0.0), left.noise, left.count
@@ -310,7 +313,7 @@ def with_other_noise(job, fit, kernel):
     )
 
 
-def _around(kernel, d):
+def _around(kernel: Kernel, d: int):
     """A kernel, and the same at some scales and with less noise."""
     of_length = [place for places, _ in kernels.length_scale_places(kernel, d) for place in places]
     of_noise = [place for places in kernels.positions_of(kernel, "noise_level") for place in places]
@@ -321,12 +324,12 @@ def _around(kernel, d):
         yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
-def posterior_of(known, local):
+def posterior_of(known: DistinctRows, local: NearestNeighborModel):
     """`NeighborsPosterior` of a model given the known rows."""
     return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
 
 
-def with_nu(kernel, nu):
+def with_nu(kernel: Kernel, nu: float):
     """The kernel with another smoothness of its Matérn kernels."""
     names = [name for name in kernel.get_params() if name.split("__")[-1] == "nu"]
     return clone(kernel).set_params(**dict.fromkeys(names, nu))
@@ -341,7 +344,7 @@ def _bounded(starts: list) -> list:
     return [clone(kernel).set_params(**limits) for kernel in starts]
 
 
-def density_of(trial):
+def density_of(trial: Trial):
     """How likely a `Trial` makes the rows held out; -inf where its numbers are none."""
     return trial.density if np.isfinite(trial.density) else -np.inf
 
@@ -352,7 +355,7 @@ _NATS = 0.01  # per row, of a squared distance of an entry of the metric from it
 NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 
 
-def wants_full(job):
+def wants_full(job: Job):
     """Whether a job asks for a full metric."""
     d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
     is_tried = job.metric == "auto" and may_mix and d**2 <= _MOST_ENTRIES
@@ -360,13 +363,13 @@ def wants_full(job):
     return d > 1 and (job.metric == "full" or is_tried)
 
 
-def full(kernel, d, nats=_NATS):
+def full(kernel: Kernel, d: int, nats: float = _NATS):
     """The `MetricPrior` of a metric (d, d) that may well rescale columns."""
     scale, unmixed = kernels.length_scales(kernel, np.ones(d)), np.eye(d)
     return MetricPrior(unmixed, scale[:, None] / scale, nats * (1.0 - unmixed))
 
 
-def shortened(kernel, initial, d):
+def shortened(kernel: Kernel, initial: Kernel, d: int):
     """The kernel whose length scales are at most half of the initial ones, itself if they are."""
     if len(kernel.theta) != len(initial.theta):
         return kernel
@@ -376,6 +379,6 @@ def shortened(kernel, initial, d):
     return kernel if np.array_equal(shorter, kernel.theta) else kernel.clone_with_theta(shorter)
 
 
-def name_of(metric):
+def name_of(metric: Array | None):
     """Name of a metric, for users, and a comma; an empty string where there is none."""
     return "" if metric is None else "full metric, "

@@ -3,14 +3,17 @@
 `SiteSearch` learns from rows with a likelihood.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.neighbors import (
     DistinctRows,
     NeighborsPosterior,
@@ -18,30 +21,13 @@ from skgp_sparse.engine.neighbors import (
     targets_and_noise,
 )
 from skgp_sparse.engine.posterior import scale_of, scaled_inputs
-from skgp_sparse.ground.validation import check_number, is_auto
+from skgp_sparse.ground.validation import Array, Ints, check_number, is_auto
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import STOPPED, climb
-from skgp_sparse.methods.contract import (
-    Job,
-    PosteriorMethod,
-    Request,
-    ValidationSet,
-    start_on_subset,
-)
-from skgp_sparse.methods.neighbor_search import (
-    FEW,
-    FIT,
-    LEAVE_ONE_OUT,
-    NATS_WITH_SITES,
-    NearestNeighborModel,
-    NearestNeighborSearch,
-    Trial,
-    density_of,
-    full,
-    name_of,
-    wants_full,
-)
+from skgp_sparse.methods import contract, neighbor_search
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, ValidationSet
+from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch, Trial
 from skgp_sparse.solvers import Fit
 
 _RUNS, _LEFT_OUT = 5, 2000  # searches of neighbours, at most, and rows of an evaluation ...
@@ -62,9 +48,12 @@ class LocalSites(NamedTuple):
     """Sites of some rows and their likelihood, and a kernel."""
 
     objective: LocalSiteObjective
-    kernel: object
+    kernel: Kernel
 
-    metric = property(lambda self: self.objective.metric)  # type: ignore[misc]
+    @property
+    def metric(self) -> Array | None:
+        """Metric in which rows are near."""
+        return self.objective.metric
 
 
 class SiteSearch:
@@ -86,24 +75,31 @@ class SiteSearch:
     ----------
     job : Job
         That has begun.
-    k, k_fit : int
-        Neighbours of predictions, and of rows that are left out.
     random_state : RandomState
     validation : ValidationSet or None
         Validation set, None where no model is compared with another one.
+    k, k_fit : int
+        Neighbours of predictions, and of rows that are left out.
     """
 
-    def __init__(self, job, k, k_fit, random_state, validation=None):
+    def __init__(
+        self,
+        job: Job,
+        random_state: np.random.RandomState,
+        validation: ValidationSet | None = None,
+        k: int = neighbor_search.FEW,
+        k_fit: int = neighbor_search.FIT,
+    ) -> None:
         self.job, self.random_state = job.within(_SEARCH), random_state
         self.k, self.k_fit = k, k_fit
-        self.validation = validation
+        self.validation: Any = validation
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
         self.stopped, self.prior = False, job.settings.prior
         is_wide = job.rows.n_features > _WIDE
         self.runs = _RUNS_OF_WIDE if is_wide else _RUNS
         self.left_out = _LEFT_OUT_OF_WIDE if is_wide else _LEFT_OUT
 
-    def learn(self, rows):
+    def learn(self, rows: Dataset) -> LocalSites:
         """`LocalSites` of a table, or of some of its rows where it has many."""
         in_time = max(_PER_SECOND * self.job.settings.deadline.left(), _FEWEST)
         most = int(min(in_time, most_trained(rows.n_features)))
@@ -115,23 +111,23 @@ class SiteSearch:
                 return local
             return self._climbed(local)
 
-    def first(self, starts=()):
+    def first(self, starts: Sequence[Kernel] = ()) -> Trial:
         """The `Trial` without a metric that is learned."""
         most = most_trained(self.job.rows.n_features)
         return self._scored(self.learn(self.validation.training_rows(most)))
 
-    def refined(self, best):
+    def refined(self, best: Trial) -> Trial:
         """The best `Trial`, in a full metric or without."""
-        if not wants_full(self.job) or self.is_over():
+        if not neighbor_search.wants_full(self.job) or self.is_over():
             return best
         mixed = if_possible(lambda: self._scored(self._mixed(best.local)))
-        return max(best, mixed or best, key=density_of)
+        return max(best, mixed or best, key=neighbor_search.density_of)
 
-    def with_neighbors(self, best):
+    def with_neighbors(self, best: Trial) -> tuple[Trial, slice]:
         """`Trial` as it is, and the places of its rows."""
         return best, slice(None)
 
-    def conclude(self, local):
+    def conclude(self, local: LocalSites) -> Fit:
         """The `Fit` to all rows of the job."""
         everything, distinct = SiteRows.of(self.job.rows)
         with arithmetic():
@@ -140,14 +136,15 @@ class SiteSearch:
             conclusion = replace(objective, posterior=posterior).conclude(kernel)
         return Fit(kernel=kernel, n_iter=max(self.n_iter, 1), **conclusion._asdict())
 
-    def is_over(self):
+    def is_over(self) -> bool:
         """Whether a callback or the deadline has asked to end the search."""
         return self.stopped or self.job.settings.deadline.is_over()
 
-    def _start(self, known):
+    def _start(self, known: SiteRows) -> LocalSites:
         """The `LocalSites` to start with."""
         job, rows = self.job, self.job.rows
-        sites, likelihood = np.zeros((2, known.n_rows)), job.model.method.likelihood
+        model: Any = job.model
+        sites, likelihood = np.zeros((2, known.n_rows)), model.method.likelihood
         given = known, sites, likelihood, rows, None, rows.total_weight()
         first = LocalSiteObjective(*given, n_jobs=self.n_jobs)
         start = LocalSites(self._around(first, job.kernel, _FIRST), job.kernel)
@@ -156,26 +153,30 @@ class SiteSearch:
         other = LocalSites(self._around(first, job.before[0], _FIRST), job.before[0])
         return max(start, other, key=lambda one: self._value(*one))
 
-    def _mixed(self, local):
+    def _mixed(self, local: LocalSites) -> LocalSites:
         """The `LocalSites` in a metric that is learned."""
         objective, kernel = local
         with arithmetic():
-            prior = full(kernel, self.job.rows.n_features, NATS_WITH_SITES)
+            prior = neighbor_search.full(
+                kernel, self.job.rows.n_features, neighbor_search.NATS_WITH_SITES
+            )
             objective = replace(objective, metric=prior.start, prior=prior)
             return self._climbed(LocalSites(self._around(objective, kernel, _NEXT), kernel))
 
-    def _scored(self, local):
+    def _scored(self, local: LocalSites) -> Trial:
         """The `Trial` of sites and hyperparameters."""
         objective, kernel = local
-        name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
+        name = f"neighbors ({neighbor_search.name_of(objective.metric)}{self.k} neighbors)"
         process = posterior_of(objective, kernel, objective.near.X, self.k)
         score = self.validation.score_posterior
         return Trial(local, score(name, process, self.n_jobs, objective.likelihood))
 
-    def _climbed(self, local):
+    def _climbed(self, local: LocalSites) -> LocalSites:
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = local, self.job.settings
-        tell = settings.progress and partial(settings.progress, quantity=LEAVE_ONE_OUT)
+        tell = settings.progress and partial(
+            settings.progress, quantity=neighbor_search.LEAVE_ONE_OUT
+        )
         for index in range(self.runs):
             if index:
                 objective = self._around(objective, kernel, _NEXT)
@@ -191,11 +192,13 @@ class SiteSearch:
                 break
         return LocalSites(self._around(objective, kernel, _NEXT), kernel)
 
-    def _value(self, objective, kernel):
+    def _value(self, objective: LocalSiteObjective, kernel: Kernel) -> float:
         """The objective and the prior together."""
         return objective.value(kernel) + self.prior.log_density(kernel.theta)
 
-    def _of_all(self, objective, kernel, everything):
+    def _of_all(
+        self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows
+    ) -> LocalSiteObjective:
         """The objective with the sites of all rows at a kernel."""
         known, sites = objective.near, objective.sites
         if known.n_rows < everything.n_rows:
@@ -208,7 +211,9 @@ class SiteSearch:
         objective = self._around(objective, kernel, most, tol)
         return replace(objective, chosen=self._chosen(objective))
 
-    def _predicted_sites(self, objective, kernel, everything):
+    def _predicted_sites(
+        self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows
+    ) -> Array:
         """Sites (2, n) of all rows, predicted from those that are known."""
         near = posterior_of(objective, kernel, objective.near.X, self.k_fit)
         mean, variance = near.mean_and_variance(everything.X, self.n_jobs)
@@ -216,13 +221,15 @@ class SiteSearch:
         place, y, offset = everything.place, everything.y[:, 0], everything.offset
         return next_sites(objective.likelihood, y, mean[place, 0], variance[place], offset)
 
-    def _chosen(self, objective):
+    def _chosen(self, objective: LocalSiteObjective) -> Ints | None:
         """Rows that are left out, twice as many in a metric; None: all of them."""
         n, most = objective.near.n_rows, self.left_out
         most *= 1 if objective.metric is None else 2
         return None if n <= most else np.sort(self.random_state.choice(n, most, replace=False))
 
-    def _around(self, objective, kernel, most, tol=_TOL):
+    def _around(
+        self, objective: LocalSiteObjective, kernel: Kernel, most: int, tol: float = _TOL
+    ) -> LocalSiteObjective:
         """The objective with the neighbours at a kernel, after sweeps."""
         near, metric = objective.near, objective.metric
         scale = scale_of(kernel, metric, near.X.shape[1])
@@ -231,12 +238,14 @@ class SiteSearch:
         return replace(objective, near=near, chosen=None).after_sweeps(kernel, most, tol)
 
 
-def most_trained(n_features):
+def most_trained(n_features: int) -> int:
     """The number of rows of a trial: of wide ones fewer, as distances take O(n² d) time."""
     return int(_TRAINED * min(1.0, np.sqrt(_WIDE / n_features)))
 
 
-def posterior_of(objective, kernel, X, k):
+def posterior_of(
+    objective: LocalSiteObjective, kernel: Kernel, X: Array, k: int
+) -> NeighborsPosterior:
     """`NeighborsPosterior` given k places with their sites; X has the places as they are kept."""
     targets, noise = targets_and_noise(*objective.near.at_places(objective.sites))
     places = DistinctRows(X, targets[:, None], noise, np.ones(len(X)), None)
@@ -272,7 +281,9 @@ class Neighbors(PosteriorMethod):
     takes_learned_noise = True
 
     def __init__(
-        self, n_neighbors: int | Literal["auto"] = "auto", n_neighbors_fit: int = FIT
+        self,
+        n_neighbors: int | Literal["auto"] = "auto",
+        n_neighbors_fit: int = neighbor_search.FIT,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_neighbors_fit = n_neighbors_fit
@@ -287,16 +298,16 @@ class Neighbors(PosteriorMethod):
         if not job.settings.solver.moves:
             return search.conclude(NearestNeighborModel(job.kernel, k=self.exact_rows))
         if job.settings.solver.starts_on_subset:
-            starts.append(start_on_subset(job, random_state).kernel)
+            starts.append(contract.start_on_subset(job, random_state).kernel)
         best = search.refined(search.first(starts))
         return search.conclude(search.with_neighbors(best)[0].local)
 
     def _fit_with_sites(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` to rows with a likelihood."""
         if job.settings.solver.starts_on_subset:
-            job = start_on_subset(job, random_state)
-        search = SiteSearch(job, self.exact_rows, self.n_neighbors_fit, random_state)
-        if not (wants_full(job) and job.settings.solver.moves):
+            job = contract.start_on_subset(job, random_state)
+        search = SiteSearch(job, random_state, None, self.exact_rows, self.n_neighbors_fit)
+        if not (neighbor_search.wants_full(job) and job.settings.solver.moves):
             return search.conclude(search.learn(job.rows))
         search.validation = ValidationSet(job.rows, random_state, has_sites=True)
         fit = search.conclude(search.refined(search.first()).local)
@@ -305,7 +316,7 @@ class Neighbors(PosteriorMethod):
     @property
     def exact_rows(self) -> int:  # type: ignore[override]
         """Neighbours of predictions before it is known how many pay: so many rows are exact."""
-        return FEW if isinstance(self.n_neighbors, str) else self.n_neighbors
+        return neighbor_search.FEW if isinstance(self.n_neighbors, str) else self.n_neighbors
 
     def check_parameters(self, name: str) -> None:
         """Raise unless numbers of neighbours are positive."""

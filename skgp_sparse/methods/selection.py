@@ -11,23 +11,22 @@ they gain by the iterations that follow. No rule asks how long something took.
 Of several binary problems some select for all: a few rows of one problem tell little.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.feature_posterior import noise_variance
 from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.contracts import arithmetic, if_possible
-from skgp_sparse.methods.contract import (
-    PosteriorMethod,
-    ValidationScore,
-    ValidationSet,
-    start_on_subset,
-    started_on_subsets,
-)
+from skgp_sparse.methods import contract, neighbor_search
+from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
-from skgp_sparse.methods.neighbor_search import FEW, FIT, NearestNeighborSearch, density_of
+from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
 from skgp_sparse.methods.neighbors import Neighbors, SiteSearch, most_trained
 from skgp_sparse.solvers import KeepParameters
 
@@ -51,10 +50,10 @@ class PosteriorSelection(PosteriorMethod):
     uses_bound = takes_learned_noise = is_exact_for_few = True
     learns_metric = property(lambda self: self.rival is not None)
 
-    def __init__(self, rival=None):
+    def __init__(self, rival: PosteriorMethod | None = None):
         self.rival = rival
 
-    def fit(self, job, random_state):
+    def fit(self, job: Job, random_state: np.random.RandomState):
         """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
         trials = Trials(job, random_state)
         return trials.fit(trials.rival.wins(trials.of_rival, trials.of_neighbors))
@@ -64,7 +63,7 @@ class PosteriorSelection(PosteriorMethod):
         return None
 
 
-def agree(jobs, random_states, run):
+def agree(jobs: list[Job], random_states: list[np.random.RandomState], run: Callable[..., Any]):
     """The jobs, with one method selected for all where there are several, and its candidates.
 
     The method is the one that wins in some of the jobs together.
@@ -88,7 +87,7 @@ def agree(jobs, random_states, run):
     if most < 2:
         return jobs, {}
 
-    def trials_of(k):
+    def trials_of(k: int):
         with collected():  # the fits that follow warn
             return Trials(jobs[k].within(2), deepcopy(random_states[k]))
 
@@ -120,19 +119,19 @@ class Trials:
         So far.
     """
 
-    def __init__(self, job, random_state):
+    def __init__(self, job: Job, random_state: np.random.RandomState):
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         is_exact = isinstance(job.posterior_method.rival, Exact)
         if is_exact:
-            begun, _ = started_on_subsets(first, random_state)
+            begun, _ = contract.started_on_subsets(first, random_state)
         else:
-            begun = start_on_subset(first, random_state)
+            begun = contract.start_on_subset(first, random_state)
             begun = with_enough_points(begun, random_state)
         begun = begun.with_settings(deadline=deadline)
         self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
         self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, validation, random_state)
         if job.model.has_sites:
-            self.search = SiteSearch(begun, FEW, FIT, random_state, validation)
+            self.search = SiteSearch(begun, random_state, validation)
         else:
             self.search = NearestNeighborSearch(job, validation)
         starts = [begun.kernel, job.kernel]
@@ -148,20 +147,20 @@ class Trials:
     def _go_on(self):
         """Hold the trials after the first ones."""
         refined = if_possible(self.search.refined, self.best) or self.best
-        self.best = max(self.best, refined, key=density_of)
+        self.best = max(self.best, refined, key=neighbor_search.density_of)
         is_open = not (
             self.search.is_over() or self.best.score.is_better_than(self.of_rival, _BEHIND)
         )
         if is_open:
             again = if_possible(self.rival.again, self.best.local) or self.of_rival
-            self.of_rival = max(again, self.of_rival, key=density_of)
+            self.of_rival = max(again, self.of_rival, key=neighbor_search.density_of)
         found = if_possible(self.search.with_neighbors, self.best)
         if found is not None:
             self.best, rows = found
             self.of_rival = self.of_rival.take(rows)
         self.of_neighbors = self.best.score
 
-    def fit(self, rival_wins):
+    def fit(self, rival_wins: bool):
         """The `Fit` of the winner; that of the other one if it cannot be computed."""
         if self.best is None:
             fit = self.rival.fit()
@@ -184,7 +183,7 @@ class ExactRival:
     random_state : RandomState
     """
 
-    def __init__(self, job, validation, random_state):
+    def __init__(self, job: Job, validation: ValidationSet, random_state: np.random.RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
         self.best = None  # score and fit
 
@@ -192,14 +191,14 @@ class ExactRival:
         """The `ValidationScore` of the process."""
         return self._tried(self.job.kernel, "exact")
 
-    def again(self, local):
+    def again(self, local: NearestNeighborModel):
         """The best `ValidationScore`, also with the hyperparameters of neighbours."""
         if local.metric is None:
             if_possible(self._tried, local.kernel, "exact (hyperparameters of neighbors)")
         return self.best and self.best[0]
 
     @staticmethod
-    def wins(score, neighbors):
+    def wins(score: ValidationScore, neighbors: ValidationScore):
         """Whether it leads: it loses ties."""
         return score.is_better_than(neighbors)
 
@@ -209,7 +208,7 @@ class ExactRival:
             self._tried(self.job.kernel, "exact")
         return self.best[1]
 
-    def _tried(self, kernel, name):
+    def _tried(self, kernel: Kernel, name: str):
         job, validation = self.job, self.validation
         objective = job.model.exact(job.rows, job.settings.options)
         fit = KeepParameters().solve(objective, kernel, job.settings, self.random_state)
@@ -233,7 +232,7 @@ class RivalOfPoints:
     random_state : RandomState
     """
 
-    def __init__(self, job, validation, random_state):
+    def __init__(self, job: Job, validation: ValidationSet, random_state: np.random.RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
         self.points, self.objective = InducingPoints(), None
 
@@ -244,13 +243,13 @@ class RivalOfPoints:
         self.objective = self.points.objective(self.job._replace(rows=rows), self.random_state)
         return self._scored("at the start")
 
-    def again(self, local):
+    def again(self, local: NearestNeighborModel):
         """The `ValidationScore` after some iterations."""
         self._go_on(self.objective.rows, _ITERATIONS)
         return self._scored(f"{_ITERATIONS} iterations")
 
     @staticmethod
-    def wins(score, neighbors):
+    def wins(score: ValidationScore, neighbors: ValidationScore):
         """Whether neighbours do not lead: it wins ties, as it goes on to gain."""
         return not neighbors.is_better_than(score)
 
@@ -265,7 +264,7 @@ class RivalOfPoints:
         with collected():  # it need not converge
             return self.points.go_on(job, self.objective, self.random_state)
 
-    def _go_on(self, rows, most):
+    def _go_on(self, rows: Dataset, most: int):
         """Move points and hyperparameters by iterations on some of the rows."""
         some = rows.sampled(np.sort(rows.sample(_SOME_ROWS, self.random_state)))
         job = self.job._replace(rows=some)
@@ -275,7 +274,7 @@ class RivalOfPoints:
         self.job = self.job._replace(kernel=fit.kernel)
         self.objective = self.objective.at(basis=fit.objective.basis.parameters)
 
-    def _scored(self, name):
+    def _scored(self, name: str):
         job = self.job
         fit = KeepParameters().solve(self.objective, job.kernel, job.settings, self.random_state)
         given = fit.posterior, job.settings.options.n_jobs, fit.likelihood

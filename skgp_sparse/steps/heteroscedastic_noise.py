@@ -15,34 +15,33 @@ nothing of it.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import bounds, kernels
 from skgp_sparse.choices.choices import resolve_inducing, resolve_kernel
 from skgp_sparse.choices.parameter_checks import why_noise_is_constant
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import noise_in_blocks
 from skgp_sparse.exceptions import collected, warn
-from skgp_sparse.explain.leave_one_out import (
-    as_left_out,
-    known_rows,
-    predicted,
-    some_rows,
-    why_unknown,
-)
+from skgp_sparse.explain import leave_one_out
+from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
 from skgp_sparse.inference.contracts import if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
-from skgp_sparse.methods.contract import Points
+from skgp_sparse.methods.contract import Job, Points
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.inducing_points import InducingPoints
-from skgp_sparse.solvers import LBFGS, KeepParameters, fit_at
+from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
 from skgp_sparse.steps import FitStep
 
 _LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
@@ -63,63 +62,52 @@ _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 class LearnedNoise(FitStep):
     """Noise that varies with the inputs, where that is wanted and pays."""
 
-    def after(self, found):
+    def after(self, found: Any) -> Any:
         """The fit with the noise that it has learned."""
-        given = found.jobs[0], found.fits[0], self.observations, self.random_states[0]
-        return found._replace(fits=[with_heteroscedastic_noise(*given)])
+        return found._replace(fits=[self._learned(found.jobs[0], found.fits[0])])
+
+    def _learned(self, job: Job, fit: Fit) -> Fit:
+        """The fit whose noise varies, or the one it is given where that does not pay."""
+        observations, random_state = self.observations, self.random_states[0]
+        is_wanted = observations.parameters.noise == "learned"
+        reason = leave_one_out.why_unknown(fit) or why_noise_is_constant(job)
+        if reason is not None and is_wanted:
+            raise ValueError(f"{observations.name}: noise='learned' {reason}")
+        if reason is not None:
+            return fit
+        is_asked = is_wanted or np.ptp(fit.rows.y, axis=0).all()
+        is_late = not job.settings.deadline.allows(0.0 if is_wanted else _SHARE_OF_TIME)
+        if is_wanted and is_late:
+            warn(
+                f"{observations.name}: noise='learned' had no time left, and the noise is "
+                f"constant. Raise time_limit (now {observations.parameters.time_limit:g}).",
+                ConvergenceWarning,
+            )
+        if not is_asked or is_late:
+            return fit
+        with single_threaded_blas(), collected() as warnings:
+            if is_wanted:
+                fit = _seen(fit, job)
+                other = _varied(job, fit, observations, random_state)
+            else:
+                fit = if_possible(_seen, fit, job, otherwise=fit)
+                other = if_possible(_varied, job, fit, observations, random_state)
+        if other is None:
+            return fit
+        for message, category in warnings:
+            warn(message, category)
+        return other
 
 
-def with_heteroscedastic_noise(job, fit, observations, random_state):
-    """The fit whose noise varies, or the one it is given where that does not pay.
-
-    Parameters
-    ----------
-    job : Job
-    fit : Fit
-        With white noise.
-    observations : ObservationModel
-        Whose parameter `noise` is "auto" or "learned".
-    random_state : RandomState
-    """
-    is_wanted = observations.parameters.noise == "learned"
-    reason = why_unknown(fit) or why_noise_is_constant(job)
-    if reason is not None and is_wanted:
-        raise ValueError(f"{observations.name}: noise='learned' {reason}")
-    if reason is not None:
-        return fit
-    is_asked = is_wanted or np.ptp(fit.rows.y, axis=0).all()
-    is_late = not job.settings.deadline.allows(0.0 if is_wanted else _SHARE_OF_TIME)
-    if is_wanted and is_late:
-        warn(
-            f"{observations.name}: noise='learned' had no time left, and the noise is constant. "
-            f"Raise time_limit (now {observations.parameters.time_limit:g}).",
-            ConvergenceWarning,
-        )
-    if not is_asked or is_late:
-        return fit
-    with single_threaded_blas(), collected() as warnings:
-        if is_wanted:
-            fit = _seen(fit, job)
-            other = _varied(job, fit, observations, random_state)
-        else:
-            fit = if_possible(_seen, fit, job, otherwise=fit)
-            other = if_possible(_varied, job, fit, observations, random_state)
-    if other is None:
-        return fit
-    for message, category in warnings:
-        warn(message, category)
-    return other
-
-
-def _seen(fit, job):
+def _seen(fit: Fit, job: Job):
     """The fit that knows what it says of rows which are left out, some of all or, if exact, all."""
     rows = fit.rows
-    chosen = some_rows(rows, _MOST_ROWS)
+    chosen = leave_one_out.some_rows(rows, _MOST_ROWS)
     few = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
-    return fit._replace(left_out=known_rows(few, chosen, job.settings.options.n_jobs))
+    return fit._replace(left_out=leave_one_out.known_rows(few, chosen, job.settings.options.n_jobs))
 
 
-def _varied(job, fit, observations, random_state):
+def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.RandomState):
     """The `Fit` whose noise varies, or None where rows that are left out gain nothing by it.
 
     If it is wanted, it is kept in any case. Otherwise, a pass that promises nothing is the last.
@@ -139,7 +127,8 @@ def _varied(job, fit, observations, random_state):
         posterior, mean = second.posterior, float(second.rows.units.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
         factor, white = LogNoiseFunction(*logs_of), fit.kernel.k2
-        of_others = factor.mean + predicted(second, np.arange(len(chosen)), n_jobs).mean[:, 0]
+        others = leave_one_out.predicted(second, np.arange(len(chosen)), n_jobs)
+        of_others = factor.mean + others.mean[:, 0]
         level, promised = _likeliest_level(before, noise, of_others, weight)
         if not is_wanted and promised <= _NATS:
             return None
@@ -160,12 +149,12 @@ def _varied(job, fit, observations, random_state):
     return other._replace(left_out=known._replace(noise=noise))
 
 
-def _predicted(fit, chosen, n_jobs):
+def _predicted(fit: Fit, chosen: Ints, n_jobs: int):
     """`LeftOutRows` of chosen rows that the fit knows."""
-    return predicted(as_left_out(fit), chosen, n_jobs)
+    return leave_one_out.predicted(leave_one_out.as_left_out(fit), chosen, n_jobs)
 
 
-def _left_again(fit, kernel, before, chosen, n_jobs):
+def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_jobs: int):
     """`LeftOutRows` with a kernel of other noise, all else held.
 
     Of many rows with an exact posterior, errors are those of before, in units of the other noise.
@@ -179,17 +168,17 @@ def _left_again(fit, kernel, before, chosen, n_jobs):
     else:
         near = fit.posterior.with_fewer_neighbors(_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
-    return predicted(other, chosen, n_jobs)
+    return leave_one_out.predicted(other, chosen, n_jobs)
 
 
-def _likeliest_level(before, noise, logs, weight):
+def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Array):
     """The factor of noise that varies which promises the most, and the nats that it promises.
 
     Predictions are as before but for the noise.
     """
     latent = np.maximum(before.total - noise, 0.0) + before.known
 
-    def promised(level):
+    def promised(level: float):
         varying = level * noise * np.exp(logs)
         return _gain(before, before.mean, latent + varying, weight)
 
@@ -197,7 +186,7 @@ def _likeliest_level(before, noise, logs, weight):
     return level, promised(level)
 
 
-def _gain(before, mean, variance, weight):
+def _gain(before: LeftOutRows, mean: Array, variance: Array, weight: Array):
     """Nats that rows gain which are left out; -inf where they are not finite."""
     with np.errstate(invalid="ignore"):
         gains = log_normal_density(before.block.y, mean, np.sqrt(variance)[:, None])
@@ -206,7 +195,7 @@ def _gain(before, mean, variance, weight):
     return gain if np.isfinite(gain) else -np.inf
 
 
-def _logarithms(found):
+def _logarithms(found: LeftOutRows):
     """Logarithms of squared errors, 0 on average where the noise is as it is said."""
     squares = (found.block.y - found.mean) ** 2 / (found.total + found.known)[:, None]
     n_targets = squares.shape[1]
@@ -215,7 +204,7 @@ def _logarithms(found):
     return np.log(squares.mean(axis=1) + _ADDED_TO_SQUARES) - expected
 
 
-def _table_of(rows, chosen, targets):
+def _table_of(rows: Dataset, chosen: Ints, targets: Array):
     """The table of chosen rows with other targets."""
     y = targets[:, None]
     table = rows.subset(chosen)
@@ -223,7 +212,7 @@ def _table_of(rows, chosen, targets):
     return replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
 
 
-def _second_process(job, table, observations, random_state, before=None):
+def _second_process(job: Job, table: Dataset, observations: Any, random_state, before=None):
     """The `Fit` of the process that follows the logarithms, which may go on from one before.
 
     Its hyperparameters are those of some errors, and it is given all of them.
@@ -260,13 +249,13 @@ def _second_process(job, table, observations, random_state, before=None):
     return found
 
 
-def _begun_at(fit, job):
+def _begun_at(fit: Fit, job: Job):
     """The job that goes on from hyperparameters and inducing points of a fit."""
     Z = fit.posterior.features.Z
     return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *given: Z), is_started=True)
 
 
-def _fit_again(job, fit, kernel, random_state):
+def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.RandomState):
     """The `Fit` that goes on from another one with a kernel of other noise."""
     if fit.refit is not None:
         return fit.refit(job, fit, kernel)

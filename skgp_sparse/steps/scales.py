@@ -11,23 +11,21 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Sum, WhiteKernel
+from sklearn.gaussian_process.kernels import Kernel, Sum, WhiteKernel
 
 from skgp_sparse import kernels
+from skgp_sparse.data.columns import ColumnTable
+from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.moments import spread_of_the_shortest_quarter
-from skgp_sparse.engine.exact import (
-    ProfileEvidence,
-    SomeRows,
-    correlation_length,
-    linear_residual,
-    profile_evidence,
-    trend_evidence,
-)
+from skgp_sparse.engine import exact
+from skgp_sparse.engine.exact import ProfileEvidence, SomeRows
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
-from skgp_sparse.methods.contract import start_on_subset
+from skgp_sparse.likelihoods import Likelihood
+from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.steps import FitStep
 
@@ -51,7 +49,7 @@ class Skew(NamedTuple):
     moments: np.ndarray  # (2, d) means and standard deviations of their logs, 0 of others
 
 
-def skew_of(rows, columns):
+def skew_of(rows: Dataset, columns: ColumnTable):
     """The `Skew` of a table, None where no column is skewed.
 
     Parameters
@@ -73,18 +71,18 @@ def skew_of(rows, columns):
     return Skew(np.array(chosen), [columns.label(j) for j in chosen], lows, units, shift, moments)
 
 
-def _present(X, j):
+def _present(X: Array, j: int):
     return X[~np.isnan(X[:, j]), j]
 
 
-def _is_skewed(x):
+def _is_skewed(x: Array):
     if len(np.unique(x)) <= _FEW_VALUES:
         return False
     deviation = (x - x.mean()) / np.ptp(x)
     return np.mean(deviation**3) > _SKEWNESS * np.mean(deviation**2) ** 1.5
 
 
-def _logs_of(x):
+def _logs_of(x: Array):
     """Smallest value, unit, logarithm of the ratio of spreads, and moments of the logarithms."""
     low = x.min()
     unit = np.median(x - low) or np.mean(x - low)
@@ -111,7 +109,7 @@ class LikelyScale(FitStep):
     be.
     """
 
-    def before(self, jobs):
+    def before(self, jobs: list[Job]):
         """The jobs, none of which has begun elsewhere, with likely length scales."""
         with single_threaded_blas():
             return [job if job.is_started else at_likely_scale(job) for job in jobs]
@@ -124,7 +122,7 @@ class Logarithms(FitStep):
     evidence of a small exact fit by some nats. All skewed columns go together.
     """
 
-    def before(self, jobs):
+    def before(self, jobs: list[Job]):
         """The jobs, some columns of which are on a scale of logarithms."""
         columns = self.observations.columns()
         with single_threaded_blas():
@@ -138,7 +136,7 @@ class ExactIfQuiet(FitStep):
     exact process would know: up to more rows that one takes about as long.
     """
 
-    def before(self, jobs):
+    def before(self, jobs: list[Job]):
         """The job, which goes on from the small fit."""
         with single_threaded_blas():
             job = start_on_subset(jobs[0], self.random_states[0])
@@ -148,7 +146,7 @@ class ExactIfQuiet(FitStep):
         return [job._replace(posterior_method=Exact()) if is_quiet else job]
 
 
-def with_logarithms(job, columns):
+def with_logarithms(job: Job, columns: ColumnTable):
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
     is_open = "logarithms" in job.steps and job.before is None and not job.is_started
     skew = skew_of(job.rows, columns) if is_open else None
@@ -165,7 +163,7 @@ def with_logarithms(job, columns):
     return other if _evidence(other) > _evidence(job) + _NATS_OF_LOGARITHMS else job
 
 
-def on_logs(kernel, skew):
+def on_logs(kernel: Kernel, skew: Skew):
     """The kernel, noise apart, with skewed columns on a scale of logarithms."""
     theta = kernel.theta
     for places, columns in kernels.length_scale_places(kernel, len(skew.shift)):
@@ -184,7 +182,7 @@ def on_logs(kernel, skew):
     return signal + kernel.k2 if has_noise else signal
 
 
-def _evidence(job):
+def _evidence(job: Job):
     """The objective of a small exact fit, prior included; -inf where there is none."""
     settings = job.within(_SHARES_OF_TIME).settings._replace(
         max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None, n_restarts=0
@@ -222,7 +220,7 @@ class Start(NamedTuple):
     variance: float  # most likely one of the signal, in units of that of theta
 
 
-def at_likely_scale(job):
+def at_likely_scale(job: Job):
     """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
     places = kernels.length_scale_places(job.kernel, job.rows.n_features) if job.is_free else ()
     if not (places and job.settings.solver.moves and job.before is None and job.is_complete):
@@ -238,21 +236,21 @@ def at_likely_scale(job):
     return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
 
 
-def _clearly_better(job, rows, positions, candidates, share):
+def _clearly_better(job: Job, rows: SomeRows, positions: Ints, candidates, share: float):
     """The best `Start` of candidates if it gains such a share of what it explains, or None."""
     first = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
     others = (_start_at(job, rows, positions, *one) for one in candidates)
     best = max(others, key=lambda start: start.evidence.value)
-    trend = trend_evidence(linear_residual(rows.X, rows.y))
+    trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
     gain = best.evidence.value - max(first.evidence.value, trend)
     return best if gain > _NATS + share * (best.evidence.value - trend) else None
 
 
-def _beside_a_trend(job, positions, columns):
+def _beside_a_trend(job: Job, positions: Ints, columns: Ints):
     """The `Start` at the scale of what oscillates along a column about a trend, or None."""
     first, rows = job.kernel.theta[positions], some_rows(job, _MANY)
     parts = [_consecutive(rows, column) for column in columns]
-    found = [correlation_length(part.X[:, j], part.y) for j, part in zip(columns, parts)]
+    found = [exact.correlation_length(part.X[:, j], part.y) for j, part in zip(columns, parts)]
     shorter = np.log(found) - first
     short = np.flatnonzero(shorter < np.log(_SHORT))
     for j in short[np.argsort(shorter[short])][:_MOST_COLUMNS]:
@@ -263,16 +261,16 @@ def _beside_a_trend(job, positions, columns):
     return None
 
 
-def _consecutive(rows, column):
+def _consecutive(rows: SomeRows, column: int):
     """At most 500 rows in the middle of a column, without their linear trend."""
     x = rows.X[:, column]
     skipped = max(np.count_nonzero(np.isfinite(x)) - _ROWS, 0) // 2
     middle = np.argsort(x, kind="stable")[skipped:][:_ROWS]  # missing ones come last
     part = SomeRows(*(values[middle] for values in rows))
-    return part._replace(y=linear_residual(part.X, part.y))
+    return part._replace(y=exact.linear_residual(part.X, part.y))
 
 
-def _candidates(job, positions, columns):
+def _candidates(job: Job, positions: Ints, columns: Ints):
     """Logarithms of length scales, and the spreads of the columns in which they are measured."""
     first, spreads, rows = job.kernel.theta[positions], job.spreads, some_rows(job, _MANY)
     yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
@@ -284,10 +282,10 @@ def _candidates(job, positions, columns):
     yield from ((one, spreads) for one in _of_single_columns(rows, first, columns))
 
 
-def _of_single_columns(rows, first, columns):
+def _of_single_columns(rows: SomeRows, first: Array, columns: Ints):
     """Logarithms of length scales, some of which are those that a variogram finds."""
-    residual = linear_residual(rows.X, rows.y)
-    found = np.log([correlation_length(rows.X[:, j], residual) for j in columns])
+    residual = exact.linear_residual(rows.X, rows.y)
+    found = np.log([exact.correlation_length(rows.X[:, j], residual) for j in columns])
     short = np.flatnonzero(found < first + np.log(_SHORT))
     short = short[np.argsort((found - first)[short])]
     together = [short] if len(short) > 1 else []
@@ -295,7 +293,7 @@ def _of_single_columns(rows, first, columns):
         yield np.where(np.isin(np.arange(len(first)), chosen), found, first)
 
 
-def _start_at(job, rows, positions, lengths, spreads):
+def _start_at(job: Job, rows: SomeRows, positions: Ints, lengths: Array, spreads: Array):
     """The `Start` at logarithms of length scales."""
     theta = job.kernel.theta
     theta[positions] = lengths
@@ -305,12 +303,12 @@ def _start_at(job, rows, positions, lengths, spreads):
     K = kernels.evaluate(kernel, rows.X, rows.X.copy()) / unit
     K.flat[:: len(K) + 1] = variance / unit
     prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
-    found = (profile_evidence(K, rows, ratio) for ratio in _NOISE_RATIOS)
+    found = (exact.profile_evidence(K, rows, ratio) for ratio in _NOISE_RATIOS)
     best = max(found, key=lambda evidence: evidence.value)
     return Start(theta, spreads, best._replace(value=best.value + prior), best.variance / unit)
 
 
-def _begun_at(job, start, positions, columns, is_alone=False):
+def _begun_at(job: Job, start: Start, positions: Ints, columns: Ints, is_alone: bool = False):
     """The `Job` that begins at a start; unless it is alone, beside the usual start.
 
     The bounds of length scales follow the spreads.
@@ -328,7 +326,7 @@ def _begun_at(job, start, positions, columns, is_alone=False):
     return job.with_settings(start_rows=rows).with_priors(job.priors)
 
 
-def _with_levels(kernel, start):
+def _with_levels(kernel: Kernel, start: Start):
     """The theta of a start with the variances of signal and noise that are most likely."""
     (signal, *_), *_ = kernels.positions_of(kernel, "constant_value")
     *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
@@ -338,7 +336,7 @@ def _with_levels(kernel, start):
     return theta
 
 
-def _within(kernel, theta, positions, ratio):
+def _within(kernel: Kernel, theta: Array, positions: Ints, ratio: Array):
     """The kernel at a theta, with bounds of length scales that are as many times shorter."""
     (name,) = (key for key in kernel.get_params() if key.endswith("length_scale_bounds"))
     low, high = kernel.get_params()[name].T * ratio
@@ -347,12 +345,12 @@ def _within(kernel, theta, positions, ratio):
     return kernel.clone_with_theta(_clipped(theta, kernel))
 
 
-def _clipped(theta, kernel):
+def _clipped(theta: Array, kernel: Kernel):
     """A theta within the bounds of a kernel."""
     return np.clip(theta, *kernel.bounds.T)
 
 
-def some_rows(job, size):
+def some_rows(job: Job, size: int):
     """`SomeRows` of at most so many rows of a job."""
     rows = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0)))
     block = rows.everything()
@@ -362,11 +360,11 @@ def some_rows(job, size):
     return SomeRows(block.X, _scores(job.model.method.likelihood, block), np.zeros(n), weight)
 
 
-def _of_each(values, block):
+def _of_each(values: Array | float, block: Batch):
     return np.broadcast_to(np.asarray(values, dtype=np.float64), len(block.X))
 
 
-def _scores(likelihood, block):
+def _scores(likelihood: Likelihood, block: Batch):
     """Normal scores (n, 1) of the derivatives of a log likelihood; of several classes, (n, k)."""
     y, k = block.observed, likelihood.n_latent
     if k > 1:

@@ -7,29 +7,30 @@ kinds, nothing is learned from it: its kernel is the initial one.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.multiclass import unique_labels
 
-from skgp_sparse.choices.choices import (
-    resolve_latent_kernel,
-    resolve_method,
-    resolve_multi_class,
-    resolve_sigmoid,
-)
+from skgp_sparse.choices import choices
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver
 from skgp_sparse.choices.plan import resolve_posterior, tolerance
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.columns import ranks_of
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import LabelView, TargetView, Task
-from skgp_sparse.ground.validation import as_text
+from skgp_sparse.ground.validation import AnyArray, as_text
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
 from skgp_sparse.likelihoods._classes import Softmax
-from skgp_sparse.solvers import KeepParameters
+from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.targets.numbers import observations_of
 
@@ -52,10 +53,10 @@ class ClassLabels(ObservationModel):
     rows_with_prior = 20
     ranks = None  # of the classes, where one process has their order
 
-    def __init__(self, parameters, name, classes=None, order=None):
+    def __init__(self, parameters: BaseEstimator, name: str, classes=None, order=None):
         self.parameters, self.name, self.order = parameters, name, order
         self.posterior_method = resolve_posterior(parameters.posterior, name)
-        self.sigmoid = resolve_sigmoid(parameters.likelihood, name)
+        self.sigmoid = choices.resolve_sigmoid(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.sigmoid, name)
         self.is_ordinal = isinstance(self.sigmoid, Ordinal)
@@ -68,10 +69,12 @@ class ClassLabels(ObservationModel):
         if classes is not None:
             self._know(classes)
 
-    def _know(self, classes):
+    def _know(self, classes: AnyArray):
         """The problems of these classes."""
         self.classes = classes
-        self.multi_class = resolve_multi_class(self.parameters.multi_class, len(classes), self.name)
+        self.multi_class = choices.resolve_multi_class(
+            self.parameters.multi_class, len(classes), self.name
+        )
         self.tasks = views.tasks(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
@@ -80,35 +83,35 @@ class ClassLabels(ObservationModel):
             self.ranks = ranks_of(classes, named, self.order, self.name)
             self.multi_class, self.tasks = "ordinal", [Task(self.ranks)]
             self.likelihood = Ordinal(gaps=(1.0,) * (len(classes) - 2))
-        self.method = resolve_method(self.parameters.bound, self.likelihood, self.name)
+        self.method = choices.resolve_method(self.parameters.bound, self.likelihood, self.name)
         self.n_classes, self.have_all_rows = len(classes), self.multi_class != "one_vs_one"
         has_sum = isinstance(self.method, Variational) and not len(self.sigmoid.theta)
         self.starts_together = has_sum and self.multi_class == "one_vs_rest" and len(self.tasks) > 2
         check_sites_of_solver(self.parameters, self.method, self.name)
         self.check_posterior_method()
 
-    def random_states(self, random_state):
+    def random_states(self, random_state: np.random.RandomState):
         """Random states for all problems, each with the same seed."""
         seed = random_state.randint(2**31 - 1)
         return [np.random.RandomState(seed) for _ in self.tasks]
 
-    def jobs(self, rows, earlier):
+    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(rows.classes)
         pairs = zip(self.tasks, self._usable(earlier))
         return [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
 
-    def jobs_of_part(self, part, stream):
+    def jobs_of_part(self, part: ArrayDataset, stream: Any):
         """Jobs of all problems for rows in memory; some problems may have no rows."""
         return [self._job_of_part(part, task) for task in self.tasks]
 
-    def view(self, fits, units):
+    def view(self, fits: list[Fit], units: TargetScaler):
         """All problems together."""
         latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
 
-    def attributes(self, fits, units):
+    def attributes(self, fits: list[Fit], units: TargetScaler):
         """The classes, and what the posteriors were given."""
         processes = [fit.posterior for fit in fits]
         learned = {
@@ -122,7 +125,7 @@ class ClassLabels(ObservationModel):
             learned["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
         return {"classes_": self.classes, "n_classes_": len(self.classes), **learned}
 
-    def accept(self, part, stream):
+    def accept(self, part: ArrayDataset, stream: Any):
         """The part with indices of classes in the place of labels, all of which are known."""
         unknown = np.setdiff1d(part.y, self.classes)
         if len(unknown):
@@ -133,12 +136,14 @@ class ClassLabels(ObservationModel):
             )
         return replace(part, y=np.searchsorted(self.classes, part.y))
 
-    def target_name(self, number):
+    def target_name(self, number: int):
         """Name, for users, of one of the classes of a softmax."""
         return f"class {self.classes[number]}"
 
-    def _job(self, rows, task, fit=None):
-        kernel = resolve_latent_kernel(self.given_kernel(), self.likelihood, rows, self.columns())
+    def _job(self, rows: Dataset, task: Task, fit: Fit | None = None):
+        kernel = choices.resolve_latent_kernel(
+            self.given_kernel(), self.likelihood, rows, self.columns()
+        )
         tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict
         inner = Inner.within(tol, most, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
@@ -151,7 +156,7 @@ class ClassLabels(ObservationModel):
         of_a_row = sum(not np.isnan(one.of_class[0]) for one in self.tasks)
         return job.with_settings(tol=tol / of_a_row)
 
-    def _job_of_part(self, part, task):
+    def _job_of_part(self, part: ArrayDataset, task: Task):
         """A pair of classes without rows has those of the others, with weights that say nothing."""
         rows, label = task.labels(part.y)
         if rows is not None and len(rows) == 0:
@@ -162,7 +167,7 @@ class ClassLabels(ObservationModel):
             return job
         return job._replace(is_complete=False).with_settings(solver=KeepParameters())
 
-    def _usable(self, earlier):
+    def _usable(self, earlier: tuple[Any, ...] | None):
         """Earlier fits of the same problems, None where there are none."""
         if earlier is not None and self.parameters.warm_start and self.moves():
             classes, multi_class, fits = earlier
@@ -170,7 +175,7 @@ class ClassLabels(ObservationModel):
                 return fits
         return [None] * len(self.tasks)
 
-    def rows_of(self, fits):
+    def rows_of(self, fits: list[Fit]):
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = []
         for k in range(len(self.classes)):  # from the first problem that tells it from the others
@@ -183,7 +188,7 @@ class ClassLabels(ObservationModel):
         return ArrayDataset(X, index, weight=weight).counting()
 
 
-def announced_classes(classes, before, name):
+def announced_classes(classes: npt.ArrayLike | None, before: AnyArray | None, name: str):
     """Sorted labels of a stream, announced now or before; None: there is no before."""
     if classes is None:
         if before is None:
@@ -206,7 +211,7 @@ def announced_classes(classes, before, name):
     return classes
 
 
-def announced_order(named, order, before, name):
+def announced_order(named: npt.ArrayLike | None, order, before: AnyArray | None, name: str):
     """Labels of a stream in their order, which a parameter or a category has now or had before."""
     order = order if named is None else np.ravel(named).tolist()
     if before is None:
@@ -220,10 +225,10 @@ def announced_order(named, order, before, name):
     return before
 
 
-def _start_at(fit, kernel):
+def _start_at(fit: Fit, kernel: Kernel):
     """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
 
-    def outline(of):
+    def outline(of: Kernel):
         free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
         return type(of), free
 

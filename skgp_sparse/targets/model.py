@@ -14,19 +14,9 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
+from skgp_sparse.choices import plan
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
 from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, check_restarts
-from skgp_sparse.choices.plan import (
-    ROWS_OF_A_METRIC,
-    STEPS,
-    Facts,
-    UncertainInputs,
-    compares_approximations,
-    facts_of,
-    is_plain,
-    plan,
-    tolerance,
-)
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Given, Rules, check_columns, check_finite
 from skgp_sparse.data.columns import ColumnTable, order_of
@@ -255,7 +245,7 @@ class ObservationModel(ABC):
         return self.parameters.optimizer is not None
 
     def request(self, posterior_method: PosteriorMethod) -> Request:
-        """What the user of the estimator chose, for the plan."""
+        """`Request` of the user of the estimator, for the plan."""
         given: Any = self.parameters
         alike = "kernel", "likelihood", "bound", "inducing_init", "solver", "optimizer", "metric"
         own = "has_sites", "n_classes", "have_all_rows", "starts_together", "are_passed"
@@ -264,7 +254,7 @@ class ObservationModel(ABC):
             "noise": "constant",
             "calibration": None,
         }  # by "auto", or nothing
-        is_alone = compares_approximations(given)
+        is_alone = plan.compares_approximations(given)
         for name, nothing in added.items():
             value = getattr(given, name, nothing)
             added[name] = nothing if is_alone and is_auto(value) else value
@@ -303,30 +293,25 @@ class ObservationModel(ABC):
         check_mixes(given.metric, kernel, self.name)
         check_coded(given.kernel, kernel, self.columns(), d, self.name)
         request = self.request(self.posterior_method)
-        planned = plan(request, facts := facts_of(rows, kernel, request))
+        planned = plan.plan(request, facts := plan.facts_of(rows, kernel, request))
         self._check_rows(facts, planned.posterior_method)
         size, memory = planned.n_inducing, get_config()["working_memory"] * 2**20
         initialise, are_given = resolve_inducing(given.inducing_init, size, d, self.name)
         width = len(given.inducing_init) if are_given else size
+        settings = Settings(
+            solver=resolve_solver(given.solver, given.optimizer, len(rows), width),
+            n_restarts=given.n_restarts_optimizer,
+            max_iter=given.max_iter,
+            tol=plan.tolerance(given.tol),
+            start_rows=planned.start_rows,
+            options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
+            move_basis=given.optimize_inducing,
+            deadline=self.deadline,
+            progress=self.progress and partial(self.progress, about=name),
+        )
+        points = Points(size, initialise, is_auto(given.n_inducing), are_given)
         job = Job(
-            name=name,
-            rows=rows,
-            kernel=kernel,
-            model=model,
-            posterior_method=planned.posterior_method,
-            points=Points(size, initialise, is_auto(given.n_inducing), are_given),
-            settings=Settings(
-                solver=resolve_solver(given.solver, given.optimizer, len(rows), width),
-                n_restarts=given.n_restarts_optimizer,
-                max_iter=given.max_iter,
-                tol=tolerance(given.tol),
-                start_rows=planned.start_rows,
-                options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
-                move_basis=given.optimize_inducing,
-                deadline=self.deadline,
-                progress=self.progress and partial(self.progress, about=name),
-            ),
-            before=before,
+            *(name, rows, kernel, model, planned.posterior_method, points, settings, before),
             is_free=is_free,
             plan=planned.summary,
             steps=planned.steps,
@@ -335,19 +320,19 @@ class ObservationModel(ABC):
         )
         return job.with_priors(resolve_priors(given, rows, self.rows_with_prior))
 
-    def _check_rows(self, facts: Facts, planned: PosteriorMethod) -> None:
+    def _check_rows(self, facts: plan.Facts, planned: PosteriorMethod) -> None:
         """Raise where inputs have errors that cannot be used, or a metric is asked for in vain."""
         chosen = self.posterior_method
         if not facts.inputs_are_known:
-            needs = UncertainInputs().refuses(self.request(chosen))
-            if not (type(chosen) is PosteriorSelection or is_plain(chosen)):
+            needs = plan.UncertainInputs().refuses(self.request(chosen))
+            if not (type(chosen) is PosteriorSelection or plan.is_plain(chosen)):
                 given = as_text(self.parameters.posterior)
                 needs = f"posterior='inducing', without parameters. Got {given}"
             if needs is not None:
                 raise ValueError(
                     f"{self.name}: X_std needs {needs}. Change this, or leave X_std out."
                 )
-        is_asked = self.parameters.metric == "full" and facts.n_distinct >= ROWS_OF_A_METRIC
+        is_asked = self.parameters.metric == "full" and facts.n_distinct >= plan.ROWS_OF_A_METRIC
         if is_asked and not (chosen.learns_metric or planned.learns_metric):
             raise ValueError(
                 f"{self.name}: metric='full' is that of predictions from neighbours, which are "
@@ -434,12 +419,14 @@ def steps_of(
     for summary, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
         tell.tell(f"plan: {summary}{'; steps: ' * bool(steps)}{', '.join(steps)}")
     named = {name for job in jobs for name in job.steps}
-    return [step_named(name)(observations, rows, random_states) for name in STEPS if name in named]
+    return [
+        step_named(name)(observations, rows, random_states) for name in plan.STEPS if name in named
+    ]
 
 
 def step_named(name: str) -> Any:
     """The class of a step, whose file is read when a plan names it for the first time."""
-    module, kind = STEPS[name].split(":")
+    module, kind = plan.STEPS[name].split(":")
     return getattr(import_module(f"skgp_sparse.steps.{module}"), kind)
 
 
@@ -471,22 +458,18 @@ def fit_all(
     if side_by_side:
         results = run(lambda pair: _fit_quietly(pair[0], pair[1], seconds), pairs)
     elif count == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
-        fits = [_fit(job.within(count - k), state) for k, (job, state) in enumerate(pairs)]
-        return _with_candidates(fits, candidates)
+        results = ((_fit(job.within(count - k), s), None) for k, (job, s) in enumerate(pairs))
     else:
         calls = (delayed(_fit_elsewhere)(_alone(job), state, seconds) for job, state in pairs)
         results = Parallel(n_jobs=n_jobs)(calls)
     fits = []
-    for job, (fit, warnings) in zip(jobs, results):
-        fits.append(_with_rows(fit, job.rows))  # those of a worker were a copy
-        for message, category in warnings:
+    for k, (job, (fit, warnings)) in enumerate(zip(jobs, results)):
+        if warnings is not None:
+            fit = _with_rows(fit, job.rows)  # those of a worker were a copy
+        for message, category in warnings or ():
             warn(message, category)
-    return _with_candidates(fits, candidates)
-
-
-def _with_candidates(fits: list[Fit], candidates: dict[int, Any]) -> list[Fit]:
-    """The fits of several jobs, with the candidates of a selection that some of them made."""
-    return [fit._replace(selection=candidates.get(k, fit.selection)) for k, fit in enumerate(fits)]
+        fits.append(fit._replace(selection=candidates.get(k, fit.selection)))
+    return fits
 
 
 def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
@@ -522,7 +505,10 @@ def _fit_elsewhere(
 ) -> tuple[Fit, Any]:
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state, seconds)
-    return _without_rows(fit), warnings
+    if fit.given is not None:
+        return fit._replace(given=None), warnings
+    objective: Any = fit.objective  # a dataclass, as all objectives are
+    return fit._replace(objective=replace(objective, rows=None)), warnings
 
 
 def _are_small(jobs: list[Job], at_once: int) -> bool:
@@ -538,14 +524,6 @@ def _alone(job: Job) -> Job:
     """A copy of a job for another process: one thread, no progress and no deadline."""
     options = job.settings.options._replace(n_jobs=1)
     return job.with_settings(options=options, progress=None, deadline=None)
-
-
-def _without_rows(fit: Fit) -> Fit:
-    """The fit without the rows of its job."""
-    if fit.given is not None:
-        return fit._replace(given=None)
-    objective: Any = fit.objective  # a dataclass, as all objectives are
-    return fit._replace(objective=replace(objective, rows=None))
 
 
 def _with_rows(fit: Fit, rows: Dataset) -> Fit:

@@ -1,34 +1,27 @@
 """Numbers with Gaussian noise, which is part of the kernel, or with a likelihood."""
 
-import numpy as np
+from collections.abc import Iterable
+from typing import Any
 
-from skgp_sparse.choices.choices import (
-    resolve_bound,
-    resolve_kernel,
-    resolve_latent_kernel,
-    resolve_likelihood,
-    resolve_method,
-    thorough_search,
-    with_noise_floor,
-)
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skgp_sparse.choices import choices
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver, why_noise_is_constant
 from skgp_sparse.choices.plan import resolve_posterior, tolerance
+from skgp_sparse.data import moments
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
-from skgp_sparse.data.moments import (
-    FEW_ROWS,
-    TargetScaler,
-    mean_and_spread,
-    rounding_of,
-    scale_of,
-)
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
-from skgp_sparse.ground.validation import as_text, is_auto
+from skgp_sparse.ground.validation import Array, as_text, is_auto
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
-from skgp_sparse.likelihoods import Censored, warn_outside_bounds
+from skgp_sparse.likelihoods import Censored, Likelihood, warn_outside_bounds
 from skgp_sparse.likelihoods._base import central_spread, weighted_quantile
-from skgp_sparse.solvers import KeepParameters
+from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 
 
@@ -39,14 +32,14 @@ class GaussianObservations(ObservationModel):
     has_sites = False
     rows_with_prior = 3
 
-    def __init__(self, parameters, name):
+    def __init__(self, parameters: BaseEstimator, name: str):
         self.parameters, self.name = parameters, name
-        self.bound = resolve_bound(parameters.bound, name)
+        self.bound = choices.resolve_bound(parameters.bound, name)
         self.posterior_method = resolve_posterior(parameters.posterior, name)
         self.check_posterior_method()
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
-    def jobs(self, rows, earlier):
+    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
         """The one job there is."""
         rows = rows.in_one_form()
         units = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
@@ -56,15 +49,15 @@ class GaussianObservations(ObservationModel):
             raise ValueError(f"{self.name}: noise='learned' {reason}")
         return [job]
 
-    def view(self, fits, units):
+    def view(self, fits: list[Fit], units: TargetScaler):
         """The process in units of y."""
         return TargetView(fits[0].posterior, units)
 
-    def attributes(self, fits, units):
+    def attributes(self, fits: list[Fit], units: TargetScaler):
         """Fitted attributes of the estimator that describe the posterior."""
         return _learned(fits[0], None)
 
-    def accept(self, part, stream):
+    def accept(self, part: ArrayDataset, stream: Any):
         """The part, unless it has other targets, or its noise is to be learned."""
         if stream is None and self.parameters.noise == "learned":
             raise ValueError(
@@ -73,35 +66,35 @@ class GaussianObservations(ObservationModel):
             )
         return super().accept(part, stream)
 
-    def jobs_of_part(self, part, stream):
+    def jobs_of_part(self, part: ArrayDataset, stream: Any):
         """The job of rows of a stream."""
         return [self._job(part.in_units(self._units(stream.moments, stream.unit)))]
 
-    def _job(self, rows):
+    def _job(self, rows: Dataset):
         """The `Job` of a table, with the initial kernel."""
         given, alpha = self.given_kernel(), self.parameters.alpha
-        kernel = resolve_kernel(given, alpha, rows, self.columns())
-        thorough = thorough_search(kernel, self.parameters, rows)
-        rows = with_noise_floor(rows, kernel)
+        kernel = choices.resolve_kernel(given, alpha, rows, self.columns())
+        thorough = choices.thorough_search(kernel, self.parameters, rows)
+        rows = choices.with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianObjectives(self.bound))
         has_few = self.parameters.normalize_y and rows.in_memory
-        has_few = has_few and rows.distinct(most=FEW_ROWS) is not None
+        has_few = has_few and rows.distinct(most=moments.FEW_ROWS) is not None
         if has_few and not np.any(rows.targets()):  # which say nothing of a scale
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job
 
-    def _units(self, moments, unit):
+    def _units(self, given: Moments, unit: Array):
         """Mean and scale of all targets; with known noise, the scale of the first rows."""
         if not self.parameters.normalize_y:
             return TargetScaler.none(len(unit))
-        mean, scale = moments.mean * unit, scale_of(moments.mean, moments.spread)
+        mean, scale = given.mean * unit, moments.scale_of(given.mean, given.spread)
         alpha = self.parameters.alpha
         if np.ndim(alpha) or alpha:  # an array may be 0 in one call, and not in the next
             return TargetScaler(mean, np.where(scale > 0, unit, 0.0))
         return TargetScaler(mean, unit * scale)
 
 
-def _learned(fit, likelihood):
+def _learned(fit: Fit, likelihood: Likelihood | None):
     """Fitted attributes of one problem."""
     factor, metric = fit.posterior.factor, fit.posterior.metric
     of_fit = {"posterior_": fit.name, "likelihood_": likelihood}
@@ -111,7 +104,7 @@ def _learned(fit, likelihood):
 _ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to start parameters from
 
 
-def observations_of(rows):
+def observations_of(rows: Dataset):
     """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
     if len(rows) > _ROWS_OF_ESTIMATES:
         rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
@@ -126,13 +119,13 @@ _NEAR_SCALES = 1000  # tried, of which some take the limits there and back exact
 class LikelihoodObservations(ObservationModel):
     """Numbers with a likelihood."""
 
-    def __init__(self, parameters, name):
+    def __init__(self, parameters: BaseEstimator, name: str):
         self.parameters, self.name = parameters, name
-        self.likelihood = resolve_likelihood(parameters.likelihood, name)
+        self.likelihood = choices.resolve_likelihood(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.likelihood, name)
         self.posterior_method = resolve_posterior(parameters.posterior, name)
-        method = resolve_method(parameters.bound, self.likelihood, name)
+        method = choices.resolve_method(parameters.bound, self.likelihood, name)
         self.check_posterior_method()
         check_sites_of_solver(parameters, method, name)
         if parameters.alpha is not None:
@@ -144,21 +137,21 @@ class LikelihoodObservations(ObservationModel):
         self.rules = Rules(name, parameters.kernel, **given)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
-    def jobs(self, rows, earlier):
+    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
         """The one job there is."""
         rows = rows.in_one_form().in_units(TargetScaler.none(1))
         return [self._job(rows.in_units(self._units(rows)))]
 
-    def view(self, fits, units):
+    def view(self, fits: list[Fit], units: TargetScaler):
         """The response in units of y."""
         latent = TargetView(fits[0].posterior)
         return ResponseView(latent, fits[0].likelihood, units)
 
-    def attributes(self, fits, units):
+    def attributes(self, fits: list[Fit], units: TargetScaler):
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
         return _learned(fits[0], self.view(fits, units).likelihood_of_targets())
 
-    def _units(self, rows):
+    def _units(self, rows: Dataset):
         """The units of the targets; known limits stay where they are to the last bit."""
         units = TargetScaler.of(rows, self.normalizes, self.name)
         if not self.normalizes:
@@ -168,34 +161,34 @@ class LikelihoodObservations(ObservationModel):
             return TargetScaler(np.zeros(1), _exact_at(self.likelihood.ends, spread or units.scale))
         return TargetScaler(np.array([centre]), np.array([spread])) if spread else units
 
-    def _job(self, rows):
+    def _job(self, rows: Dataset):
         """The `Job` of a table; the parameters of the likelihood start from the data."""
         likelihood = self.likelihood.rescaled(*np.ravel(rows.units))
         likelihood = likelihood.started(*observations_of(rows))
-        method = resolve_method(self.parameters.bound, likelihood, self.name)
+        method = choices.resolve_method(self.parameters.bound, likelihood, self.name)
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
         kernel = self.given_kernel(), likelihood, rows, self.columns(), spread or 1.0
-        kernel = resolve_latent_kernel(*kernel)
+        kernel = choices.resolve_latent_kernel(*kernel)
         inner = Inner.within(tolerance(self.parameters.tol))
         return self.job(rows, kernel, SiteObjectives(method, inner))
 
 
-def _centre_and_spread(rows):
+def _centre_and_spread(rows: Dataset):
     """Mean and standard deviation of targets without offsets, which few outliers hardly move.
 
     The spread is 0 if the targets are equal.
     """
     y, weight, offset = observations_of(rows)
     y = y - offset
-    mean, spread = mean_and_spread(y, weight)
-    if spread <= rounding_of(mean):
+    mean, spread = moments.mean_and_spread(y, weight)
+    if spread <= moments.rounding_of(mean):
         return mean, 0.0
     most, centre = _MOST_SPREAD * central_spread(y, weight), weighted_quantile(y, weight, 0.5)
     spread = min(spread, most) if most > 0.0 else spread
     return np.clip(mean, centre - spread, centre + spread), spread
 
 
-def _exact_at(limits, scale):
+def _exact_at(limits: Iterable[float], scale: Array | float):
     """A scale that is the same but for rounding, and takes limits there and back exactly."""
     limits = np.array([limit for limit in limits if np.isfinite(limit)])
     scales = scale * (1.0 + np.finfo(float).eps * np.arange(_NEAR_SCALES))[:, None]

@@ -21,20 +21,23 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.choices.choices import with_noise_floor
 from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Moments, TargetScaler, moments_of
 from skgp_sparse.engine.basis import InducingBasis, Problem
 from skgp_sparse.engine.collapsed import RunningSums
 from skgp_sparse.exceptions import about, collected, warn
+from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import value_or_minus_inf
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.stochastic import Reservoir
-from skgp_sparse.methods.contract import of_few_rows
+from skgp_sparse.methods.contract import Job, of_few_rows
 from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.solvers import Fit, KeepParameters
-from skgp_sparse.targets.model import step_named
+from skgp_sparse.targets.model import ObservationModel, step_named
 
 _MOST_ROWS, _MOST_WITH_SITES = 100_000, 20_000  # that the reservoir holds ...
 _SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
@@ -91,7 +94,7 @@ class StreamState(NamedTuple):
             noise = rest[1] if np.ptp(rest[1]) else float(rest[1][0])
         return ArrayDataset(X, y, noise, weight, offset=offset)
 
-    def with_rows(self, observations, part):
+    def with_rows(self, observations: ObservationModel, part: ArrayDataset):
         """The stream with the rows of a part in its reservoir, and in its moments."""
         reservoir, columns, weight = self.reservoir, _columns_of(part), part.row_weights()
         bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
@@ -109,7 +112,7 @@ class StreamState(NamedTuple):
         return self._replace(reservoir=reservoir, moments=moments)
 
 
-def new_stream(observations, part, random_state):
+def new_stream(observations: ObservationModel, part: ArrayDataset, random_state):
     """A stream to which no row has come, for parts like this one."""
     unit, seed = None, random_state.randint(2**31 - 1)
     if not observations.has_sites:
@@ -119,7 +122,7 @@ def new_stream(observations, part, random_state):
     return StreamState(Reservoir.empty(_columns_of(part)), seed, unit)
 
 
-def stream_of(observations, fits, n_iter, random_state):
+def stream_of(observations: ObservationModel, fits: list[Fit], n_iter: int, random_state):
     """The stream whose rows so far are those of fits, one for every problem."""
     part = observations.rows_of(fits)
     stream = new_stream(observations, part, random_state).with_rows(observations, part)
@@ -135,7 +138,7 @@ def stream_of(observations, fits, n_iter, random_state):
     return stream._replace(warm_starts=warm_starts)
 
 
-def advance(observations, stream, part):
+def advance(observations: ObservationModel, stream: StreamState, part: ArrayDataset):
     """Learn from a part: the next `StreamState`, and the fits.
 
     Parameters
@@ -178,7 +181,7 @@ def advance(observations, stream, part):
     ), list(fits)
 
 
-def _next_action(job, warm_start, due):
+def _next_action(job: Job, warm_start: WarmStart, due: bool):
     """The `Action` that the rows of a job ask for. `due`: theta and Z should move."""
     moves = job.settings.solver.moves
     if warm_start is None:
@@ -190,7 +193,7 @@ def _next_action(job, warm_start, due):
     return Action.GROW if warm_start.Z is None else Action.HOLD
 
 
-def _begun(observations, stream, job, warm_start, action):
+def _begun(observations, stream: StreamState, job: Job, warm_start: WarmStart, action: Action):
     """The job in the units in which theta is or will be learned, with what is known."""
     if action in (Action.START, Action.MOVE):
         if _LIKELY_SCALE in job.steps:
@@ -203,21 +206,21 @@ def _begun(observations, stream, job, warm_start, action):
     return job._replace(model=replace(job.model, method=method))
 
 
-def _added(observations, stream, part, job, warm_start):
+def _added(observations, stream: StreamState, part: ArrayDataset, job: Job, warm_start: WarmStart):
     """The fit of sums to which a part is added, at the same theta and Z."""
     rows = part.in_units(job.rows.units)
     sums = stream.sums.plus(_problem(observations, job, warm_start, rows))
     return _of_sums(sums, _problem(observations, job, warm_start, job.rows), 0), warm_start, sums
 
 
-def _of_sums(sums, problem, n_iter):
+def _of_sums(sums: RunningSums, problem: Problem, n_iter: int):
     """The fit that follows from sums, with an objective of the rows of a problem."""
     value, posterior, jitter = sums.solved(problem, problem.rows.units)
     objective = CollapsedObjective(problem.rows, problem.bound, problem.basis, problem.options)
     return Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
 
 
-def _learned(observations, job, warm_start, action, random_state):
+def _learned(observations, job: Job, warm_start: WarmStart, action: Action, random_state):
     """The fit after an `Action`, what it knows, and the sums of its rows if noise is Gaussian."""
     if action is Action.START:
         fit = InducingPoints().fit(_at(job, None, job.kernel), random_state)
@@ -238,7 +241,7 @@ def _learned(observations, job, warm_start, action, random_state):
     return _of_sums(sums, problem, fit.n_iter), warm_start, sums
 
 
-def _moved(job, warm_start, random_state):
+def _moved(job: Job, warm_start: WarmStart, random_state: np.random.RandomState):
     """A fit of few iterations to some of the rows, which need not end at an optimum."""
     rows, points, settings = job.rows, job.points, job.settings
     solver = of_few_rows(settings.solver)
@@ -268,11 +271,11 @@ def _moved(job, warm_start, random_state):
     return fit
 
 
-def _at(job, Z, kernel):
+def _at(job: Job, Z: Array | None, kernel: Kernel):
     """The job at a kernel and inducing points; None: all distinct rows where these are few."""
     points = job.points
 
-    def choose(rows, kernel, random_state):
+    def choose(rows: Dataset, kernel: Kernel, random_state: np.random.RandomState):
         distinct = None if points.are_given else rows.distinct(most=points.size)
         return points.initialise(rows, kernel, random_state) if distinct is None else distinct
 
@@ -281,25 +284,25 @@ def _at(job, Z, kernel):
     return job._replace(kernel=kernel, points=points._replace(initialise=initialise, is_auto=False))
 
 
-def _problem(observations, job, warm_start, rows):
+def _problem(observations: ObservationModel, job: Job, warm_start: WarmStart, rows: Dataset):
     """The question that sums over rows with Gaussian noise answer."""
     rows, basis = with_noise_floor(rows, warm_start.kernel), InducingBasis(warm_start.Z)
     return Problem(warm_start.kernel, basis, rows, observations.bound, job.settings.options)
 
 
-def _warm_start_of(fit, job):
+def _warm_start_of(fit: Fit, job: Job):
     """The `WarmStart` of a fit to the rows of a job, as far as it is what is asked for now."""
     Z = fit.objective.inducing_points
     usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)
     return WarmStart(fit.kernel, Z if usable else None, fit.likelihood, _are_few(job))
 
 
-def _are_few(job):
+def _are_few(job: Job):
     """Whether there are no more distinct rows than inducing points are wanted."""
     return not job.points.are_given and job.are_few(job.points.size)
 
 
-def _in_units(rows, units):
+def _in_units(rows: Dataset, units: TargetScaler):
     """A table whose targets have other units."""
     offset = rows.offset
     if offset is not None:
@@ -307,7 +310,7 @@ def _in_units(rows, units):
     return replace(rows, units=units, offset=offset)
 
 
-def _columns_of(part):
+def _columns_of(part: ArrayDataset):
     """Arrays of numbers of every row, but for the weights."""
     if part.y.ndim == 1:  # labels
         return part.X, part.y

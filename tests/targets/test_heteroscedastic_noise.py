@@ -9,7 +9,7 @@ from inside import (
     heteroscedastic_noise,
     known_rows,
     left_out_numbers,
-    observation_model,
+    plan,
     some_rows,
 )
 from numpy.testing import assert_allclose
@@ -143,7 +143,7 @@ def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
     if not does_vary:
         y = np.sin(X[:, 0]) + 0.3 * np.random.RandomState(0).normal(size=300)
     options = {"n_inducing": 20} if posterior == "inducing" else {}
-    monkeypatch.setattr(observation_model, "compares_approximations", lambda given: False)
+    monkeypatch.setattr(plan, "compares_approximations", lambda given: False)
     model = SparseGPRegressor(posterior=posterior, random_state=0, **options).fit(X, y)
     assert varies(model) == does_vary
     assert "noise" in model.selection_.steps  # also of a fit that goes on from another one
