@@ -5,6 +5,7 @@
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
