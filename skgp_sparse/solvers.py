@@ -338,9 +338,7 @@ def resolve_solver(solver: Solver | str, optimizer: Optimizer, n: int, n_inducin
 
 def starts_on_subset(solver: Solver | str, optimizer: Optimizer) -> bool:
     """Whether a search with these parameters begins with a small exact fit."""
-    if optimizer is None or callable(optimizer):
-        return False
-    return solver.starts_on_subset if isinstance(solver, Solver) else True
+    return resolve_solver(solver, optimizer, 0, 1).starts_on_subset
 
 
 NAMES = ("auto", "lbfgs", "stochastic")

@@ -40,8 +40,30 @@ class MetricPrior(NamedTuple):
         return np.sum(price * moved**2), 2.0 * price * moved / self.units
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _LeftOutObjective(Objective):
-    """Base of objectives of rows that are left out, in a metric that may be learned."""
+    """Base of objectives of rows that are left out, in a metric that may be learned.
+
+    Parameters
+    ----------
+    rows : Dataset or None
+        All of them, for users.
+    total : float
+        How many rows there are, counted by weight.
+    metric : ndarray of shape (r, d) or None
+        W; None: inputs as they are.
+    prior : MetricPrior or None
+        Of the metric, where it is learned.
+    posterior : Posterior or None
+    n_jobs : int
+    """
+
+    rows: Dataset | None
+    total: float
+    metric: np.ndarray | None = None
+    prior: MetricPrior | None = None
+    posterior: Posterior | None = None
+    n_jobs: int = 1
 
     inducing_points = None
     _densities = None  # of normal distributions
@@ -92,7 +114,7 @@ class _LeftOutObjective(Objective):
         return self
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NeighborsObjective(_LeftOutObjective):
     """Leave-one-out log density of some rows, each given those near to it, for all rows.
 
@@ -100,12 +122,6 @@ class NeighborsObjective(_LeftOutObjective):
     """
 
     left: LeaveOneOut
-    rows: Dataset | None  # all of them, for users
-    total: float  # how many they are, counted by weight
-    metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
-    prior: MetricPrior | None = None  # of the metric, where it is learned
-    posterior: Posterior | None = None
-    n_jobs: int = 1
 
     likelihood = None
 
@@ -127,7 +143,7 @@ _MOST_SWEEPS = 30  # sweeps of one
 _KEPT = 1 << 25  # entries of kernel matrices that wait for the next sweep
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LocalSiteObjective(_LeftOutObjective):
     """Leave-one-out log density of some rows, each given the sites near to it, for all rows.
 
@@ -137,18 +153,8 @@ class LocalSiteObjective(_LeftOutObjective):
     sites : ndarray of shape (2, n)
         Natural parameters of all rows.
     likelihood : Likelihood
-    rows : Dataset
-        All of them, for users.
     chosen : ndarray or None
         Rows that are left out; None: all of them.
-    total : float
-        How many rows there are, counted by weight.
-    metric : ndarray of shape (r, d) or None
-        W; None: inputs as they are.
-    prior : MetricPrior or None
-        Of the metric, where it is learned.
-    posterior : Posterior or None
-    n_jobs : int
     moves_sites : bool
         Whether the sites follow the hyperparameters, as in users' evaluations.
     """
@@ -156,13 +162,7 @@ class LocalSiteObjective(_LeftOutObjective):
     near: SiteRows
     sites: np.ndarray
     likelihood: object
-    rows: Dataset | None
-    chosen: np.ndarray | None
-    total: float
-    metric: np.ndarray | None = None
-    prior: MetricPrior | None = None
-    posterior: Posterior | None = None
-    n_jobs: int = 1
+    chosen: np.ndarray | None = None
     moves_sites: bool = False
 
     _of_users: ClassVar = {"moves_sites": True}

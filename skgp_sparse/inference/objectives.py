@@ -249,10 +249,6 @@ class GaussianObjectives(ObjectiveFactory):
 
     bound: object
 
-    def sample(self, rows, size, random_state):
-        """Indices of the rows of the small fit that comes first."""
-        return rows.sample(size, random_state)
-
     def exact(self, rows, options, rough=False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
         return ExactObjective(DistinctInputs.of(rows), options.n_jobs, rows)
@@ -260,11 +256,3 @@ class GaussianObjectives(ObjectiveFactory):
     def in_basis(self, rows, basis, options):
         """Objective in a basis."""
         return CollapsedObjective(rows, self.bound, basis, options)
-
-    def kinds(self, rows):
-        """None: all rows are alike."""
-        return None
-
-    def informed_by(self, objective):
-        """Model as it is: the noise is part of the kernel."""
-        return self

@@ -19,7 +19,7 @@ from skgp_sparse.data.arrays import Bundles, PerRow, by_row
 from skgp_sparse.engine.basis import Observations
 from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.ground.parallel import ordered_map
-from skgp_sparse.inference.contracts import Method
+from skgp_sparse.inference.contracts import Method, if_possible
 from skgp_sparse.inference.optimizers import Step, solve_fixed_point
 
 _SMALLEST_PRECISION = 1e-300  # precision of a row without weight, for its logarithm
@@ -93,7 +93,7 @@ class AlternatingUpdates:
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
         linear, precision = np.asarray(sites)
         solution = solve_fixed_point(
-            partial(_if_possible, self.evaluate),
+            partial(_tried, self.evaluate),
             np.stack(
                 [np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST_PRECISION))]
             ),
@@ -254,7 +254,6 @@ class InnerState(NamedTuple):
 
     sites: PerRow
     history: Sequence = ()  # of the steps of the inner loop
-    counts: tuple = ()  # inner iterations of the evaluations so far, for reports
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +348,9 @@ class SiteLoop:
     def posterior(self, state):
         """The `Cores` that sites lead to, and the share ``v`` of each process."""
         rows = self.observed
-        to_natural = partial(natural_parameters, self.method)
+        to_natural = lambda site, residual, weight: (
+            weight * self.method.at_site(site, residual, weight)
+        )
         natural = by_row(to_natural, state, rows.residual, rows.weight)
         cores = self.projected.solve(self.bundles.split(natural))
         known = list(zip(state, rows.weight, rows.residual))
@@ -382,7 +383,7 @@ class SiteLoop:
     def _solve_plainly(self, sites, history, max_iter, is_warm):
         evaluate, admissible = self.evaluate, partial(by_row, _admissible)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            evaluate = evaluate if is_warm else partial(_if_possible, evaluate)  # or from the start
+            evaluate = evaluate if is_warm else partial(_tried, evaluate)  # or from the start
             admissible = lambda proposal, plain: proposal
         limits = {"tol": self.inner.tol, "size": self.size, "max_iter": max_iter}
         return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
@@ -436,23 +437,16 @@ def _update(method, v, rows, moments, site):
     return rows.weight @ value, gap, target, update
 
 
-def natural_parameters(method, site, residual, weight):
-    """Linear terms and precisions of all copies of a row."""
-    return weight * method.at_site(site, residual, weight)
-
-
 def _in_nats(change, mean, variance, weight):
     """A change of ``(λ1, λ2)`` in units in which half its square is nats, to second order."""
     first = np.sqrt(weight * variance) * (change[0] - mean * change[1])
     return np.stack([first, np.sqrt(0.5 * weight) * variance * change[1]])
 
 
-def _if_possible(evaluate, state):
+def _tried(evaluate, state):
     """`Step` from a state; where numbers overflow or allow no posterior, one that is taken back."""
-    try:
-        return evaluate(state)
-    except np.linalg.LinAlgError:
-        return Step(state, None, np.nan, -np.inf, True, None)
+    failed = Step(state, None, np.nan, -np.inf, True, None)
+    return if_possible(evaluate, state, otherwise=failed)
 
 
 def _admissible(proposal, plain):

@@ -43,27 +43,10 @@ from skgp_sparse.inference.stochastic import SiteMinibatchView
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
-_OF_GRADIENTS = 1e-18
+_OF_GRADIENTS = 1e-20
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
-_REMEMBERED = 10_000  # counts of inner iterations, for reports
 _OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
-
-
-class Starts:
-    """Where users' evaluations begin: the sites of the fit, and of the evaluation before."""
-
-    def __init__(self, kernel=None, inner_state=None):
-        self._known = [(kernel.theta, inner_state)] if inner_state else []
-
-    def nearest(self, kernel):
-        """The `InnerState` that is known at the nearest theta, None if there is none."""
-        known = sorted(self._known, key=lambda one: np.linalg.norm(one[0] - kernel.theta))
-        return known[0][1] if known else None
-
-    def keep(self, kernel, inner_state):
-        """Keep an `InnerState` beside that of the fit."""
-        self._known = [*self._known[:1], (kernel.theta, inner_state._replace(history=()))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +65,8 @@ class SiteObjective(ExactFit, SparseFit):
         ``Problem -> ProjectedRows``, or what has its methods: what the inner loop works on.
     inner_state : InnerState or None
         What an evaluation begins with where it is given none.
-    starts : Starts or None
-        Those of users' evaluations.
+    starts : list or None
+        Of users' evaluations: theta and `InnerState` of the fit, and of the evaluation before.
     """
 
     rows: Dataset
@@ -93,14 +76,9 @@ class SiteObjective(ExactFit, SparseFit):
     inner: Inner = Inner()
     project: Callable = collapsed_sites.project_rows
     inner_state: InnerState | None = None
-    starts: Starts | None = None
+    starts: list | None = None
 
     likelihood = property(lambda self: self.method.likelihood)
-
-    @property
-    def inner_iterations(self):
-        """Inner iterations of the evaluations of the fit that this objective comes from."""
-        return self.inner_state.counts if self.inner_state else ()
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
@@ -128,7 +106,7 @@ class SiteObjective(ExactFit, SparseFit):
         They begin with the sites of the fit, or those of the evaluation before.
         """
         inner = self.inner._replace(tol=_USERS_TOLERANCE, exactly=True)
-        starts = Starts(kernel, inner_state)
+        starts = [(kernel.theta, inner_state)] if inner_state else []
         return replace(self, inner=inner, inner_state=inner_state, starts=starts)
 
     def noise_and_residual(self, kernel):
@@ -192,14 +170,14 @@ class SiteObjective(ExactFit, SparseFit):
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
         last = inner_state or self.inner_state
         if self.starts is not None:
-            last = self.starts.nearest(kernel)
+            away = lambda one: np.linalg.norm(one[0] - kernel.theta)
+            last = min(self.starts, key=away)[1] if self.starts else None
         solution = loop.solve(last)
-        counts = (*(last.counts[-_REMEMBERED:] if last else ()), solution.n_iter)
-        inner_state = InnerState(solution.state, solution.history, counts)
+        inner_state = InnerState(solution.state, solution.history)
         if self.starts is not None:
             if not solution.step.gap <= _USERS_LIMIT * max(1.0, self.size()):
                 self._warn_of(solution)
-            self.starts.keep(kernel, inner_state)
+            self.starts[1:] = [(kernel.theta, inner_state._replace(history=()))]  # beside the fit's
         return loop, solution, inner_state
 
 
@@ -267,70 +245,48 @@ def _with_more(chosen, of_kind, missing, random_state):
     return np.sort(np.concatenate([chosen[of_kind[chosen]], stay, drawn]))
 
 
+@dataclass(frozen=True)
 class Surrogate:
     """A Gaussian objective whose gradient, sites held, is that of a method of sites.
 
     The engine takes it in the place of a `skgp_sparse.bounds.Bound`, and the sites in the place of
     noise and targets. Its value is not used, and it is no objective of regression: with ``v < 1``,
-    the penalty of `Spherical` is smaller than that of a lower bound, and the term
-    ``-n/2 (v - log v - 1)`` that compensates for it stands in `Variational.total`.
-    """
+    its penalty is smaller than that of a lower bound, and the term ``-n/2 (v - log v - 1)`` that
+    compensates for it stands in `Variational.total`.
 
-    def reduce(self, total, n):
-        """The sum itself; see `Bound.reduce`."""
-        return total, 1.0
-
-
-@dataclass(frozen=True)
-class Spherical(Surrogate):
-    """Titsias' bound with the residual variance scaled by ``v``: ``φ = v x / 2``.
-
-    Its gradient is that of Titsias (2025), "New bounds for sparse variational Gaussian processes",
-    eq. 23; for ``v = 1``, that of eq. 20.
+    Without a power it is Titsias' bound with the residual variance scaled by ``v``: its gradient is
+    that of Titsias (2025), "New bounds for sparse variational Gaussian processes", eq. 23; for
+    ``v = 1``, that of eq. 20. With one it is `skgp_sparse.bounds.PEP`, of a power that is at most
+    the weight of the row: the cavity of a row never contains less than the other rows say.
 
     Parameters
     ----------
     v : float
         In [0, 1]; 0 for no penalty.
-    """
-
-    v: float
-
-    noise_share = 0.0
-
-    def for_weights(self, weight):
-        """Surrogate as it is, whatever the weights; see `Bound.for_weights`."""
-        return self
-
-    def penalty(self, x):
-        """``v x / 2`` and its slope; see `Bound.penalty`."""
-        return 0.5 * self.v * x, 0.5 * self.v
-
-
-@dataclass(frozen=True)
-class SitePEP(Surrogate):
-    """Power expectation propagation whose power is at most the weight of the row.
-
-    A row of weight ``w < 1`` has the power ``min(a, w)``, so that its cavity never contains less
-    than the other rows say; see `skgp_sparse.bounds.PEP` for the formulas.
-
-    Parameters
-    ----------
     noise_share : float or ndarray of shape (n,)
-        The power, in (0, 1].
+        The power; 0: there is none.
     """
 
-    noise_share: float | np.ndarray
+    v: float = 1.0
+    noise_share: float | np.ndarray = 0.0
 
     def for_weights(self, weight):
         """Surrogate with the power of each row; see `Bound.for_weights`."""
-        power = self.noise_share
-        return SitePEP(np.where(weight > 0, np.minimum(power, weight), power))
+        a = self.noise_share
+        if not np.any(a):
+            return self
+        return replace(self, noise_share=np.where(weight > 0, np.minimum(a, weight), a))
 
     def penalty(self, x):
-        """``(1-a)/(2a) log(1 + a x)`` and its slope; see `Bound.penalty`."""
+        """``v x / 2`` or ``(1-a)/(2a) log(1 + a x)``, and its slope; see `Bound.penalty`."""
         a = self.noise_share
+        if not np.any(a):
+            return 0.5 * self.v * x, 0.5 * self.v
         return 0.5 * (1 - a) / a * np.log1p(a * x), 0.5 * (1 - a) / (1 + a * x)
+
+    def reduce(self, total, n):
+        """The sum itself; see `Bound.reduce`."""
+        return total, 1.0
 
 
 @dataclass(frozen=True)
@@ -398,7 +354,7 @@ class Variational(Method):
 
     def surrogate(self, v):
         """The Gaussian objective with the same gradient, for a process with this ``v``."""
-        return Spherical(v)
+        return Surrogate(v)
 
     def _latent(self, rows, mean, variance):
         """Mean and variance of what the likelihood sees, (n,) if it is one value per row."""
@@ -448,7 +404,8 @@ class ExpectationPropagation(Method):
         """Update of the sites of some rows: one parallel step of EP."""
         a, residual = self._powers(rows.weight), rows.residual
         linear, precision = a * site[:, 0]
-        gain, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
+        gain = 1.0 + residual * precision
+        mean, variance = (mean[0] + residual * linear) / gain, (residual + h[0] / gain) / gain
         centre, cavity = _cavity(mean, variance, linear, precision)
         value, slope, curvature = self.likelihood.tilted(rows.y, centre + rows.offset, cavity, a)
         curvature = np.maximum(curvature, a * SMALLEST_PRECISION)
@@ -475,17 +432,11 @@ class ExpectationPropagation(Method):
 
     def surrogate(self, v):
         """The Gaussian objective with the same gradient."""
-        return SitePEP(self.power)
+        return Surrogate(noise_share=self.power)
 
     def _powers(self, weight):
         """Power of each row, as the surrogate has it."""
-        return SitePEP(self.power).for_weights(weight).noise_share
-
-
-def _marginals(mean, h, residual, linear, precision):
-    """Gain ``γ``, mean and variance of rows whose residual is updated by these sites."""
-    gain = 1.0 + residual * precision
-    return gain, (mean + residual * linear) / gain, (residual + h / gain) / gain
+        return self.surrogate(1.0).for_weights(weight).noise_share
 
 
 def _cavity(mean, variance, linear, precision):

@@ -63,7 +63,11 @@ class Samples:
     def __init__(self, rows, kinds, random_state, hold_out=True):
         self.rows, self.random_state = rows, random_state
         self.held_out = self._choose_held_out() if hold_out else np.empty(0, dtype=np.intp)
-        self.edges = self._edges()
+        self.edges = None  # cumulated weights of the rows that may be drawn; None: all are one
+        if rows.weight is not None:
+            weight = rows.weight.copy()
+            weight[self.held_out] = 0.0
+            self.edges = np.cumsum(weight, out=weight)
         self.kinds = kinds if rows.weight is None else None
 
     @cached_property
@@ -101,14 +105,6 @@ class Samples:
         if weight is None:
             return self.rows.sample(size, self.random_state)
         return np.sort(self.random_state.choice(np.flatnonzero(weight), size, replace=False))
-
-    def _edges(self):
-        """Cumulated weights of the rows that may be drawn, None where all weights are one."""
-        if self.rows.weight is None:
-            return None
-        weight = self.rows.weight.copy()
-        weight[self.held_out] = 0.0
-        return np.cumsum(weight, out=weight)
 
     def _copies(self, size):
         """Rows, drawn as often as their weights say."""
@@ -425,7 +421,7 @@ _STEPS_OF_AN_ITERATION = 10  # where `max_iter` counts steps
 _WARM = 20  # steps until the step size is reached
 _STEP, _STEP_OF_BASIS = 0.01, 0.005  # in the units of the blocks of parameters
 _WINDOW, _LONGEST_WINDOW = 12, 200  # batches in the running means, by the step size
-_DECAYS = 0.9, 0.99  # of Adam's moments
+_DECAYS = np.array([[0.9], [0.99]])  # of Adam's moments (Kingma and Ba 2015)
 _EVERY = 50  # steps between reports
 
 
@@ -589,7 +585,7 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
     parameters, share_of_prior = function.parameters, 1.0 / search.minibatch_view.total
     vector, limits = parameters.pack(), parameters.limits().T
     units = parameters.filled(_STEP, basis=step_of_basis)
-    adam, posterior = Adam(len(vector)), state.posterior
+    moments, posterior = np.zeros((2, len(vector))), state.posterior
     for step in range(steps):
         rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
         share = max(rate / _WINDOW, 1.0 / _LONGEST_WINDOW)
@@ -602,7 +598,10 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
         gradient["kernel"] = gradient["kernel"] + share_of_prior * function.prior.gradient(
             kernel.theta
         )
-        direction = adam.direction(parameters.pack_gradient(gradient))
+        slope = parameters.pack_gradient(gradient)
+        moments += (1.0 - _DECAYS) * (np.stack([slope, slope**2]) - moments)
+        mean, square = moments / (1.0 - _DECAYS ** (step + 1))
+        direction = mean / (np.sqrt(square) + np.finfo(float).tiny)
         if not np.all(np.isfinite(direction)):
             raise np.linalg.LinAlgError(
                 "The gradient of a minibatch is not finite. Check the scale of X and y."
@@ -613,22 +612,6 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
         if is_told or search.settings.deadline.is_over():
             break
     return function.at(vector)
-
-
-class Adam:
-    """Steps of a size of their own for every coordinate (Kingma and Ba 2015)."""
-
-    def __init__(self, size):
-        self.moments, self.count = [np.zeros(size), np.zeros(size)], 0
-
-    def direction(self, gradient):
-        """The next step, about one in every coordinate."""
-        self.count += 1
-        means = []
-        for moment, decay, value in zip(self.moments, _DECAYS, (gradient, gradient**2)):
-            moment += (1.0 - decay) * (value - moment)
-            means.append(moment / (1.0 - decay**self.count))
-        return means[0] / (np.sqrt(means[1]) + np.finfo(float).tiny)
 
 
 def _warn_of_failure(what, error):

@@ -234,7 +234,8 @@ class SiteSearch:
     def _objective(self, near, likelihood, sites):
         rows = self.job.rows
         total = rows.total_weight()
-        return LocalSiteObjective(near, sites, likelihood, rows, None, total, n_jobs=self.n_jobs)
+        of_rows = {"near": near, "sites": sites, "rows": rows, "total": total}
+        return LocalSiteObjective(**of_rows, likelihood=likelihood, n_jobs=self.n_jobs)
 
     def _around(self, objective, kernel, most, tol=_TOL):
         """The objective with the neighbours at a kernel, after sweeps."""
