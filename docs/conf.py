@@ -38,7 +38,6 @@ exclude_patterns = [
     "_contents",
     "_templates",
     "jupyterlite_contents",
-    "paper.md",
     "sg_execution_times.rst",
 ]
 templates_path = ["_templates"]

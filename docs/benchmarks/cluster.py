@@ -12,7 +12,7 @@ rate
     Seconds per row of an evaluation on one worker, from 20,000 rows, and of the algebra (m, m) in
     the client, by m.
 
-`--predict` puts the constants into the model of docs/scaling.md and prints its table. ::
+`--predict` puts the constants into the model of docs/guide/streams_and_clusters.md and prints its table. ::
 
     python cluster.py
     python cluster.py --parts race --n 40000 --m 200 --repeats 1         # a trial
@@ -204,7 +204,7 @@ def tasks_of_visit(parts):
 
 
 def predicted(n, m, cores, constants, rate, network=None):
-    """Seconds of an evaluation by where they go; see docs/scaling.md."""
+    """Seconds of an evaluation by where they go; see docs/guide/streams_and_clusters.md."""
     parts = cores * max(2, int(np.ceil(n * 8 * (D + 1) / PART_BYTES / cores)))
     square = 8.0 * m * m
     per_byte = constants["byte to a worker"] if network is None else 1.0 / network

@@ -2,7 +2,7 @@
 
 Each panel is fitted three times in the same run: by scikit-learn; by our estimator with the name
 alone exchanged; and by our estimator with scikit-learn's model (`SAME`, `LOGIT`). `gallery_panels`
-has the panels; docs/differences_from_gpr.md and docs/differences_from_gpc.md say why the first two
+has the panels; docs/differences.md says why the first two
 differ. Means and deviations are compared in units of the standard deviation of y.
 """
 
@@ -141,7 +141,7 @@ def test_the_name_alone_draws_what_gpr_draws_with_normalised_targets_and_noise(n
     assert max(distances(name, renamed(name), gpr_with_our_defaults(name))) < tolerance
 
 
-UNLIKE = {  # what docs/differences_from_gpr.md says of two panels
+UNLIKE = {  # what docs/differences.md says of two panels
     "gpr_noisy-little_noise": 0.8,  # normalised targets have their prior mean at the mean of y
     "gpr_noisy-restarts": 0.8,
     "gpr_prior_posterior-dot_product": 1.0,  # no parabola goes through the rows: there is noise
