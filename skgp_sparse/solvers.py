@@ -23,6 +23,7 @@ from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_numbe
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import (
     Conclusion,
+    ExactFit,
     Objective,
     ObjectiveFactory,
     Settings,
@@ -164,7 +165,8 @@ class LBFGS(BaseEstimator, Solver):
     ) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
         if model is None:
-            function, maximum = fit_exact(objective, kernel, settings, random_state)
+            few = cast(ExactFit, objective)
+            function, maximum = fit_exact(few, kernel, settings, random_state)
         else:
             moves = settings.move_basis and _can_move(kernel)
             function = VectorFunction(objective, kernel, moves, settings.prior)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
@@ -79,7 +80,7 @@ class LatentObjective(Objective):
         of_groups = self.missing.weights(weight, len(self.rows)).sum(axis=0)
         return float(of_groups @ np.bincount(self.missing.of_column))
 
-    def blocks(self, kernel, move_basis=False):
+    def blocks(self, kernel: Kernel, move_basis: bool = False):
         """Kernel, inducing points if they may move, and ``q`` of all rows."""
         mean = self.inputs.mean
         basis = [basis_block(kernel, self.basis, mean.std(axis=0) + _LEAST_SPREAD)]
@@ -90,7 +91,7 @@ class LatentObjective(Objective):
         """KL of every row, by columns (n, d)."""
         return 0.5 * (self.shift**2 + np.expm1(self.log_ratio) - self.log_ratio)
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient of every block."""
         value, gradient, *rest = normal_inputs.value_and_gradient(self.problem(kernel), inputs)
         root, variance = np.sqrt(self.prior.variance), self.inputs.variance
@@ -99,17 +100,17 @@ class LatentObjective(Objective):
         gradient |= {"shift": shift_bar, "log_ratio": ratio_bar}
         return normal_inputs.Evaluation(value - self.divergences().sum(), gradient, *rest)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, with an `InducingPosterior`."""
         value, posterior, jitter = normal_inputs.conclude(self.problem(kernel))
         return Conclusion(value - self.divergences().sum(), posterior, jitter, self)
 
-    def noise_and_residual(self, kernel):
+    def noise_and_residual(self, kernel: Kernel):
         """Mean noise and mean residual variance over at most some hundred rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_LATENT_ROWS))
         return normal_inputs.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def problem(self, kernel):
+    def problem(self, kernel: Kernel):
         """The question of an evaluation."""
         return LatentProblem(
             kernel, self.basis, self.rows, self.bound, self.inputs, self.missing, self.options
@@ -147,15 +148,15 @@ class ExactObjective(ExactFit):
             return -np.inf
         return -0.5 * n * (np.log(2 * np.pi * variance) + 1) + 1.0
 
-    def value(self, kernel, inner_state=None):
+    def value(self, kernel: Kernel, inner_state: object = None):
         """Log marginal likelihood."""
         return exact.value(kernel, self.groups, self.n_jobs)
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient wrt theta."""
         return exact.value_and_gradient(kernel, self.groups, self.n_jobs)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel."""
         return Conclusion(*exact.conclude(kernel, self.groups, self.n_jobs), self)
 
@@ -175,23 +176,23 @@ class CollapsedObjective(SparseFit):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.rows.total_weight() * self.rows.n_targets
 
-    def terms(self, kernel):
+    def terms(self, kernel: Kernel):
         """`RowTerms` with the bound, whose share of the residual variance is noise."""
         return RowTerms(bound=self.bound)
 
-    def value(self, kernel, inner_state=None):
+    def value(self, kernel: Kernel, inner_state: object = None):
         """The bound."""
         return collapsed.value(self.problem(kernel))
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""
         return collapsed.value_and_gradient(self.problem(kernel), inputs)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel."""
         return Conclusion(*collapsed.conclude(self.problem(kernel)), self)
 
-    def noise_and_residual(self, kernel):
+    def noise_and_residual(self, kernel: Kernel):
         """Mean noise and mean residual variance over at most a few thousand rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
@@ -200,7 +201,7 @@ class CollapsedObjective(SparseFit):
         """Gradients from some rows, and a running posterior."""
         return GaussianMinibatchView(self.size() / self.rows.n_targets)
 
-    def problem(self, kernel):
+    def problem(self, kernel: Kernel):
         """The question of an evaluation."""
         return Problem(kernel, self.basis, self.rows, self.bound, self.options)
 
@@ -216,7 +217,7 @@ class DecoupledObjective(Objective):
     rows = property(attrgetter("objective.rows"))
     inducing_points = property(attrgetter("objective.inducing_points"))
 
-    def blocks(self, kernel, move_basis=False):
+    def blocks(self, kernel: Kernel, move_basis: bool = False):
         """The kernel alone: bases stay."""
         return [kernel_block(kernel)]
 
@@ -224,15 +225,15 @@ class DecoupledObjective(Objective):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.objective.size()
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient wrt theta."""
         return collapsed.decoupled_value_and_gradient(*self._problems(kernel))
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, with a `DecoupledPosterior`."""
         return Conclusion(*collapsed.decoupled_conclude(*self._problems(kernel)), self)
 
-    def _problems(self, kernel):
+    def _problems(self, kernel: Kernel):
         of_covariance = self.objective.problem(kernel)
         return of_covariance._replace(basis=self.basis), of_covariance
 
@@ -249,10 +250,10 @@ class GaussianObjectives(ObjectiveFactory):
 
     bound: object
 
-    def exact(self, rows, options, rough=False):
+    def exact(self, rows: Dataset, options: Options, rough: bool = False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
         return ExactObjective(DistinctInputs.of(rows), options.n_jobs, rows)
 
-    def in_basis(self, rows, basis, options):
+    def in_basis(self, rows: Dataset, basis: Basis, options: Options):
         """Objective in a basis."""
         return CollapsedObjective(rows, self.bound, basis, options)

@@ -17,14 +17,24 @@ from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
-from skgp_sparse.engine.basis import Basis, Evaluation, InducingBasis, Options, Problem
+from skgp_sparse.engine.basis import (
+    Basis,
+    Evaluation,
+    InducingBasis,
+    Observations,
+    Options,
+    Problem,
+)
+from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
+from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars
 from skgp_sparse.inference.contracts import (
     Conclusion,
     ExactFit,
@@ -32,12 +42,8 @@ from skgp_sparse.inference.contracts import (
     ObjectiveFactory,
     SparseFit,
 )
-from skgp_sparse.inference.site_loop import (
-    Inner,
-    InnerState,
-    SiteLoop,
-    SiteUpdate,
-)
+from skgp_sparse.inference.optimizers import Solution
+from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, SiteUpdate
 from skgp_sparse.inference.stochastic import SiteMinibatchView
 
 _NUMBERS = 50  # of every site that the inner loop holds
@@ -84,23 +90,23 @@ class SiteObjective(ExactFit, SparseFit):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def at(self, *, likelihood=None, **blocks):
+    def at(self, *, likelihood: Array | None = None, **blocks):
         """A copy of the objective with other inducing points and parameters of the likelihood."""
         if likelihood is not None:
             likelihood = self.likelihood.with_theta(likelihood)
             blocks["method"] = replace(self.method, likelihood=likelihood)
         return super().at(**blocks)
 
-    def on(self, rows):
+    def on(self, rows: Dataset):
         """A copy of the objective with other rows, whose sites are not known."""
         return replace(self, rows=rows, inner_state=None, starts=None)
 
-    def terms(self, kernel):
+    def terms(self, kernel: Kernel):
         """`RowTerms` with the sites, where the solver kept them."""
         sites = None if self.inner_state is None else np.asarray(self.inner_state.sites)
         return RowTerms(method=self.method, sites=sites)
 
-    def for_users(self, kernel=None, inner_state=None):
+    def for_users(self, kernel=None, inner_state: InnerState | None = None):
         """A copy of the objective whose evaluations end at rounding, and warn where they do not.
 
         They begin with the sites of the fit, or those of the evaluation before.
@@ -109,7 +115,7 @@ class SiteObjective(ExactFit, SparseFit):
         starts = [(kernel.theta, inner_state)] if inner_state else []
         return replace(self, inner=inner, inner_state=inner_state, starts=starts)
 
-    def noise_and_residual(self, kernel):
+    def noise_and_residual(self, kernel: Kernel):
         """1 and 0: the noise is that of the likelihood."""
         return 1.0, 0.0
 
@@ -119,11 +125,11 @@ class SiteObjective(ExactFit, SparseFit):
         weight, offset = (np.broadcast_to(one, n) for one in (block.weight, block.offset))
         return self.method.likelihood.constant_log_likelihood(block.observed, weight, offset)
 
-    def value(self, kernel, inner_state=None):
+    def value(self, kernel: Kernel, inner_state: InnerState | None = None):
         """The bound."""
         return self.infer(kernel, inner_state)[1].step.value
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state=None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
         objective = self
         if self.starts is not None:
@@ -132,7 +138,7 @@ class SiteObjective(ExactFit, SparseFit):
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: InnerState | None = None):
         """`Conclusion` at a kernel, with `IndependentPosteriors` of several processes."""
         loop, solution, inner_state = self.infer(kernel, inner_state)
         if not solution.converged:
@@ -146,7 +152,7 @@ class SiteObjective(ExactFit, SparseFit):
         """Gradients from some rows, and a running posterior."""
         return SiteMinibatchView(self.size())
 
-    def _warn_of(self, solution):
+    def _warn_of(self, solution: Solution):
         """Warn of sites that did not converge."""
         limit = f"{self.inner.parameter} (now {self.inner.max_iter})"
         remedy = f"Raise {limit}, or lower" if self.inner.parameter else "Lower"
@@ -157,7 +163,7 @@ class SiteObjective(ExactFit, SparseFit):
             ConvergenceWarning,
         )
 
-    def problem(self, kernel):
+    def problem(self, kernel: Kernel):
         """The question of an evaluation."""
         k = self.method.likelihood.n_latent
         numbers = _NUMBERS * k * len(self.rows) + _SQUARES * (k - 1) * self.basis.size**2
@@ -165,7 +171,7 @@ class SiteObjective(ExactFit, SparseFit):
         options = self.options._replace(memory=self.options.memory - of_sites)
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
-    def infer(self, kernel, inner_state=None):
+    def infer(self, kernel: Kernel, inner_state: InnerState | None = None):
         """The `SiteLoop` at a kernel, where it ended, and what it remembers."""
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
         last = inner_state or self.inner_state
@@ -196,7 +202,7 @@ class SiteObjectives(ObjectiveFactory):
 
     has_sites = True
 
-    def sample(self, rows, size, random_state):
+    def sample(self, rows: Dataset, size: int, random_state: np.random.RandomState):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""
         chosen = rows.sample(size, random_state)
         kinds = self.kinds(rows)
@@ -208,7 +214,7 @@ class SiteObjectives(ObjectiveFactory):
                 chosen = _with_more(chosen, of_kind, missing, random_state)
         return chosen
 
-    def kinds(self, rows):
+    def kinds(self, rows: Dataset):
         """Kinds of all rows, numbered in their order."""
         likelihood = self.method.likelihood
         parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
@@ -216,12 +222,12 @@ class SiteObjectives(ObjectiveFactory):
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
 
-    def informed_by(self, objective):
+    def informed_by(self, objective: ExactFit):
         """The model with the parameters of the likelihood that a small fit found."""
         likelihood = objective.method.likelihood
         return replace(self, method=replace(self.method, likelihood=likelihood))
 
-    def exact(self, rows, options, rough=False):
+    def exact(self, rows: Dataset, options: Options, rough: bool = False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
         groups = DistinctInputs.of(rows)
@@ -229,13 +235,13 @@ class SiteObjectives(ObjectiveFactory):
         project = partial(collapsed_sites.join_rows, groups)
         return SiteObjective(rows, self.method, basis, options, inner, project)
 
-    def in_basis(self, rows, basis, options):
+    def in_basis(self, rows: Dataset, basis: Basis, options: Options):
         """Objective in a basis."""
         project = collapsed_sites.project_rows
         return SiteObjective(rows, self.method, basis, options, self.inner, project)
 
 
-def _with_more(chosen, of_kind, missing, random_state):
+def _with_more(chosen: Ints, of_kind: Bools, missing: int, random_state: np.random.RandomState):
     """The chosen rows, some of which give way to `missing` further rows of a kind."""
     spare = np.setdiff1d(np.flatnonzero(of_kind), chosen)
     if len(spare) == 0:
@@ -270,21 +276,21 @@ class Surrogate:
     v: float = 1.0
     noise_share: float | np.ndarray = 0.0
 
-    def for_weights(self, weight):
+    def for_weights(self, weight: Scalars):
         """Surrogate with the power of each row; see `Bound.for_weights`."""
         a = self.noise_share
         if not np.any(a):
             return self
         return replace(self, noise_share=np.where(weight > 0, np.minimum(a, weight), a))
 
-    def penalty(self, x):
+    def penalty(self, x: Array):
         """``v x / 2`` or ``(1-a)/(2a) log(1 + a x)``, and its slope; see `Bound.penalty`."""
         a = self.noise_share
         if not np.any(a):
             return 0.5 * self.v * x, 0.5 * self.v
         return 0.5 * (1 - a) / a * np.log1p(a * x), 0.5 * (1 - a) / (1 + a * x)
 
-    def reduce(self, total, n):
+    def reduce(self, total: float, n: float):
         """The sum itself; see `Bound.reduce`."""
         return total, 1.0
 
@@ -322,21 +328,21 @@ class Variational(Method):
         """Whether the means are a concave problem at fixed variances."""
         return self.likelihood.is_log_concave
 
-    def at_site(self, site, residual, weight):
+    def at_site(self, site: Array, residual: Array, weight: Scalars):
         """Linear terms and precisions of rows, as the basis sees them: the sites as they are."""
         return site
 
-    def share(self, mean):
+    def share(self, mean: Array):
         """The best ``v`` of each process, the mean of ``λ2 r`` being this."""
         return 1.0 / (1.0 + mean) if self.spherical else np.ones_like(mean)
 
-    def update(self, rows, mean, h, site, v):
+    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array):
         """Update of the sites of some rows: one natural-gradient step."""
         variance = v[:, None] * rows.residual + h
         value, slope, curvature = self.expectations(rows, mean, variance)
         return SiteUpdate(curvature * mean + slope, curvature, mean, variance, value)
 
-    def expectations(self, rows, mean, variance):
+    def expectations(self, rows: Observations, mean: Array, variance: Array):
         """``E[log p]`` (n,), and ``α`` and ``β`` (k, n), at these marginals."""
         value, *derivatives = self.likelihood.expected(rows.y, *self._latent(rows, mean, variance))
         slope, curvature = np.atleast_2d(*derivatives)
@@ -344,19 +350,19 @@ class Variational(Method):
             curvature = np.maximum(curvature, SMALLEST_PRECISION)
         return value, slope, curvature
 
-    def slopes(self, rows, mean, variance, site):
+    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
         """Slopes of the expected log likelihood with respect to its parameters."""
         return self.likelihood.expected_slopes(rows.y, *self._latent(rows, mean, variance))
 
-    def total(self, cores, value, n, v):
+    def total(self, cores: Cores, value: float, n: float, v: Array):
         """The bound, from the sum over rows, and how many there are."""
         return value - cores.divergence() - 0.5 * n * np.sum(v - np.log(v) - 1.0)
 
-    def surrogate(self, v):
+    def surrogate(self, v: Array):
         """The Gaussian objective with the same gradient, for a process with this ``v``."""
         return Surrogate(v)
 
-    def _latent(self, rows, mean, variance):
+    def _latent(self, rows: Observations, mean: Array, variance: Array):
         """Mean and variance of what the likelihood sees, (n,) if it is one value per row."""
         mean = mean + rows.offset
         return (mean[0], variance[0]) if self.likelihood.n_latent == 1 else (mean, variance)
@@ -392,15 +398,15 @@ class ExpectationPropagation(Method):
 
     uses_last_site = True
 
-    def at_site(self, site, residual, weight):
+    def at_site(self, site: Array, residual: Array, weight: Scalars):
         """Linear terms and precisions of rows, a share of their residual integrated out."""
         return site / (1.0 + self._powers(weight) * residual * site[1])
 
-    def share(self, mean):
+    def share(self, mean: Array):
         """Ones: the residual variance of every process counts in full."""
         return np.ones_like(mean)
 
-    def update(self, rows, mean, h, site, v):
+    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array):
         """Update of the sites of some rows: one parallel step of EP."""
         a, residual = self._powers(rows.weight), rows.residual
         linear, precision = a * site[:, 0]
@@ -420,26 +426,26 @@ class ExpectationPropagation(Method):
         sites = (slope + centre * curvature) / rest, curvature / rest
         return SiteUpdate(*np.atleast_2d(*sites, mean, variance), value / a)
 
-    def slopes(self, rows, mean, variance, site):
+    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
         """Slopes of the logarithms of the tilted normalisers wrt the likelihood's parameters."""
         a = self._powers(rows.weight)
         centre, cavity = _cavity(mean[0], variance[0], *(a * site[:, 0]))
         return self.likelihood.tilted_slopes(rows.y, centre + rows.offset, cavity, a) / a
 
-    def total(self, cores, value, n, v):
+    def total(self, cores: Cores, value: float, n: float, v: Array):
         """Log of the approximate evidence, from the sum over rows."""
         return value + cores.log_normaliser()
 
-    def surrogate(self, v):
+    def surrogate(self, v: Array):
         """The Gaussian objective with the same gradient."""
         return Surrogate(noise_share=self.power)
 
-    def _powers(self, weight):
+    def _powers(self, weight: Scalars):
         """Power of each row, as the surrogate has it."""
         return self.surrogate(1.0).for_weights(weight).noise_share
 
 
-def _cavity(mean, variance, linear, precision):
+def _cavity(mean: Array, variance: Array, linear: Array, precision: Array):
     """Mean and variance of rows without these sites."""
     left = np.maximum(1.0 - variance * precision, np.finfo(float).eps)
     return (mean - variance * linear) / left, variance / left
