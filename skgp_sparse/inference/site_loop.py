@@ -120,7 +120,7 @@ class AlternatingUpdates:
             scaled=lambda change: self._of_precisions(precision * change[2], variance),
             gap=self._gap(means, variance, precision),
             value=total - 0.5 * (means.quadratic - start.quadratic),
-            climbs=False,  # a turn may lower the bound on its way
+            climbs=len(precision) > 1,  # of one latent value, it may fall on its way
             result=means,
         )
 
