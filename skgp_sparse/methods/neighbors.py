@@ -233,8 +233,7 @@ class SiteSearch:
 
     def _objective(self, near, likelihood, sites):
         rows = self.job.rows
-        total = rows.total_weight()
-        of_rows = {"near": near, "sites": sites, "rows": rows, "total": total}
+        of_rows = {"near": near, "sites": sites, "rows": rows, "total": rows.total_weight()}
         return LocalSiteObjective(**of_rows, likelihood=likelihood, n_jobs=self.n_jobs)
 
     def _around(self, objective, kernel, most, tol=_TOL):
