@@ -18,17 +18,16 @@ from skgp_sparse import kernels
 from skgp_sparse.data.moments import Distinct, present_mean_and_spread, unique_rows
 from skgp_sparse.ground.validation import Array, Triple
 
+Rng = np.random.RandomState
+Weights = Array | None  # of rows
+
 _LLOYD_ITERATIONS = 10  # a start, not a clustering
 _OUTLYING = 2.0**30  # square of the largest distance from the mean, in length scales
 _EXPLAINED = 1e-10  # residual variance, relative to the prior's, that needs no further point
 
 
 def k_means(
-    X: Array,
-    n_inducing: int,
-    kernel: Kernel,
-    random_state: np.random.RandomState,
-    sample_weight: Array | None = None,
+    X: Array, n_inducing: int, kernel: Kernel, random_state: Rng, sample_weight: Weights = None
 ) -> Array:
     """Compute centres of k-means clusters in the metric of the kernel.
 
@@ -82,11 +81,7 @@ def k_means(
 
 
 def k_means_plus_plus(
-    X: Array,
-    n_inducing: int,
-    kernel: Kernel,
-    random_state: np.random.RandomState,
-    sample_weight: Array | None = None,
+    X: Array, n_inducing: int, kernel: Kernel, random_state: Rng, sample_weight: Weights = None
 ) -> Array:
     """Choose rows that are spread out, by k-means++ seeding in the metric of the kernel.
 
@@ -127,11 +122,7 @@ def k_means_plus_plus(
 
 
 def random(
-    X: Array,
-    n_inducing: int,
-    kernel: Kernel,
-    random_state: np.random.RandomState,
-    sample_weight: Array | None = None,
+    X: Array, n_inducing: int, kernel: Kernel, random_state: Rng, sample_weight: Weights = None
 ) -> Array:
     """Draw distinct rows at random, with probability proportional to their weight.
 
@@ -169,11 +160,7 @@ def random(
 
 
 def greedy(
-    X: Array,
-    n_inducing: int,
-    kernel: Kernel,
-    random_state: np.random.RandomState,
-    sample_weight: Array | None = None,
+    X: Array, n_inducing: int, kernel: Kernel, random_state: Rng, sample_weight: Weights = None
 ) -> Array:
     """Choose the row with the largest residual variance, one row after the other.
 
@@ -212,11 +199,7 @@ def greedy(
 
 
 def rp_cholesky(
-    X: Array,
-    n_inducing: int,
-    kernel: Kernel,
-    random_state: np.random.RandomState,
-    sample_weight: Array | None = None,
+    X: Array, n_inducing: int, kernel: Kernel, random_state: Rng, sample_weight: Weights = None
 ) -> Array:
     """Draw rows one by one, with probability proportional to their residual variance.
 
@@ -256,11 +239,7 @@ def rp_cholesky(
 
 
 def n_points_within(
-    X: Array,
-    residual_variance: float,
-    most: int,
-    kernel: Kernel,
-    random_state: np.random.RandomState,
+    X: Array, residual_variance: float, most: int, kernel: Kernel, random_state: Rng
 ) -> int:
     """Count the points of `rp_cholesky` that leave at most a mean residual variance.
 
@@ -296,9 +275,7 @@ def n_points_within(
     return next((k for k, mean in enumerate(left, 1) if mean <= residual_variance), most)
 
 
-def _drawing(
-    random_state: np.random.RandomState, sample_weight: Array | None = None
-) -> Callable[[Array], Any]:
+def _drawing(random_state: Rng, sample_weight: Weights = None) -> Callable[[Array], Any]:
     """Draws a row with probability proportional to its weight and residual variance."""
     weight = 1.0 if sample_weight is None else sample_weight
 
@@ -343,7 +320,7 @@ BY_NAME = {
 }
 
 
-def _in_metric(X: Array, kernel: Kernel, sample_weight: Array | None) -> Triple:
+def _in_metric(X: Array, kernel: Kernel, sample_weight: Weights) -> Triple:
     centre, spread = present_mean_and_spread(X, sample_weight)
     scale = kernels.length_scales(kernel, np.where(spread > 0, spread, 1.0))
     matters = kernels.touched(kernel, X.shape[1])

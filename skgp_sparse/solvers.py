@@ -23,6 +23,7 @@ from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_numbe
 from skgp_sparse.inference import stochastic
 from skgp_sparse.inference.contracts import (
     Conclusion,
+    ExactFit,
     Objective,
     ObjectiveFactory,
     Settings,
@@ -164,7 +165,8 @@ class LBFGS(BaseEstimator, Solver):
     ) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
         if model is None:
-            function, maximum = fit_exact(objective, kernel, settings, random_state)
+            few = cast(ExactFit, objective)
+            function, maximum = fit_exact(few, kernel, settings, random_state)
         else:
             moves = settings.move_basis and _can_move(kernel)
             function = VectorFunction(objective, kernel, moves, settings.prior)
@@ -338,9 +340,7 @@ def resolve_solver(solver: Solver | str, optimizer: Optimizer, n: int, n_inducin
 
 def starts_on_subset(solver: Solver | str, optimizer: Optimizer) -> bool:
     """Whether a search with these parameters begins with a small exact fit."""
-    if optimizer is None or callable(optimizer):
-        return False
-    return solver.starts_on_subset if isinstance(solver, Solver) else True
+    return resolve_solver(solver, optimizer, 0, 1).starts_on_subset
 
 
 NAMES = ("auto", "lbfgs", "stochastic")

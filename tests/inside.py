@@ -124,7 +124,7 @@ from skgp_sparse.inference.site_objective import (
     ExpectationPropagation,
     SiteObjective,
     SiteObjectives,
-    Spherical,
+    Surrogate,
     Variational,
 )
 from skgp_sparse.inference.starts import restarts

@@ -340,12 +340,6 @@ def initial_latent_kernel(X, y):
     return model.fit(X, y).kernel_
 
 
-def inner_iterations(model):
-    """Inner iterations of each evaluation on the full data, two classes."""
-    # ADAPT: to how the objective counts.
-    return list(model._fitted.fits[0].objective.inner_iterations)
-
-
 def inner_loop(model, theta):
     """Value, inner iterations, Newton steps of the means, and estimated error at a theta."""
     from unittest.mock import patch

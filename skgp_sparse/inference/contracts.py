@@ -496,7 +496,6 @@ class ObjectiveFactory(ABC):
 
     has_sites: bool = False
 
-    @abstractmethod
     def sample(self, rows: Dataset, size: int, random_state: np.random.RandomState) -> Ints:
         """Draw the rows of the small fit that comes first.
 
@@ -514,6 +513,7 @@ class ObjectiveFactory(ABC):
         ndarray of shape (k,)
             Indices of about `size` rows, a share of them of each kind.
         """
+        return rows.sample(size, random_state)
 
     @abstractmethod
     def exact(self, rows: Dataset, options: Options, rough: bool = False) -> ExactFit:
@@ -572,7 +572,6 @@ class ObjectiveFactory(ABC):
         """
         return self.in_basis(rows, InducingBasis(Z), options)
 
-    @abstractmethod
     def kinds(self, rows: Dataset) -> AnyArray | None:
         """Say which kinds of rows there are.
 
@@ -587,8 +586,8 @@ class ObjectiveFactory(ABC):
             The number of the kind of each row, such as its class. A sample should have rows of all
             kinds. None: all rows are alike.
         """
+        return None
 
-    @abstractmethod
     def informed_by(self, objective: ExactFit) -> "ObjectiveFactory":
         """Go on from a small exact fit.
 
@@ -602,6 +601,7 @@ class ObjectiveFactory(ABC):
         ObjectiveFactory
             The same model, whose objectives begin with the likelihood's parameters found there.
         """
+        return self
 
 
 class Method(ABC):

@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import neighbors
@@ -24,6 +25,7 @@ from skgp_sparse.engine.neighbors import LeaveOneOut, SiteRows
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import slices
+from skgp_sparse.ground.validation import Array, Ints, Scalars
 from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock
 
 
@@ -34,33 +36,55 @@ class MetricPrior(NamedTuple):
     units: np.ndarray  # (r, d) of its entries
     nats: np.ndarray  # (r, d) per row and target, of an entry's squared distance from the start
 
-    def price(self, metric, size):
+    def price(self, metric: Array, size: float):
         """The penalty of a metric where so many targets are known, and its gradient."""
         moved, price = (metric - self.start) / self.units, self.nats * size
         return np.sum(price * moved**2), 2.0 * price * moved / self.units
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _LeftOutObjective(Objective):
-    """Base of objectives of rows that are left out, in a metric that may be learned."""
+    """Base of objectives of rows that are left out, in a metric that may be learned.
+
+    Parameters
+    ----------
+    rows : Dataset or None
+        All of them, for users.
+    total : float
+        How many rows there are, counted by weight.
+    metric : ndarray of shape (r, d) or None
+        W; None: inputs as they are.
+    prior : MetricPrior or None
+        Of the metric, where it is learned.
+    posterior : Posterior or None
+    n_jobs : int
+    """
+
+    rows: Dataset | None
+    total: float
+    metric: np.ndarray | None = None
+    prior: MetricPrior | None = None
+    posterior: Posterior | None = None
+    n_jobs: int = 1
 
     inducing_points = None
     _densities = None  # of normal distributions
     _of_users: ClassVar = {}  # what is different in users' evaluations
 
-    def blocks(self, kernel, move_basis=False):
+    def blocks(self, kernel: Kernel, move_basis: bool = False):
         """The kernel, and the metric where it is learned."""
         of_kernel, *others = super().blocks(kernel)
         if self.prior is not None:
             others.insert(0, ParameterBlock("metric", self.metric, scale=self.prior.units))
         return [of_kernel, *others]
 
-    def value(self, kernel, inner_state=None):
+    def value(self, kernel: Kernel, inner_state: object = None):
         """The log density."""
         one = self._followed(kernel)
         J = neighbors.value(kernel, one.left, self.metric, self.n_jobs, one._densities)
         return self._share * J - self._price()[0]
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with a gradient for each block, sites held."""
         one, share = self._followed(kernel), self._share
         J, theta_bar, metric_bar = neighbors.value_and_gradient(
@@ -72,7 +96,7 @@ class _LeftOutObjective(Objective):
             gradient["likelihood"] = share * one._slopes(kernel)
         return Evaluation(share * J - price, gradient, 0.0)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, whose value has no penalty."""
         held = replace(self._followed(kernel), prior=None)
         objective = replace(held, **self._of_users)
@@ -87,12 +111,12 @@ class _LeftOutObjective(Objective):
         """Price of the metric by its prior, and its gradient."""
         return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
 
-    def _followed(self, kernel):
+    def _followed(self, kernel: Kernel):
         """Objective with the sites at a kernel, if they move."""
         return self
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NeighborsObjective(_LeftOutObjective):
     """Leave-one-out log density of some rows, each given those near to it, for all rows.
 
@@ -100,12 +124,6 @@ class NeighborsObjective(_LeftOutObjective):
     """
 
     left: LeaveOneOut
-    rows: Dataset | None  # all of them, for users
-    total: float  # how many they are, counted by weight
-    metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
-    prior: MetricPrior | None = None  # of the metric, where it is learned
-    posterior: Posterior | None = None
-    n_jobs: int = 1
 
     likelihood = None
 
@@ -113,7 +131,7 @@ class NeighborsObjective(_LeftOutObjective):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.total * self.left.y.shape[1]
 
-    def value_of(self, mean, variance):
+    def value_of(self, mean: Array, variance: Array):
         """The log density of rows whose moments are known, without a penalty."""
         densities = log_normal_density(self.left.y, mean, np.sqrt(variance)[:, None])
         return self._share * np.sum(self.left.count[:, None] * densities)
@@ -127,7 +145,7 @@ _MOST_SWEEPS = 30  # sweeps of one
 _KEPT = 1 << 25  # entries of kernel matrices that wait for the next sweep
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LocalSiteObjective(_LeftOutObjective):
     """Leave-one-out log density of some rows, each given the sites near to it, for all rows.
 
@@ -137,18 +155,8 @@ class LocalSiteObjective(_LeftOutObjective):
     sites : ndarray of shape (2, n)
         Natural parameters of all rows.
     likelihood : Likelihood
-    rows : Dataset
-        All of them, for users.
     chosen : ndarray or None
         Rows that are left out; None: all of them.
-    total : float
-        How many rows there are, counted by weight.
-    metric : ndarray of shape (r, d) or None
-        W; None: inputs as they are.
-    prior : MetricPrior or None
-        Of the metric, where it is learned.
-    posterior : Posterior or None
-    n_jobs : int
     moves_sites : bool
         Whether the sites follow the hyperparameters, as in users' evaluations.
     """
@@ -156,13 +164,7 @@ class LocalSiteObjective(_LeftOutObjective):
     near: SiteRows
     sites: np.ndarray
     likelihood: object
-    rows: Dataset | None
-    chosen: np.ndarray | None
-    total: float
-    metric: np.ndarray | None = None
-    prior: MetricPrior | None = None
-    posterior: Posterior | None = None
-    n_jobs: int = 1
+    chosen: np.ndarray | None = None
     moves_sites: bool = False
 
     _of_users: ClassVar = {"moves_sites": True}
@@ -171,17 +173,17 @@ class LocalSiteObjective(_LeftOutObjective):
         """Number of rows, each counted as often as its weight says."""
         return self.total
 
-    def terms(self, kernel):
+    def terms(self, kernel: Kernel):
         """`RowTerms` with cavities that neighbours give."""
         return RowTerms(cavities=partial(self.cavities, kernel))
 
-    def cavities(self, kernel, chosen):
+    def cavities(self, kernel: Kernel, chosen: Ints):
         """Mean and variance (k,) of chosen rows of the table, given the others."""
         weight = self.rows.weight
         used = chosen if weight is None else (np.cumsum(weight > 0) - 1)[chosen]
         return self._cavities(kernel, replace(self._followed(kernel), chosen=used).left)
 
-    def after_sweeps(self, kernel, most=_MOST_SWEEPS, tol=_TOL):
+    def after_sweeps(self, kernel: Kernel, most: int = _MOST_SWEEPS, tol: float = _TOL):
         """A copy of the objective after at most `most` sweeps of the sites, fewer if `tol` is met.
 
         A step that was too long is followed by shorter ones.
@@ -205,11 +207,11 @@ class LocalSiteObjective(_LeftOutObjective):
     def __getstate__(self):
         return {name: one for name, one in vars(self).items() if name != "left"}
 
-    def _followed(self, kernel):
+    def _followed(self, kernel: Kernel):
         """Objective with the sites at a kernel, if they move."""
         return self.after_sweeps(kernel) if self.moves_sites else self
 
-    def _matrices(self, kernel):
+    def _matrices(self, kernel: Kernel):
         """Kernel matrices of all rows, as sweeps have them together; nothing where they are many.
 
         They do not depend on the sites.
@@ -223,7 +225,7 @@ class LocalSiteObjective(_LeftOutObjective):
         lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)
         return [neighbors.kernel_matrices(kernel, left, self.metric, self.n_jobs) for left in lefts]
 
-    def _swept(self, kernel, sites, matrices):
+    def _swept(self, kernel: Kernel, sites: Array, matrices):
         """The next sites, and how far from them these are, in nats."""
         total, parts, gap = self.near.at_places(sites), [], 0.0
         for rows, known in zip(slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK), matrices):
@@ -237,12 +239,12 @@ class LocalSiteObjective(_LeftOutObjective):
             parts.append(target)
         return np.concatenate(parts, axis=1), gap
 
-    def _cavities(self, kernel, left, matrices=None):
+    def _cavities(self, kernel: Kernel, left: LeaveOneOut, matrices=None):
         """Mean and variance (s,) of rows that are left out."""
         mean, variance = neighbors.moments(kernel, left, self.metric, self.n_jobs, matrices)
         return mean[:, 0], np.maximum(variance, _SMALLEST_RELATIVE_VARIANCE * variance.max())
 
-    def _densities(self, block, local, noise):
+    def _densities(self, block: LeaveOneOut, local, noise: Array):
         """Σ w log Z over rows, and its slopes in m (s, 1) and v (s,)."""
         variance = np.maximum(
             local.variance + noise, _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)
@@ -252,19 +254,19 @@ class LocalSiteObjective(_LeftOutObjective):
         w = block.count
         return w @ value, (w * slope)[:, None], 0.5 * w * (slope**2 - curvature)
 
-    def _slopes(self, kernel):
+    def _slopes(self, kernel: Kernel):
         """Gradient of J wrt the parameters of the likelihood."""
         mean, variance = self._cavities(kernel, self.left)
         y, offset = _observed_and_offset(self.left)
         return self.likelihood.tilted_slopes(y, mean + offset, variance) @ self.left.count
 
 
-def _observed_and_offset(left):
+def _observed_and_offset(left: LeaveOneOut):
     """Observations as a likelihood takes them, and offsets (s,), of rows that are left out."""
     return left.y[:, 0], left.y[:, -1]
 
 
-def next_sites(likelihood, y, mean, variance, offset=0.0):
+def next_sites(likelihood: object, y: Array, mean: Array, variance: Array, offset: Scalars = 0.0):
     """Sites (2, s) of rows with these cavities."""
     _, slope, curvature = likelihood.tilted(y, mean + offset, variance)
     rest = np.maximum(1.0 - variance * curvature, np.finfo(float).eps)

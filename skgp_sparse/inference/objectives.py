@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs
@@ -80,7 +81,7 @@ class LatentObjective(Objective):
         """Number of targets that were observed, each counted as often as its weight says."""
         return float(self.rows.row_weights() @ self.patterns[:, self.of_column].sum(axis=1))
 
-    def blocks(self, kernel, move_basis=False):
+    def blocks(self, kernel: Kernel, move_basis: bool = False):
         """Kernel, inducing points if they may move, and ``q`` of all rows."""
         mean = self.inputs.mean
         basis = [basis_block(kernel, self.basis, mean.std(axis=0) + _LEAST_SPREAD)]
@@ -91,7 +92,7 @@ class LatentObjective(Objective):
         """KL of every row, by columns (n, d)."""
         return 0.5 * (self.shift**2 + np.expm1(self.log_ratio) - self.log_ratio)
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient of every block."""
         value, gradient, *rest = normal_inputs.value_and_gradient(*self._at(kernel), inputs)
         root, variance = np.sqrt(self.prior.variance), self.inputs.variance
@@ -100,19 +101,19 @@ class LatentObjective(Objective):
         gradient |= {"shift": shift_bar, "log_ratio": ratio_bar}
         return Evaluation(value - self.divergences().sum(), gradient, *rest)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, with an `InducingPosterior`."""
         value, posterior, jitter = normal_inputs.conclude(*self._at(kernel))
         return Conclusion(value - self.divergences().sum(), posterior, jitter, self)
 
-    def noise_and_residual(self, kernel):
+    def noise_and_residual(self, kernel: Kernel):
         """Mean noise and mean residual variance over at most some hundred rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_LATENT_ROWS))
         inputs, known = self.inputs.of(rows), self.rows.block(rows).noise
         _, _, residual = self.conclude(kernel).posterior.explained(inputs)
         return np.mean(kernels.diagonal(kernel, inputs.mean)[1] + known), np.mean(residual)
 
-    def _at(self, kernel):
+    def _at(self, kernel: Kernel):
         """The `Problem` at a kernel, and its `LatentRows`."""
         problem = Problem(kernel, self.basis, self.rows, self.bound, self.options)
         return problem, LatentRows(self.inputs, self.patterns, self.of_column)
@@ -149,15 +150,15 @@ class ExactObjective(ExactFit):
             return -np.inf
         return -0.5 * n * (np.log(2 * np.pi * variance) + 1) + 1.0
 
-    def value(self, kernel, inner_state=None):
+    def value(self, kernel: Kernel, inner_state: object = None):
         """Log marginal likelihood."""
         return exact.value(kernel, self.groups, self.n_jobs)
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient wrt theta."""
         return exact.value_and_gradient(kernel, self.groups, self.n_jobs)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel."""
         return Conclusion(*exact.conclude(kernel, self.groups, self.n_jobs), self)
 
@@ -177,23 +178,23 @@ class CollapsedObjective(SparseFit):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.rows.total_weight() * self.rows.n_targets
 
-    def terms(self, kernel):
+    def terms(self, kernel: Kernel):
         """`RowTerms` with the bound, whose share of the residual variance is noise."""
         return RowTerms(bound=self.bound)
 
-    def value(self, kernel, inner_state=None):
+    def value(self, kernel: Kernel, inner_state: object = None):
         """The bound."""
         return collapsed.value(self.problem(kernel))
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""
         return collapsed.value_and_gradient(self.problem(kernel), inputs)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel."""
         return Conclusion(*collapsed.conclude(self.problem(kernel)), self)
 
-    def noise_and_residual(self, kernel):
+    def noise_and_residual(self, kernel: Kernel):
         """Mean noise and mean residual variance over at most a few thousand rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
@@ -202,7 +203,7 @@ class CollapsedObjective(SparseFit):
         """Gradients from some rows, and a running posterior."""
         return GaussianMinibatchView(self.size() / self.rows.n_targets)
 
-    def problem(self, kernel):
+    def problem(self, kernel: Kernel):
         """The question of an evaluation."""
         return Problem(kernel, self.basis, self.rows, self.bound, self.options)
 
@@ -218,7 +219,7 @@ class DecoupledObjective(Objective):
     rows = property(attrgetter("objective.rows"))
     inducing_points = property(attrgetter("objective.inducing_points"))
 
-    def blocks(self, kernel, move_basis=False):
+    def blocks(self, kernel: Kernel, move_basis: bool = False):
         """The kernel alone: bases stay."""
         return [kernel_block(kernel)]
 
@@ -226,15 +227,15 @@ class DecoupledObjective(Objective):
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.objective.size()
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient wrt theta."""
         return collapsed.decoupled_value_and_gradient(*self._problems(kernel))
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, with a `DecoupledPosterior`."""
         return Conclusion(*collapsed.decoupled_conclude(*self._problems(kernel)), self)
 
-    def _problems(self, kernel):
+    def _problems(self, kernel: Kernel):
         of_covariance = self.objective.problem(kernel)
         return of_covariance._replace(basis=self.basis), of_covariance
 
@@ -251,22 +252,10 @@ class GaussianObjectives(ObjectiveFactory):
 
     bound: object
 
-    def sample(self, rows, size, random_state):
-        """Indices of the rows of the small fit that comes first."""
-        return rows.sample(size, random_state)
-
-    def exact(self, rows, options, rough=False):
+    def exact(self, rows: Dataset, options: Options, rough: bool = False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
         return ExactObjective(DistinctInputs.of(rows), options.n_jobs, rows)
 
-    def in_basis(self, rows, basis, options):
+    def in_basis(self, rows: Dataset, basis: Basis, options: Options):
         """Objective in a basis."""
         return CollapsedObjective(rows, self.bound, basis, options)
-
-    def kinds(self, rows):
-        """None: all rows are alike."""
-        return None
-
-    def informed_by(self, objective):
-        """Model as it is: the noise is part of the kernel."""
-        return self

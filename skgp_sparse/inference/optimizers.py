@@ -5,11 +5,14 @@ with a way back.
 """
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse.ground.parallel import Deadline
+from skgp_sparse.ground.validation import Array
+from skgp_sparse.inference.contracts import VectorFunction
 
 _CORRECTIONS = 50  # with thousands of coordinates of Z, more than the usual 10 pay
 _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
@@ -48,11 +51,11 @@ class _Point(NamedTuple):
 class _Minimand:
     """Minus the objective per row; infinite where it cannot be evaluated."""
 
-    def __init__(self, function, limits, scale):
+    def __init__(self, function: Callable, limits: Array, scale: float):
         self.function, self.scale = function, scale
         self.lower, self.upper = limits.T
 
-    def start(self, x):
+    def start(self, x: Array):
         """The `_Point` of x, moved within the limits; raises ``LinAlgError`` if there is none."""
         x = np.clip(x, self.lower, self.upper)
         value, gradient = self.function(x)
@@ -64,14 +67,14 @@ class _Minimand:
             )
         return _Point(x, -value / self.scale, -gradient / self.scale)
 
-    def at(self, x):
+    def at(self, x: Array):
         """`_Point` of x, moved within the limits; its value is infinite if there is none."""
         try:
             return self.start(x)
         except np.linalg.LinAlgError:
             return _Point(np.clip(x, self.lower, self.upper), np.inf, None)
 
-    def free(self, point):
+    def free(self, point: _Point):
         """Which coordinates a descent may move."""
         inwards = np.where(point.gradient > 0, point.x > self.lower, point.x < self.upper)
         return inwards & (point.gradient != 0)
@@ -83,13 +86,13 @@ class _Curvature:
     `alike`: all coordinates have one unit, so that D is one number, as usual.
     """
 
-    def __init__(self, size, alike=False):
+    def __init__(self, size: int, alike: bool = False):
         self.alike = alike
         self.pairs = deque(maxlen=_CORRECTIONS)  # s, y, 1 / sᵀy
         self.steps, self.changes = np.zeros(size), np.zeros(size)
         self.diagonal = np.ones(size)
 
-    def probe(self, step, change):
+    def probe(self, step: Array, change: Array):
         """Learn the units of the coordinates from a step in some direction."""
         self.steps += step**2
         self.changes += change**2
@@ -100,7 +103,7 @@ class _Curvature:
             self.diagonal = np.full(len(moved), usual)
             self.diagonal[moved] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 
-    def update(self, step, change):
+    def update(self, step: Array, change: Array):
         """Learn from an iteration; where the curvature is not positive, nothing."""
         product = step @ change
         if product <= 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
@@ -112,7 +115,7 @@ class _Curvature:
             self.probe(step, change)
         self.diagonal *= product / (change @ (self.diagonal * change))
 
-    def times(self, gradient):
+    def times(self, gradient: Array):
         """The inverse Hessian times a gradient: the two loops of Nocedal."""
         vector, shares = gradient.copy(), []
         for step, change, inverse in reversed(self.pairs):
@@ -125,18 +128,18 @@ class _Curvature:
 
 
 def maximise(
-    function,
-    x0,
-    limits,
+    function: Callable,
+    x0: Array,
+    limits: Array,
     *,
-    max_iter,
-    tol,
-    scale=1.0,
-    first=1.0,
-    callback=None,
-    curvature=None,
-    deadline=None,
-    alike=False,
+    max_iter: int,
+    tol: float,
+    scale: float = 1.0,
+    first: float = 1.0,
+    callback: Callable | None = None,
+    curvature: _Curvature | None = None,
+    deadline: Deadline | None = None,
+    alike: bool = False,
 ):
     """Maximise within limits.
 
@@ -202,12 +205,12 @@ def maximise(
     return Maximum(point.x, -scale * point.value, n_iter, converged, message, curvature)
 
 
-def limit_reached(max_iter):
+def limit_reached(max_iter: int):
     """The message of a search that ended after as many iterations as it was allowed."""
     return f"the limit of {max_iter} iterations was reached"
 
 
-def _measure(minimand, point, curvature):
+def _measure(minimand: _Minimand, point: _Point, curvature: _Curvature):
     """Probe the units of all coordinates with steps of random signs."""
     signs = np.random.RandomState(0)
     for _ in range(_PROBES):
@@ -216,7 +219,7 @@ def _measure(minimand, point, curvature):
             curvature.probe(near.x - point.x, near.gradient - point.gradient)
 
 
-def _iterate(minimand, point, curvature, tol, first):
+def _iterate(minimand: _Minimand, point: _Point, curvature: _Curvature, tol: float, first: float):
     """The next point, and why there is none: None while there is."""
     free = minimand.free(point)
     gradient = np.where(free, point.gradient, 0.0)
@@ -243,7 +246,7 @@ def _iterate(minimand, point, curvature, tol, first):
         curvature.pairs.clear()
 
 
-def _search(minimand, point, direction):
+def _search(minimand: _Minimand, point: _Point, direction: Array):
     """A point on the projected line that improves enough, None if there is none.
 
     Steps that fail are cut, to a tenth where the objective is not finite there; steps after which
@@ -272,13 +275,13 @@ def _search(minimand, point, direction):
     return best, False
 
 
-def _has_converged(history, tol, size):
+def _has_converged(history: list[float], tol: float, size: int):
     """Whether the last iterations were worth less than `tol`."""
     last = _COMPARED if size > _COORDINATES_MEASURED else min(_COMPARED_IF_FEW, size + 1)
     return len(history) > last and history[-1 - last] - history[-1] < tol
 
 
-def climb(function, settings, x0=None, **options):
+def climb(function: VectorFunction, settings, x0: Array | None = None, **options):
     """`maximise` a `VectorFunction`, from a vector or from where its blocks are.
 
     Parameters
@@ -328,7 +331,7 @@ class Solution(NamedTuple):
     history: deque  # of steps, for another solve of a map that is nearly the same
 
 
-def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, size=None, history=()):
+def solve_fixed_point(evaluate, state: object, admissible, *, tol, max_iter, size=None, history=()):
     """Iterate ``state -> evaluate(state).target`` until the gap closes.
 
     Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose value falls
@@ -387,11 +390,11 @@ def solve_fixed_point(evaluate, state, admissible, *, tol, max_iter, size=None, 
     return Solution(state, step, n_iter, _closed(step, tol, size), history)
 
 
-def _closed(step, tol, size):
+def _closed(step: Step, tol: float, size: float | None):
     return step.gap <= tol * max(1.0, abs(step.value) if size is None else size)
 
 
-def _accepted(trial, step):
+def _accepted(trial: Step, step: Step):
     if not np.isfinite(trial.gap):
         return False
     if step.climbs:
@@ -399,7 +402,7 @@ def _accepted(trial, step):
     return trial.gap <= _GROWTH * step.gap
 
 
-def _accelerated(state, step, history):
+def _accelerated(state: object, step: Step, history: Sequence):
     """Combine the plain step with the earlier ones so that the linearised residual is least."""
     residual = step.scaled(step.target - state)
     changes = [step.scaled(change) for _, change in history]
@@ -412,5 +415,5 @@ def _accelerated(state, step, history):
     return proposal
 
 
-def _dot(one, other):
+def _dot(one: object, other: object):
     return sum(map(np.vdot, one, other))

@@ -7,7 +7,7 @@ with the moments of every row, and the method makes the next site of a row from 
 Where the plain map oscillates, `AlternatingUpdates` move means and precisions of sites in turn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,8 +19,9 @@ from skgp_sparse.data.arrays import Bundles, PerRow, by_row
 from skgp_sparse.engine.basis import Observations
 from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.ground.parallel import ordered_map
-from skgp_sparse.inference.contracts import Method
-from skgp_sparse.inference.optimizers import Step, solve_fixed_point
+from skgp_sparse.ground.validation import Array
+from skgp_sparse.inference.contracts import Method, if_possible
+from skgp_sparse.inference.optimizers import Solution, Step, solve_fixed_point
 
 _SMALLEST_PRECISION = 1e-300  # precision of a row without weight, for its logarithm
 _LARGEST_LOG_STEP = np.log(
@@ -89,11 +90,11 @@ class AlternatingUpdates:
         """1 for every row with a weight, 0 for the others, which nothing moves."""
         return (self.rows.weight > 0.0).astype(np.float64)
 
-    def solve(self, sites):
+    def solve(self, sites: PerRow):
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
         linear, precision = np.asarray(sites)
         solution = solve_fixed_point(
-            partial(_if_possible, self.evaluate),
+            partial(_tried, self.evaluate),
             np.stack(
                 [np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST_PRECISION))]
             ),
@@ -119,19 +120,19 @@ class AlternatingUpdates:
             scaled=lambda change: self._of_precisions(precision * change[2], variance),
             gap=self._gap(means, variance, precision),
             value=total - 0.5 * (means.quadratic - start.quadratic),
-            climbs=False,  # a turn may lower the bound on its way
+            climbs=len(precision) > 1,  # of one latent value, it may fall on its way
             result=means,
         )
 
-    def _precision(self, state):
+    def _precision(self, state: Array):
         return self.counts * np.exp(state[2])
 
-    def _per_row(self, values):
+    def _per_row(self, values: Array):
         """Numbers of every row by bundles."""
         edges = np.cumsum([len(weight) for weight in self.loop.observed.weight])[:-1]
         return PerRow(np.split(np.asarray(values), edges, axis=-1) if len(edges) else [values])
 
-    def _posterior(self, linear, precision):
+    def _posterior(self, linear: Array, precision: Array):
         """The cores, means and variances of the rows, and the share ``v`` of the residual."""
         cores, v = self.loop.posterior(self._per_row(np.stack([linear, precision])))
         moments = self.loop.projected.moments(cores)
@@ -140,14 +141,14 @@ class AlternatingUpdates:
         check_moments(mean, h, self.rows.residual)
         return cores, mean, variance, v
 
-    def _means(self, mean, dual, variance):
+    def _means(self, mean: Array, dual: Array, variance: Array):
         """`Means` at given ones."""
         likelihood = self.loop.expectations(*map(self._per_row, (mean, variance)))
         value, slope, curvature = (np.concatenate(part, axis=-1) for part in likelihood)
         weight = self.rows.weight
         return Means(mean, dual, slope, curvature, weight @ value, np.sum(weight * dual * mean))
 
-    def _best_means(self, means, variance, precision):
+    def _best_means(self, means: Means, variance: Array, precision: Array):
         """The `Means` that maximise ``Q``, as closely as the precisions are worth it."""
         for _ in range(_MOST_STEPS if len(precision) == 1 else _STEPS_OF_SEVERAL):
             size = abs(means.value) if self.loop.size is None else self.loop.size
@@ -161,7 +162,7 @@ class AlternatingUpdates:
             means = better
         return means
 
-    def _climbed(self, means, variance):
+    def _climbed(self, means: Means, variance: Array):
         """The `Means` after a step of Newton's method, None if there are none that are better."""
         precision = self.counts * means.curvature
         linear = precision * means.mean + self.counts * means.slope
@@ -176,23 +177,23 @@ class AlternatingUpdates:
                 return trial
         return None
 
-    def _gap(self, means, variance, precision):
+    def _gap(self, means: Means, variance: Array, precision: Array):
         of_precisions = self._gap_of_precisions(means, variance, precision)
         return self._gap_of_means(means, variance) + of_precisions
 
-    def _gap_of_means(self, means, variance):
+    def _gap_of_means(self, means: Means, variance: Array):
         return 0.5 * np.sum(self.rows.weight * variance * (means.slope - means.dual) ** 2)
 
-    def _gap_of_precisions(self, means, variance, precision):
+    def _gap_of_precisions(self, means: Means, variance: Array, precision: Array):
         change = self.counts * means.curvature - precision
         return 0.5 * np.sum(self._of_precisions(change, variance) ** 2)
 
-    def _of_precisions(self, change, variance):
+    def _of_precisions(self, change: Array, variance: Array):
         """Changes of precisions in units in which half their squares are nats."""
         return np.sqrt(0.5 * self.rows.weight) * variance * change
 
 
-def check_moments(mean, variance, residual):
+def check_moments(mean: Array, variance: Array, residual: Array):
     """Raise ``LinAlgError`` unless the moments of some rows are numbers that can be."""
     if not (np.all(variance >= 0.0) and np.isfinite(mean.sum() + variance.sum() + residual.sum())):
         raise np.linalg.LinAlgError(
@@ -202,7 +203,7 @@ def check_moments(mean, variance, residual):
         )
 
 
-def _admissible_both(proposal, plain):
+def _admissible_both(proposal: Array, plain: Array):
     """The proposal, whose precisions stay in the neighbourhood of the plain turn."""
     log_precision = np.clip(proposal[2], plain[2] - _LARGEST_LOG_STEP, plain[2] + _LARGEST_LOG_STEP)
     return np.stack([*proposal[:2], log_precision])
@@ -226,7 +227,7 @@ class Inner(NamedTuple):
     exactly: bool = False  # whether rounding is all that may be left
 
     @classmethod
-    def within(cls, outer_tol, max_iter=_MOST_ITERATIONS, parameter=""):
+    def within(cls, outer_tol: float, max_iter: int = _MOST_ITERATIONS, parameter: str = ""):
         """An inner loop that is smooth to an outer one with a tolerance of its own."""
         return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _FINEST), _COARSEST), parameter)
 
@@ -254,7 +255,6 @@ class InnerState(NamedTuple):
 
     sites: PerRow
     history: Sequence = ()  # of the steps of the inner loop
-    counts: tuple = ()  # inner iterations of the evaluations so far, for reports
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +309,7 @@ class SiteLoop:
             return sum(map(np.sum, self.observed.weight))
         return None
 
-    def solve(self, last=None):
+    def solve(self, last: "InnerState | None" = None):
         """The `Solution`, from the `InnerState` of an earlier evaluation or from the start."""
         if last is not None:
             with suppress(np.linalg.LinAlgError):  # sites of other hyperparameters need not do
@@ -318,7 +318,7 @@ class SiteLoop:
                     return solution
         return self._solve_from(self._first_sites())
 
-    def gradient(self, solution, inputs):
+    def gradient(self, solution: Solution, inputs: bool):
         """Gradients by the name of the block, sites held."""
         cores, v, _ = solution.step.result
         surrogates = [self.method.surrogate(one) for one in v]
@@ -346,10 +346,12 @@ class SiteLoop:
             result=SitePosterior(cores, v, update),
         )
 
-    def posterior(self, state):
+    def posterior(self, state: PerRow):
         """The `Cores` that sites lead to, and the share ``v`` of each process."""
         rows = self.observed
-        to_natural = partial(natural_parameters, self.method)
+        to_natural = lambda site, residual, weight: (
+            weight * self.method.at_site(site, residual, weight)
+        )
         natural = by_row(to_natural, state, rows.residual, rows.weight)
         cores = self.projected.solve(self.bundles.split(natural))
         known = list(zip(state, rows.weight, rows.residual))
@@ -362,11 +364,11 @@ class SiteLoop:
             )
         return cores, v
 
-    def expectations(self, mean, variance):
+    def expectations(self, mean: PerRow, variance: PerRow):
         """Values, slopes and curvatures of expected log likelihoods at marginals, by bundles."""
         return zip(*self._by_bundle(self.method.expectations, mean, variance))
 
-    def _solve_from(self, sites, history=(), is_warm=False):
+    def _solve_from(self, sites: PerRow, history: Sequence = (), is_warm: bool = False):
         """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
         if self.inner.exactly and self.takes_turns and self.method.likelihood.n_latent == 1:
             return AlternatingUpdates(self).solve(sites)
@@ -379,10 +381,10 @@ class SiteLoop:
         turned = AlternatingUpdates(replace(self, inner=rest)).solve(plain.state)
         return turned._replace(n_iter=plain.n_iter + turned.n_iter)
 
-    def _solve_plainly(self, sites, history, max_iter, is_warm):
+    def _solve_plainly(self, sites: PerRow, history: Sequence, max_iter: int, is_warm: bool):
         evaluate, admissible = self.evaluate, partial(by_row, _admissible)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            evaluate = evaluate if is_warm else partial(_if_possible, evaluate)  # or from the start
+            evaluate = evaluate if is_warm else partial(_tried, evaluate)  # or from the start
             admissible = lambda proposal, plain: proposal
         limits = {"tol": self.inner.tol, "size": self.size, "max_iter": max_iter}
         return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
@@ -398,34 +400,34 @@ class SiteLoop:
         rough = replace(self, method=method, inner=inner._replace(tol=_ROUGH_START))
         return rough._solve_from(sites).state
 
-    def _slopes(self, solution):
+    def _slopes(self, solution: Solution):
         """Gradient wrt the parameters of the likelihood, sites held."""
         rows = solution.step.result.rows
 
-        def slopes(observed, *marginals_and_sites):
+        def slopes(observed: Observations, *marginals_and_sites):
             return self.method.slopes(observed, *marginals_and_sites) @ observed.weight
 
         return sum(self._by_bundle(slopes, rows.mean, rows.variance, solution.state))
 
-    def _by_bundle(self, function, *values):
+    def _by_bundle(self, function: Callable, *values):
         """``function(observed, *values)`` of every bundle, in order."""
         threads = self.projected.layout.threads
 
-        def run(index):
+        def run(index: int):
             observed = Observations(*(part[index] for part in self.observed))
             return function(observed, *(value[index] for value in values))
 
         return ordered_map(run, range(len(self.bundles.groups)), threads)
 
 
-def _first_sites(likelihood, rows):
+def _first_sites(likelihood: object, rows: Observations):
     linear, precision = likelihood.first_sites(rows.y)
     sites = np.stack([linear - precision * rows.offset, precision])
     sites *= rows.weight > 0.0  # nothing moves rows without weight
     return sites.reshape(2, likelihood.n_latent, -1)
 
 
-def _update(method, v, rows, moments, site):
+def _update(method: Method, v: Array, rows: Observations, moments: Array, site: Array):
     """Part of the objective, of the gap, the next sites, and what the method says."""
     check_moments(*moments, rows.residual)
     update = method.update(rows, *moments, site, v)
@@ -436,26 +438,19 @@ def _update(method, v, rows, moments, site):
     return rows.weight @ value, gap, target, update
 
 
-def natural_parameters(method, site, residual, weight):
-    """Linear terms and precisions of all copies of a row."""
-    return weight * method.at_site(site, residual, weight)
-
-
-def _in_nats(change, mean, variance, weight):
+def _in_nats(change: Array, mean: Array, variance: Array, weight: Array):
     """A change of ``(λ1, λ2)`` in units in which half its square is nats, to second order."""
     first = np.sqrt(weight * variance) * (change[0] - mean * change[1])
     return np.stack([first, np.sqrt(0.5 * weight) * variance * change[1]])
 
 
-def _if_possible(evaluate, state):
+def _tried(evaluate: Callable, state: Array | PerRow):
     """`Step` from a state; where numbers overflow or allow no posterior, one that is taken back."""
-    try:
-        return evaluate(state)
-    except np.linalg.LinAlgError:
-        return Step(state, None, np.nan, -np.inf, True, None)
+    failed = Step(state, None, np.nan, -np.inf, True, None)
+    return if_possible(evaluate, state, otherwise=failed)
 
 
-def _admissible(proposal, plain):
+def _admissible(proposal: Array, plain: Array):
     """The proposal, and the plain step where a precision left its neighbourhood."""
     wild = proposal[1] < plain[1] / _RELEASE
     wild |= proposal[1] > plain[1] * _RELEASE

@@ -17,14 +17,24 @@ from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
-from skgp_sparse.engine.basis import Basis, Evaluation, InducingBasis, Options, Problem
+from skgp_sparse.engine.basis import (
+    Basis,
+    Evaluation,
+    InducingBasis,
+    Observations,
+    Options,
+    Problem,
+)
+from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
+from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars
 from skgp_sparse.inference.contracts import (
     Conclusion,
     ExactFit,
@@ -32,38 +42,17 @@ from skgp_sparse.inference.contracts import (
     ObjectiveFactory,
     SparseFit,
 )
-from skgp_sparse.inference.site_loop import (
-    Inner,
-    InnerState,
-    SiteLoop,
-    SiteUpdate,
-)
+from skgp_sparse.inference.optimizers import Solution
+from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, SiteUpdate
 from skgp_sparse.inference.stochastic import SiteMinibatchView
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
-_OF_GRADIENTS = 1e-18
+_OF_GRADIENTS, _OF_TURNS = 1e-15, 1e-20  # the second where turns lead to the sites
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
-_REMEMBERED = 10_000  # counts of inner iterations, for reports
 _OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
-
-
-class Starts:
-    """Where users' evaluations begin: the sites of the fit, and of the evaluation before."""
-
-    def __init__(self, kernel=None, inner_state=None):
-        self._known = [(kernel.theta, inner_state)] if inner_state else []
-
-    def nearest(self, kernel):
-        """The `InnerState` that is known at the nearest theta, None if there is none."""
-        known = sorted(self._known, key=lambda one: np.linalg.norm(one[0] - kernel.theta))
-        return known[0][1] if known else None
-
-    def keep(self, kernel, inner_state):
-        """Keep an `InnerState` beside that of the fit."""
-        self._known = [*self._known[:1], (kernel.theta, inner_state._replace(history=()))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +71,8 @@ class SiteObjective(ExactFit, SparseFit):
         ``Problem -> ProjectedRows``, or what has its methods: what the inner loop works on.
     inner_state : InnerState or None
         What an evaluation begins with where it is given none.
-    starts : Starts or None
-        Those of users' evaluations.
+    starts : list or None
+        Of users' evaluations: theta and `InnerState` of the fit, and of the evaluation before.
     """
 
     rows: Dataset
@@ -93,45 +82,40 @@ class SiteObjective(ExactFit, SparseFit):
     inner: Inner = Inner()
     project: Callable = collapsed_sites.project_rows
     inner_state: InnerState | None = None
-    starts: Starts | None = None
+    starts: list | None = None
 
     likelihood = property(lambda self: self.method.likelihood)
-
-    @property
-    def inner_iterations(self):
-        """Inner iterations of the evaluations of the fit that this objective comes from."""
-        return self.inner_state.counts if self.inner_state else ()
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def at(self, *, likelihood=None, **blocks):
+    def at(self, *, likelihood: Array | None = None, **blocks):
         """A copy of the objective with other inducing points and parameters of the likelihood."""
         if likelihood is not None:
             likelihood = self.likelihood.with_theta(likelihood)
             blocks["method"] = replace(self.method, likelihood=likelihood)
         return super().at(**blocks)
 
-    def on(self, rows):
+    def on(self, rows: Dataset):
         """A copy of the objective with other rows, whose sites are not known."""
         return replace(self, rows=rows, inner_state=None, starts=None)
 
-    def terms(self, kernel):
+    def terms(self, kernel: Kernel):
         """`RowTerms` with the sites, where the solver kept them."""
         sites = None if self.inner_state is None else np.asarray(self.inner_state.sites)
         return RowTerms(method=self.method, sites=sites)
 
-    def for_users(self, kernel=None, inner_state=None):
+    def for_users(self, kernel=None, inner_state: InnerState | None = None):
         """A copy of the objective whose evaluations end at rounding, and warn where they do not.
 
         They begin with the sites of the fit, or those of the evaluation before.
         """
         inner = self.inner._replace(tol=_USERS_TOLERANCE, exactly=True)
-        starts = Starts(kernel, inner_state)
+        starts = [(kernel.theta, inner_state)] if inner_state else []
         return replace(self, inner=inner, inner_state=inner_state, starts=starts)
 
-    def noise_and_residual(self, kernel):
+    def noise_and_residual(self, kernel: Kernel):
         """1 and 0: the noise is that of the likelihood."""
         return 1.0, 0.0
 
@@ -141,20 +125,22 @@ class SiteObjective(ExactFit, SparseFit):
         weight, offset = (np.broadcast_to(one, n) for one in (block.weight, block.offset))
         return self.method.likelihood.constant_log_likelihood(block.observed, weight, offset)
 
-    def value(self, kernel, inner_state=None):
+    def value(self, kernel: Kernel, inner_state: InnerState | None = None):
         """The bound."""
         return self.infer(kernel, inner_state)[1].step.value
 
-    def value_and_gradient(self, kernel, inputs=False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state=None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
         objective = self
         if self.starts is not None:
-            objective = replace(self, inner=self.inner._replace(tol=_OF_GRADIENTS))
+            has_turns = self.method.takes_turns and self.likelihood.n_latent == 1
+            tol = _OF_TURNS if has_turns else _OF_GRADIENTS
+            objective = replace(self, inner=self.inner._replace(tol=tol))
         loop, solution, inner_state = objective.infer(kernel, inner_state)
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
-    def conclude(self, kernel, inner_state=None):
+    def conclude(self, kernel: Kernel, inner_state: InnerState | None = None):
         """`Conclusion` at a kernel, with `IndependentPosteriors` of several processes."""
         loop, solution, inner_state = self.infer(kernel, inner_state)
         if not solution.converged:
@@ -168,7 +154,7 @@ class SiteObjective(ExactFit, SparseFit):
         """Gradients from some rows, and a running posterior."""
         return SiteMinibatchView(self.size())
 
-    def _warn_of(self, solution):
+    def _warn_of(self, solution: Solution):
         """Warn of sites that did not converge."""
         limit = f"{self.inner.parameter} (now {self.inner.max_iter})"
         remedy = f"Raise {limit}, or lower" if self.inner.parameter else "Lower"
@@ -179,7 +165,7 @@ class SiteObjective(ExactFit, SparseFit):
             ConvergenceWarning,
         )
 
-    def problem(self, kernel):
+    def problem(self, kernel: Kernel):
         """The question of an evaluation."""
         k = self.method.likelihood.n_latent
         numbers = _NUMBERS * k * len(self.rows) + _SQUARES * (k - 1) * self.basis.size**2
@@ -187,19 +173,19 @@ class SiteObjective(ExactFit, SparseFit):
         options = self.options._replace(memory=self.options.memory - of_sites)
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
-    def infer(self, kernel, inner_state=None):
+    def infer(self, kernel: Kernel, inner_state: InnerState | None = None):
         """The `SiteLoop` at a kernel, where it ended, and what it remembers."""
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
         last = inner_state or self.inner_state
         if self.starts is not None:
-            last = self.starts.nearest(kernel)
+            away = lambda one: np.linalg.norm(one[0] - kernel.theta)
+            last = min(self.starts, key=away)[1] if self.starts else None
         solution = loop.solve(last)
-        counts = (*(last.counts[-_REMEMBERED:] if last else ()), solution.n_iter)
-        inner_state = InnerState(solution.state, solution.history, counts)
+        inner_state = InnerState(solution.state, solution.history)
         if self.starts is not None:
             if not solution.step.gap <= _USERS_LIMIT * max(1.0, self.size()):
                 self._warn_of(solution)
-            self.starts.keep(kernel, inner_state)
+            self.starts[1:] = [(kernel.theta, inner_state._replace(history=()))]  # beside the fit's
         return loop, solution, inner_state
 
 
@@ -218,7 +204,7 @@ class SiteObjectives(ObjectiveFactory):
 
     has_sites = True
 
-    def sample(self, rows, size, random_state):
+    def sample(self, rows: Dataset, size: int, random_state: np.random.RandomState):
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""
         chosen = rows.sample(size, random_state)
         kinds = self.kinds(rows)
@@ -230,7 +216,7 @@ class SiteObjectives(ObjectiveFactory):
                 chosen = _with_more(chosen, of_kind, missing, random_state)
         return chosen
 
-    def kinds(self, rows):
+    def kinds(self, rows: Dataset):
         """Kinds of all rows, numbered in their order."""
         likelihood = self.method.likelihood
         parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
@@ -238,12 +224,12 @@ class SiteObjectives(ObjectiveFactory):
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
 
-    def informed_by(self, objective):
+    def informed_by(self, objective: ExactFit):
         """The model with the parameters of the likelihood that a small fit found."""
         likelihood = objective.method.likelihood
         return replace(self, method=replace(self.method, likelihood=likelihood))
 
-    def exact(self, rows, options, rough=False):
+    def exact(self, rows: Dataset, options: Options, rough: bool = False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
         groups = DistinctInputs.of(rows)
@@ -251,13 +237,13 @@ class SiteObjectives(ObjectiveFactory):
         project = partial(collapsed_sites.join_rows, groups)
         return SiteObjective(rows, self.method, basis, options, inner, project)
 
-    def in_basis(self, rows, basis, options):
+    def in_basis(self, rows: Dataset, basis: Basis, options: Options):
         """Objective in a basis."""
         project = collapsed_sites.project_rows
         return SiteObjective(rows, self.method, basis, options, self.inner, project)
 
 
-def _with_more(chosen, of_kind, missing, random_state):
+def _with_more(chosen: Ints, of_kind: Bools, missing: int, random_state: np.random.RandomState):
     """The chosen rows, some of which give way to `missing` further rows of a kind."""
     spare = np.setdiff1d(np.flatnonzero(of_kind), chosen)
     if len(spare) == 0:
@@ -267,70 +253,48 @@ def _with_more(chosen, of_kind, missing, random_state):
     return np.sort(np.concatenate([chosen[of_kind[chosen]], stay, drawn]))
 
 
+@dataclass(frozen=True)
 class Surrogate:
     """A Gaussian objective whose gradient, sites held, is that of a method of sites.
 
     The engine takes it in the place of a `skgp_sparse.bounds.Bound`, and the sites in the place of
     noise and targets. Its value is not used, and it is no objective of regression: with ``v < 1``,
-    the penalty of `Spherical` is smaller than that of a lower bound, and the term
-    ``-n/2 (v - log v - 1)`` that compensates for it stands in `Variational.total`.
-    """
+    its penalty is smaller than that of a lower bound, and the term ``-n/2 (v - log v - 1)`` that
+    compensates for it stands in `Variational.total`.
 
-    def reduce(self, total, n):
-        """The sum itself; see `Bound.reduce`."""
-        return total, 1.0
-
-
-@dataclass(frozen=True)
-class Spherical(Surrogate):
-    """Titsias' bound with the residual variance scaled by ``v``: ``φ = v x / 2``.
-
-    Its gradient is that of Titsias (2025), "New bounds for sparse variational Gaussian processes",
-    eq. 23; for ``v = 1``, that of eq. 20.
+    Without a power it is Titsias' bound with the residual variance scaled by ``v``: its gradient is
+    that of Titsias (2025), "New bounds for sparse variational Gaussian processes", eq. 23; for
+    ``v = 1``, that of eq. 20. With one it is `skgp_sparse.bounds.PEP`, of a power that is at most
+    the weight of the row: the cavity of a row never contains less than the other rows say.
 
     Parameters
     ----------
     v : float
         In [0, 1]; 0 for no penalty.
-    """
-
-    v: float
-
-    noise_share = 0.0
-
-    def for_weights(self, weight):
-        """Surrogate as it is, whatever the weights; see `Bound.for_weights`."""
-        return self
-
-    def penalty(self, x):
-        """``v x / 2`` and its slope; see `Bound.penalty`."""
-        return 0.5 * self.v * x, 0.5 * self.v
-
-
-@dataclass(frozen=True)
-class SitePEP(Surrogate):
-    """Power expectation propagation whose power is at most the weight of the row.
-
-    A row of weight ``w < 1`` has the power ``min(a, w)``, so that its cavity never contains less
-    than the other rows say; see `skgp_sparse.bounds.PEP` for the formulas.
-
-    Parameters
-    ----------
     noise_share : float or ndarray of shape (n,)
-        The power, in (0, 1].
+        The power; 0: there is none.
     """
 
-    noise_share: float | np.ndarray
+    v: float = 1.0
+    noise_share: float | np.ndarray = 0.0
 
-    def for_weights(self, weight):
+    def for_weights(self, weight: Scalars):
         """Surrogate with the power of each row; see `Bound.for_weights`."""
-        power = self.noise_share
-        return SitePEP(np.where(weight > 0, np.minimum(power, weight), power))
-
-    def penalty(self, x):
-        """``(1-a)/(2a) log(1 + a x)`` and its slope; see `Bound.penalty`."""
         a = self.noise_share
+        if not np.any(a):
+            return self
+        return replace(self, noise_share=np.where(weight > 0, np.minimum(a, weight), a))
+
+    def penalty(self, x: Array):
+        """``v x / 2`` or ``(1-a)/(2a) log(1 + a x)``, and its slope; see `Bound.penalty`."""
+        a = self.noise_share
+        if not np.any(a):
+            return 0.5 * self.v * x, 0.5 * self.v
         return 0.5 * (1 - a) / a * np.log1p(a * x), 0.5 * (1 - a) / (1 + a * x)
+
+    def reduce(self, total: float, n: float):
+        """The sum itself; see `Bound.reduce`."""
+        return total, 1.0
 
 
 @dataclass(frozen=True)
@@ -366,21 +330,21 @@ class Variational(Method):
         """Whether the means are a concave problem at fixed variances."""
         return self.likelihood.is_log_concave
 
-    def at_site(self, site, residual, weight):
+    def at_site(self, site: Array, residual: Array, weight: Scalars):
         """Linear terms and precisions of rows, as the basis sees them: the sites as they are."""
         return site
 
-    def share(self, mean):
+    def share(self, mean: Array):
         """The best ``v`` of each process, the mean of ``λ2 r`` being this."""
         return 1.0 / (1.0 + mean) if self.spherical else np.ones_like(mean)
 
-    def update(self, rows, mean, h, site, v):
+    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array):
         """Update of the sites of some rows: one natural-gradient step."""
         variance = v[:, None] * rows.residual + h
         value, slope, curvature = self.expectations(rows, mean, variance)
         return SiteUpdate(curvature * mean + slope, curvature, mean, variance, value)
 
-    def expectations(self, rows, mean, variance):
+    def expectations(self, rows: Observations, mean: Array, variance: Array):
         """``E[log p]`` (n,), and ``α`` and ``β`` (k, n), at these marginals."""
         value, *derivatives = self.likelihood.expected(rows.y, *self._latent(rows, mean, variance))
         slope, curvature = np.atleast_2d(*derivatives)
@@ -388,19 +352,19 @@ class Variational(Method):
             curvature = np.maximum(curvature, SMALLEST_PRECISION)
         return value, slope, curvature
 
-    def slopes(self, rows, mean, variance, site):
+    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
         """Slopes of the expected log likelihood with respect to its parameters."""
         return self.likelihood.expected_slopes(rows.y, *self._latent(rows, mean, variance))
 
-    def total(self, cores, value, n, v):
+    def total(self, cores: Cores, value: float, n: float, v: Array):
         """The bound, from the sum over rows, and how many there are."""
         return value - cores.divergence() - 0.5 * n * np.sum(v - np.log(v) - 1.0)
 
-    def surrogate(self, v):
+    def surrogate(self, v: Array):
         """The Gaussian objective with the same gradient, for a process with this ``v``."""
-        return Spherical(v)
+        return Surrogate(v)
 
-    def _latent(self, rows, mean, variance):
+    def _latent(self, rows: Observations, mean: Array, variance: Array):
         """Mean and variance of what the likelihood sees, (n,) if it is one value per row."""
         mean = mean + rows.offset
         return (mean[0], variance[0]) if self.likelihood.n_latent == 1 else (mean, variance)
@@ -436,19 +400,20 @@ class ExpectationPropagation(Method):
 
     uses_last_site = True
 
-    def at_site(self, site, residual, weight):
+    def at_site(self, site: Array, residual: Array, weight: Scalars):
         """Linear terms and precisions of rows, a share of their residual integrated out."""
         return site / (1.0 + self._powers(weight) * residual * site[1])
 
-    def share(self, mean):
+    def share(self, mean: Array):
         """Ones: the residual variance of every process counts in full."""
         return np.ones_like(mean)
 
-    def update(self, rows, mean, h, site, v):
+    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array):
         """Update of the sites of some rows: one parallel step of EP."""
         a, residual = self._powers(rows.weight), rows.residual
         linear, precision = a * site[:, 0]
-        gain, mean, variance = _marginals(mean[0], h[0], residual, linear, precision)
+        gain = 1.0 + residual * precision
+        mean, variance = (mean[0] + residual * linear) / gain, (residual + h[0] / gain) / gain
         centre, cavity = _cavity(mean, variance, linear, precision)
         value, slope, curvature = self.likelihood.tilted(rows.y, centre + rows.offset, cavity, a)
         curvature = np.maximum(curvature, a * SMALLEST_PRECISION)
@@ -463,32 +428,26 @@ class ExpectationPropagation(Method):
         sites = (slope + centre * curvature) / rest, curvature / rest
         return SiteUpdate(*np.atleast_2d(*sites, mean, variance), value / a)
 
-    def slopes(self, rows, mean, variance, site):
+    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
         """Slopes of the logarithms of the tilted normalisers wrt the likelihood's parameters."""
         a = self._powers(rows.weight)
         centre, cavity = _cavity(mean[0], variance[0], *(a * site[:, 0]))
         return self.likelihood.tilted_slopes(rows.y, centre + rows.offset, cavity, a) / a
 
-    def total(self, cores, value, n, v):
+    def total(self, cores: Cores, value: float, n: float, v: Array):
         """Log of the approximate evidence, from the sum over rows."""
         return value + cores.log_normaliser()
 
-    def surrogate(self, v):
+    def surrogate(self, v: Array):
         """The Gaussian objective with the same gradient."""
-        return SitePEP(self.power)
+        return Surrogate(noise_share=self.power)
 
-    def _powers(self, weight):
+    def _powers(self, weight: Scalars):
         """Power of each row, as the surrogate has it."""
-        return SitePEP(self.power).for_weights(weight).noise_share
+        return self.surrogate(1.0).for_weights(weight).noise_share
 
 
-def _marginals(mean, h, residual, linear, precision):
-    """Gain ``γ``, mean and variance of rows whose residual is updated by these sites."""
-    gain = 1.0 + residual * precision
-    return gain, (mean + residual * linear) / gain, (residual + h / gain) / gain
-
-
-def _cavity(mean, variance, linear, precision):
+def _cavity(mean: Array, variance: Array, linear: Array, precision: Array):
     """Mean and variance of rows without these sites."""
     left = np.maximum(1.0 - variance * precision, np.finfo(float).eps)
     return (mean - variance * linear) / left, variance / left

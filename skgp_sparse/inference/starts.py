@@ -7,14 +7,19 @@ Restarts draw periods, and a periodogram names some (`candidates`). Of aliases, 
 rows cannot tell apart, the longest one that a start has found stays.
 """
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.inference.contracts import VectorFunction, value_or_minus_inf
-from skgp_sparse.inference.optimizers import STOPPED, STUCK, climb, limit_reached
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.ground.validation import Array
+from skgp_sparse.hyperpriors import ThetaPrior
+from skgp_sparse.inference.contracts import ExactFit, Settings, VectorFunction, value_or_minus_inf
+from skgp_sparse.inference.optimizers import STOPPED, STUCK, Maximum, climb, limit_reached
 
 _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
 _NEAR, _NEAR_NATS = 0.3, 0.1  # of an end: in logarithms of hyperparameters, and in nats
@@ -24,7 +29,7 @@ _NEGLIGIBLE_GAIN = 1e-5  # nats, of all rows, that the last iterations of a run 
 _ENOUGH = 0.003  # ... and a whole run, from which the next one follows
 
 
-def fit_exact(objective, kernel, settings, random_state):
+def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_state):
     """Maximise the objective of few rows over theta.
 
     Starts at the kernel's own theta, at the periods of a periodogram where these are free, at the
@@ -48,10 +53,10 @@ def fit_exact(objective, kernel, settings, random_state):
     periods = period_places(kernel)
     first = _IN_A_BASIN if periods else 1.0
 
-    def rough(theta):
+    def rough(theta: Array):
         return climb(function, settings, function.parameters.pack(kernel=theta), first=first)
 
-    def fine(maximum, least=-np.inf):
+    def fine(maximum: Maximum, least: float = -np.inf):
         if not thorough or any(_is_over(maximum, end, least) for end in ends):
             return maximum
         ends.append(_finished(within, settings, maximum))
@@ -71,7 +76,7 @@ def fit_exact(objective, kernel, settings, random_state):
     return within, best
 
 
-def _others(objective, kernel, thorough):
+def _others(objective: ExactFit, kernel: Kernel, thorough):
     """Starts beside the kernel's own: of places on a sphere, and those of a `ThoroughSearch`."""
     rows = objective.rows
     if kernels.parts(kernel, kernels.Sphere):
@@ -81,7 +86,7 @@ def _others(objective, kernel, thorough):
     yield from thorough.starts if thorough else ()
 
 
-def _best(climb_from, best, thetas, periods):
+def _best(climb_from: Callable, best: Maximum, thetas: Iterable, periods: list[int]):
     """The highest `Maximum`: the best one so far, or one from other starts; ends if told to.
 
     Of equal ones, it is that with the longest periods.
@@ -100,7 +105,7 @@ def _best(climb_from, best, thetas, periods):
     return best
 
 
-def _finished(function, settings, maximum):
+def _finished(function: VectorFunction, settings: Settings, maximum: Maximum):
     """The `Maximum` after further runs, until one gains next to nothing.
 
     All but the first run forget the curvature, so that they take a long step at first.
@@ -119,7 +124,7 @@ def _finished(function, settings, maximum):
     return maximum
 
 
-def _is_over(maximum, end, least):
+def _is_over(maximum: Maximum, end: Maximum, least: float):
     """Whether a run need not go on: it is where another one has ended, or explains nothing.
 
     `least`: the value from which it explains something.
@@ -129,7 +134,7 @@ def _is_over(maximum, end, least):
     return gap >= 0 and (is_near or maximum.value < least)
 
 
-def _further(objective, kernel, settings, random_state):
+def _further(objective: ExactFit, kernel: Kernel, settings: Settings, random_state):
     """Starts beside the kernel's own: those of a periodogram, and those that are drawn."""
     if settings.find_periods:
         yield from starts(objective, kernel, settings.prior)
@@ -137,7 +142,7 @@ def _further(objective, kernel, settings, random_state):
     yield from restarts(kernel, limits, settings.n_restarts, random_state)
 
 
-def restarts(kernel, limits, n_restarts, random_state):
+def restarts(kernel: Kernel, limits: Array, n_restarts: int, random_state: np.random.RandomState):
     """Starts that are drawn; with periods, every second one has the kernel's other values.
 
     They are the same for fewer restarts, so that more of them never harm.
@@ -149,7 +154,7 @@ def restarts(kernel, limits, n_restarts, random_state):
         yield theta
 
 
-def drawn_starts(limits, n_restarts, random_state):
+def drawn_starts(limits: Array, n_restarts: int, random_state: np.random.RandomState):
     """Random starts of theta, uniform between its bounds: log-uniform hyperparameters."""
     for _ in range(n_restarts):
         yield random_state.uniform(*limits.T)
@@ -167,7 +172,7 @@ _SAME = 1e-6  # difference of the evidence of aliases, and of a period and the r
 # All of this is for rows on a line, with one column.
 
 
-def positions(rows):
+def positions(rows: Dataset):
     """Different positions (k,) of a table in memory, sorted; None if they are not on a line."""
     if rows is None or not rows.in_memory or rows.n_features != 1:
         return None
@@ -175,12 +180,12 @@ def positions(rows):
     return x if len(x) > 1 and np.isfinite(x).all() else None
 
 
-def period_places(kernel):
+def period_places(kernel: Kernel):
     """Indices of the free periods in theta."""
     return [*chain(*kernels.positions_of(kernel, "periodicity"))]
 
 
-def period_limits(kernel, rows):
+def period_limits(kernel: Kernel, rows: Dataset):
     """Bounds (len(theta), 2) to draw from: periods from two gaps of the rows to their range.
 
     A period keeps its bounds where these exclude all of that.
@@ -194,7 +199,7 @@ def period_limits(kernel, rows):
     return bounds
 
 
-def starts(objective, kernel, prior):
+def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
     """Values of theta with the periods of a periodogram: none where no period is free.
 
     Periods take the values of the highest evidence, one by one, at the kernel's own length scale of
@@ -217,7 +222,7 @@ def starts(objective, kernel, prior):
     return np.unique([own, best.theta], axis=0)
 
 
-def _places_with_lengths(kernel):
+def _places_with_lengths(kernel: Kernel):
     """Places of the free periods in theta, each with that of its length scale, None if fixed."""
     free = [one for one in kernel.hyperparameters if not one.fixed]
     names = [one.name for one in free for _ in range(one.n_elements)]
@@ -226,7 +231,7 @@ def _places_with_lengths(kernel):
     return [*zip(period_places(kernel), lengths)]
 
 
-def _tried(kernel, place, periods, length):
+def _tried(kernel: Kernel, place: int, periods: Array, length: int | None):
     """Theta with each of some periods within the bounds, and the same with a shorter wave."""
     low, high = np.reshape(kernel.bounds, (-1, 2)).T
     for period in periods[(low[place] <= periods) & (periods <= high[place])]:
@@ -239,13 +244,13 @@ def _tried(kernel, place, periods, length):
             yield shorter
 
 
-def _highest(values):
+def _highest(values: list[float]):
     """Index of the highest value, of equal ones the last, which is that of the longest period."""
     least = np.max(values) - _SAME * max(1.0, abs(np.max(values)))
     return np.flatnonzero(values >= least)[-1]
 
 
-def candidates(rows, x):
+def candidates(rows: Dataset, x: Array):
     """Periods of the highest peaks of a periodogram, and multiples of them within the range."""
     frequencies = _frequencies(x)
     if len(frequencies) == 0:
@@ -257,14 +262,14 @@ def candidates(rows, x):
     return periods[periods <= np.ptp(x) * (1.0 + _SAME)]
 
 
-def _frequencies(x):
+def _frequencies(x: Array):
     """From one wave over the range to one over two gaps."""
     span, step = np.ptp(x), 1.0 / (_FREQUENCIES_PER_PEAK * np.ptp(x))
     highest = min(0.5 / np.median(np.diff(x)), _MOST_FREQUENCIES * step)
     return np.arange(1.0 / span, highest, step)
 
 
-def _power(rows, frequencies):
+def _power(rows: Dataset, frequencies: Array):
     """How much of the targets without their trend a wave of each frequency explains.
 
     It is that of Lomb and Scargle; several targets are seen along what they have most in common.

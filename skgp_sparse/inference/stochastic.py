@@ -16,24 +16,30 @@ standard errors is undone.
 """
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
+from skgp_sparse.engine.basis import Observations, Problem
 from skgp_sparse.engine.collapsed import Sums
 from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.engine.feature_posterior import SparsePosterior, noise_variance
 from skgp_sparse.engine.posterior import IndependentPosteriors
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import log_normal_density
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
 from skgp_sparse.inference.contracts import (
     Conclusion,
     MinibatchView,
     Objective,
+    Settings,
     VectorFunction,
     arithmetic,
 )
@@ -60,10 +66,14 @@ class Samples:
         Whether any rows are held out.
     """
 
-    def __init__(self, rows, kinds, random_state, hold_out=True):
+    def __init__(self, rows: Dataset, kinds: AnyArray | None, random_state, hold_out: bool = True):
         self.rows, self.random_state = rows, random_state
         self.held_out = self._choose_held_out() if hold_out else np.empty(0, dtype=np.intp)
-        self.edges = self._edges()
+        self.edges = None  # cumulated weights of the rows that may be drawn; None: all are one
+        if rows.weight is not None:
+            weight = rows.weight.copy()
+            weight[self.held_out] = 0.0
+            self.edges = np.cumsum(weight, out=weight)
         self.kinds = kinds if rows.weight is None else None
 
     @cached_property
@@ -71,7 +81,7 @@ class Samples:
         """Table of the held-out rows."""
         return replace(self.rows.subset(self.held_out), weight=None)
 
-    def draw(self, size):
+    def draw(self, size: int):
         """The table of about so many rows; a row of weight w counts as w rows."""
         if self.edges is not None:
             index, counts = np.unique(self._copies(size), return_counts=True)
@@ -81,13 +91,13 @@ class Samples:
             index, weight = self._with_all_kinds(index)
         return replace(self.rows.subset(index), weight=weight)
 
-    def for_all(self, sample):
+    def for_all(self, sample: Dataset):
         """A copy of a sample, with weights scaled to add up to those of all rows."""
         share = self.rows.total_weight() / sample.total_weight()
         weight = 1.0 if sample.weight is None else sample.weight
         return replace(sample, weight=np.broadcast_to(share * weight, len(sample)))
 
-    def batches(self, size):
+    def batches(self, size: int):
         """A function of no argument that draws batches: tables in memory of so many rows."""
         pool = self
         if not self.rows.in_memory:
@@ -102,20 +112,12 @@ class Samples:
             return self.rows.sample(size, self.random_state)
         return np.sort(self.random_state.choice(np.flatnonzero(weight), size, replace=False))
 
-    def _edges(self):
-        """Cumulated weights of the rows that may be drawn, None where all weights are one."""
-        if self.rows.weight is None:
-            return None
-        weight = self.rows.weight.copy()
-        weight[self.held_out] = 0.0
-        return np.cumsum(weight, out=weight)
-
-    def _copies(self, size):
+    def _copies(self, size: int):
         """Rows, drawn as often as their weights say."""
         places = self.random_state.uniform(0.0, self.edges[-1], size)
         return np.searchsorted(self.edges, places, "right")
 
-    def _distinct(self, size):
+    def _distinct(self, size: int):
         """Sorted rows, drawn without replacement."""
         size = min(size, len(self.rows) - len(self.held_out))
         drawn = self.rows.sample(size + len(self.held_out), self.random_state)
@@ -125,7 +127,7 @@ class Samples:
             drawn = np.delete(drawn, self.random_state.choice(len(drawn), surplus, replace=False))
         return drawn
 
-    def _batch(self, size):
+    def _batch(self, size: int):
         """Sorted rows, drawn with replacement."""
         if self.edges is not None:
             return np.sort(self._copies(size))
@@ -134,7 +136,7 @@ class Samples:
             drawn[again] = self.random_state.randint(len(self.rows), size=again.sum())
         return np.sort(drawn)
 
-    def _with_all_kinds(self, index):
+    def _with_all_kinds(self, index: Ints):
         """The sample and more rows of rare kinds, whose weights undo that there are more of them.
 
         The weights are None where no kind is missing.
@@ -174,7 +176,7 @@ class Reservoir:
     total: float = 0.0  # weight of all rows that came
 
     @classmethod
-    def empty(cls, columns):
+    def empty(cls, columns: Sequence):
         """A reservoir without rows, for columns like these."""
         nothing = np.empty(0)
         return cls(tuple(column[:0] for column in columns), nothing, nothing)
@@ -187,7 +189,7 @@ class Reservoir:
         """Whether all rows that came are here."""
         return self.threshold == 0.0
 
-    def plus(self, columns, weight, capacity, random_state):
+    def plus(self, columns: Sequence, weight: Array, capacity: int, random_state):
         """The reservoir with more rows, of which at most `capacity` stay."""
         priority = weight / (1.0 - random_state.uniform(size=len(weight)))
         pairs = zip((*self.columns, self.weight, self.priority), (*columns, weight, priority))
@@ -231,13 +233,13 @@ class RunningPosterior(NamedTuple):
     cores: Cores
     features: object  # at which the last batch was seen
 
-    def mixed(self, means, penalty, share):
+    def mixed(self, means: list, penalty: Scalars, share: float):
         """Means and penalty after a batch, whose own have a share."""
         kept = 1.0 - share
         means = [a.times(kept) + b.times(share) for a, b in zip(self.means, means)]
         return means, kept * self.penalty + share * penalty
 
-    def process(self, kernel):
+    def process(self, kernel: Kernel):
         """The posterior process, at the features where the rows were seen last."""
         features = self.features.for_prediction()
         each = tuple(
@@ -259,13 +261,13 @@ class GaussianMinibatchView(MinibatchView):
 
     total: float
 
-    def start(self, objective, kernel):
+    def start(self, objective: Objective, kernel: Kernel):
         """Posterior from the rows of an objective, which stand for all rows."""
         problem = objective.problem(kernel)
         batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem), keep=False)
         return self._posterior(batch, *_per_unit(batch), objective)
 
-    def step(self, objective, kernel, posterior, share, inputs):
+    def step(self, objective: Objective, kernel: Kernel, posterior, share: float, inputs: bool):
         """Gradients by the name of the block, per row, and the next posterior."""
         problem, bound = objective.problem(kernel), objective.bound
         batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
@@ -275,17 +277,17 @@ class GaussianMinibatchView(MinibatchView):
         gradient = collapsed_sites.gradient(problem, batch, posterior.cores, [bound], slope, inputs)
         return _per_row(gradient, batch), posterior
 
-    def log_densities(self, objective, kernel, posterior):
+    def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
         block, mean, variance = _predicted(objective, kernel, posterior)
         variance = (variance + noise_variance(kernel, block.X) + block.noise)[:, None]
         return log_normal_density(block.y, mean, np.sqrt(variance)).mean(axis=1)
 
-    def conclude(self, objective, kernel, posterior):
+    def conclude(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
         """`Conclusion` from all rows of an objective: one pass."""
         return objective.conclude(kernel)
 
-    def _posterior(self, batch, means, penalty, objective):
+    def _posterior(self, batch: object, means: list, penalty: Scalars, objective: Objective):
         n = self.total * batch.sums[0].a / batch.n
         core = collapsed_sites.posterior_of(means[0], n, objective.options.n_jobs)
         return RunningPosterior(means, penalty, Cores([core]), batch.features)
@@ -306,7 +308,7 @@ class SiteMinibatchView(MinibatchView):
 
     total: float
 
-    def start(self, objective, kernel):
+    def start(self, objective: Objective, kernel: Kernel):
         """Posterior from the rows of an objective, which stand for all rows: by its inner loop."""
         loop, solution, _ = objective.infer(kernel)
         cores, v, _ = solution.step.result
@@ -314,7 +316,7 @@ class SiteMinibatchView(MinibatchView):
         means = [one.times(1.0 / self.total) for one in sums]
         return RunningPosterior(means, 1.0 / v - 1.0, cores, loop.projected.features)
 
-    def step(self, objective, kernel, posterior, share, inputs):
+    def step(self, objective: Objective, kernel: Kernel, posterior, share: float, inputs: bool):
         """Gradients by the name of the block, per row, and the next posterior."""
         problem, k = objective.problem(kernel), len(posterior.cores)
         batch, surrogates = self._look(objective, problem, posterior, keep=True)
@@ -325,7 +327,7 @@ class SiteMinibatchView(MinibatchView):
             gradient["likelihood"] = batch.totals[1 + k :]
         return _per_row(gradient, batch), self._moved(posterior, batch, share, objective)
 
-    def log_densities(self, objective, kernel, posterior):
+    def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
         """Log densities (n,) of the rows of an objective."""
         block, mean, variance = _predicted(objective, kernel, posterior)
         noise = np.reshape(noise_variance(kernel, block.X), (-1, 1))
@@ -334,7 +336,7 @@ class SiteMinibatchView(MinibatchView):
             latent = [part[0] for part in latent]
         return objective.method.likelihood.log_density(block.observed, *latent)
 
-    def conclude(self, objective, kernel, posterior):
+    def conclude(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
         """`Conclusion` from all rows of an objective: passes until one gains next to nothing.
 
         Where a pass loses, half of the step is taken back.
@@ -371,13 +373,13 @@ class SiteMinibatchView(MinibatchView):
         process = posterior._replace(features=batch.features).process(kernel)
         return Conclusion(value, process, batch.features.jitter, objective.for_users())
 
-    def _look(self, objective, problem, posterior, keep):
+    def _look(self, objective: Objective, problem: Problem, posterior: RunningPosterior, keep):
         method = objective.method
         v = method.share(posterior.penalty)
         surrogates = [method.surrogate(one) for one in v]
         has_slopes = len(method.likelihood.theta) > 0
 
-        def update(rows, mean, h):
+        def update(rows: Observations, mean: Array, h: Array):
             sites = method.update(rows, mean, h, None, v)
             if not has_slopes:
                 return sites, ()
@@ -386,7 +388,7 @@ class SiteMinibatchView(MinibatchView):
         view = collapsed_sites.with_sites(problem, posterior.cores, update, surrogates)
         return collapsed_sites.look(problem, view, keep), surrogates
 
-    def _moved(self, posterior, batch, share, objective):
+    def _moved(self, posterior: RunningPosterior, batch: object, share: float, objective):
         """The posterior after a natural-gradient step; a shorter one if there is none."""
         means = [sums.times(1.0 / batch.n) for sums in batch.sums]
         penalty, n_jobs = batch.totals[1 : 1 + len(means)] / batch.n, objective.options.n_jobs
@@ -403,19 +405,19 @@ class SiteMinibatchView(MinibatchView):
                     raise
 
 
-def _predicted(objective, kernel, posterior):
+def _predicted(objective: Objective, kernel: Kernel, posterior: RunningPosterior):
     """The rows of an objective, and the mean and the variance of the process there."""
     block = objective.rows.everything()
     process = posterior.process(kernel)
     return block, *process.mean_and_variance(block.X, objective.options.n_jobs)
 
 
-def _per_unit(batch):
+def _per_unit(batch: object):
     """Means per unit of precision, and the mean penalty."""
     return [sums.times(1.0 / sums.a) for sums in batch.sums], batch.totals / batch.n
 
 
-def _per_row(gradient, batch):
+def _per_row(gradient: dict, batch: object):
     return {name: part / batch.n for name, part in gradient.items()}
 
 
@@ -425,7 +427,7 @@ _STEPS_OF_AN_ITERATION = 10  # where `max_iter` counts steps
 _WARM = 20  # steps until the step size is reached
 _STEP, _STEP_OF_BASIS = 0.01, 0.005  # in the units of the blocks of parameters
 _WINDOW, _LONGEST_WINDOW = 12, 200  # batches in the running means, by the step size
-_DECAYS = 0.9, 0.99  # of Adam's moments
+_DECAYS = np.array([[0.9], [0.99]])  # of Adam's moments (Kingma and Ba 2015)
 _EVERY = 50  # steps between reports
 
 
@@ -445,7 +447,7 @@ STAGES = (
 )
 
 
-def stages(n_inducing, n):
+def stages(n_inducing: int, n: int):
     """Stages whose samples are less than n rows."""
     return [stage for stage in STAGES if stage.rows * n_inducing < n]
 
@@ -459,7 +461,7 @@ class State(NamedTuple):
     densities: np.ndarray | float = -np.inf  # log densities of the held-out rows
     ascent: tuple | None = None  # function of a vector and `Maximum`, of rows that stand for all
 
-    def gain_on(self, other):
+    def gain_on(self, other: "State"):
         """Mean gain in log density on another state, and its standard error."""
         gains = self.densities - other.densities
         return np.mean(gains), np.std(gains) / np.sqrt(np.size(gains))
@@ -478,7 +480,7 @@ class Search:
     random_state : RandomState
     """
 
-    def __init__(self, objective, model, settings, move_basis, random_state):
+    def __init__(self, objective: Objective, model, settings: Settings, move_basis, random_state):
         self.settings, self.move_basis = settings, move_basis
         self.rows, self.width = objective.rows, objective.basis.size
         self.minibatch_view = objective.minibatch_view()
@@ -486,12 +488,12 @@ class Search:
         self.started, self.n_visited = time.perf_counter(), 0
         self.n_iter, self.stopped, self.unfinished = 0, False, None
 
-    def start(self, objective, kernel):
+    def start(self, objective: Objective, kernel: Kernel):
         """The first state."""
         sample = self.samples.draw(STAGES[0].rows * self.width)
         return self.better(State(objective, kernel), objective, kernel, sample)
 
-    def climb(self, state, stage):
+    def climb(self, state: State, stage: Stage):
         """The state after a stage, or the one before if that was better."""
         sample = self.samples.draw(stage.rows * self.width)
         try:
@@ -500,16 +502,16 @@ class Search:
             _warn_of_failure(f"A sample of {len(sample)} rows could not be fitted", error)
             return state._replace(ascent=None)
 
-    def function(self, objective, kernel):
+    def function(self, objective: Objective, kernel: Kernel):
         """The `VectorFunction` of an objective from a kernel on; the prior counts once."""
         return VectorFunction(objective, kernel, self.move_basis, self.settings.prior)
 
-    def conclude(self, state):
+    def conclude(self, state: State):
         """`Conclusion` from all rows."""
         with arithmetic():
             return self.minibatch_view.conclude(state.objective, state.kernel, state.posterior)
 
-    def better(self, before, objective, kernel, sample):
+    def better(self, before: State, objective: Objective, kernel: Kernel, sample: Dataset):
         """The state at another point, with the posterior from a sample.
 
         It is the one before where that is clearly better: a loss within two standard errors says
@@ -524,7 +526,7 @@ class Search:
         is_kept = gain >= -_CLEAR * error  # not if the gain is no number
         return state if is_kept else before
 
-    def report(self, iteration, state):
+    def report(self, iteration: int, state: State):
         """Tell the progress of a stage or of a cycle; returns whether to stop."""
         self.n_iter += 1
         if self.settings.progress is None:
@@ -536,7 +538,7 @@ class Search:
         self.stopped |= bool(self.settings.progress(iteration, note=note))
         return self.stopped
 
-    def _climb(self, state, stage, sample):
+    def _climb(self, state: State, stage: Stage, sample: Dataset):
         rows = self.samples.for_all(sample) if stage.stand_for_all else sample
         if state.ascent is None:
             part = state.objective.on(rows)
@@ -545,7 +547,7 @@ class Search:
             function, maximum = state.ascent
             function, x0, curvature = function.on(rows), maximum.x, maximum.curvature
 
-        def report(iteration, _):
+        def report(iteration: int, _: float):
             self.n_visited += len(sample)
             return self.report(iteration, state)
 
@@ -559,7 +561,7 @@ class Search:
         return better._replace(ascent=(function, maximum) if goes_on else None)
 
 
-def climb_by_minibatches(search, state, batch_size):
+def climb_by_minibatches(search: Search, state: State, batch_size: int):
     """The `State` of a `Search` after cycles of minibatches."""
     draw_batch = search.samples.batches(batch_size)
     steps, step_of_basis, lost = _CYCLE, _STEP_OF_BASIS, 0
@@ -583,13 +585,13 @@ def climb_by_minibatches(search, state, batch_size):
     return state
 
 
-def _cycle(search, state, draw_batch, steps, step_of_basis):
+def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_of_basis: float):
     """The objective and the kernel after Adam's steps."""
     function = search.function(state.objective, state.kernel)
     parameters, share_of_prior = function.parameters, 1.0 / search.minibatch_view.total
     vector, limits = parameters.pack(), parameters.limits().T
     units = parameters.filled(_STEP, basis=step_of_basis)
-    adam, posterior = Adam(len(vector)), state.posterior
+    moments, posterior = np.zeros((2, len(vector))), state.posterior
     for step in range(steps):
         rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
         share = max(rate / _WINDOW, 1.0 / _LONGEST_WINDOW)
@@ -602,7 +604,10 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
         gradient["kernel"] = gradient["kernel"] + share_of_prior * function.prior.gradient(
             kernel.theta
         )
-        direction = adam.direction(parameters.pack_gradient(gradient))
+        slope = parameters.pack_gradient(gradient)
+        moments += (1.0 - _DECAYS) * (np.stack([slope, slope**2]) - moments)
+        mean, square = moments / (1.0 - _DECAYS ** (step + 1))
+        direction = mean / (np.sqrt(square) + np.finfo(float).tiny)
         if not np.all(np.isfinite(direction)):
             raise np.linalg.LinAlgError(
                 "The gradient of a minibatch is not finite. Check the scale of X and y."
@@ -615,22 +620,6 @@ def _cycle(search, state, draw_batch, steps, step_of_basis):
     return function.at(vector)
 
 
-class Adam:
-    """Steps of a size of their own for every coordinate (Kingma and Ba 2015)."""
-
-    def __init__(self, size):
-        self.moments, self.count = [np.zeros(size), np.zeros(size)], 0
-
-    def direction(self, gradient):
-        """The next step, about one in every coordinate."""
-        self.count += 1
-        means = []
-        for moment, decay, value in zip(self.moments, _DECAYS, (gradient, gradient**2)):
-            moment += (1.0 - decay) * (value - moment)
-            means.append(moment / (1.0 - decay**self.count))
-        return means[0] / (np.sqrt(means[1]) + np.finfo(float).tiny)
-
-
-def _warn_of_failure(what, error):
+def _warn_of_failure(what: str, error: Exception):
     """Warn of a stage or a cycle that failed, and is left out."""
     warn(f"{what}, so that the fit goes on from what it had before. {error}", ConvergenceWarning)

@@ -202,7 +202,7 @@ class NearestNeighborSearch:
         given = {"metric": local.metric, "n_jobs": self.n_jobs}
         if learn_metric:
             given["prior"] = local.prior
-        return NeighborsObjective(left, rows, rows.total_weight(), **given)
+        return NeighborsObjective(left=left, rows=rows, total=rows.total_weight(), **given)
 
     def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int):
         """Rows that are left out, and their neighbours in a model."""

@@ -144,9 +144,11 @@ class SiteSearch:
         """The `LocalSites` to start with."""
         job, rows = self.job, self.job.rows
         model: Any = job.model
+        of_rows = {"near": known, "rows": rows, "total": rows.total_weight()}
         sites, likelihood = np.zeros((2, known.n_rows)), model.method.likelihood
-        given = known, sites, likelihood, rows, None, rows.total_weight()
-        first = LocalSiteObjective(*given, n_jobs=self.n_jobs)
+        first = LocalSiteObjective(
+            **of_rows, sites=sites, likelihood=likelihood, n_jobs=self.n_jobs
+        )
         start = LocalSites(self._around(first, job.kernel, _FIRST), job.kernel)
         if job.before is None or not job.settings.solver.moves:
             return start

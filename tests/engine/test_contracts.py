@@ -402,7 +402,7 @@ CONTRACTS = {
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
-        *("method", "likelihood", "inner_iterations", "infer", "for_users"),
+        *("method", "likelihood", "infer", "for_users"),
         *("bound", "options", "problem", "starts", "left", "metric", "total", "_densities"),
         *("near", "sites", "after_sweeps", "cavities", "inner_state", "inner", "inputs"),
     },

@@ -396,9 +396,9 @@ def breaks(*args):
 
 FAILING = [  # what is replaced in a fit by minibatches, and words of the warning
     (
-        stochastic.Adam,
-        "direction",
-        lambda self, gradient: gradient * np.nan,
+        stochastic,
+        "_DECAYS",
+        np.full((2, 1), np.nan),
         "minibatches failed.* The gradient",
     ),
     (stochastic.Search, "_climb", breaks, "rows could not be fitted, so that the fit goes on"),

@@ -65,7 +65,9 @@ class Part:
 
 def objective(prior=None, metric=W):
     left = everything()
-    return NeighborsObjective(left, None, left.count.sum(), metric=metric, prior=prior)
+    return NeighborsObjective(
+        left=left, rows=None, total=left.count.sum(), metric=metric, prior=prior
+    )
 
 
 def test_the_objective_in_a_metric_is_dense_algebra():
@@ -174,7 +176,9 @@ def test_gradients_at_held_sites_are_central_differences(likelihood):
     near = SiteRows(X, np.arange(N), y, zeros, ones).with_neighbors(8, X @ W.T / scale, 1)
     prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=(R, D)), 0.01 * np.ones((R, D)))
     given = {"metric": W, "prior": prior}
-    objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N, **given)
+    objective = LocalSiteObjective(
+        near=near, sites=np.zeros((2, N)), likelihood=likelihood, rows=None, total=N, **given
+    )
     function = VectorFunction(objective.after_sweeps(KERNEL, most=5), KERNEL)
     start = function.parameters.pack()
     assert len(start) == len(KERNEL.theta) + W.size + len(likelihood.theta)
@@ -190,7 +194,9 @@ def objective_in(seen, y, likelihood):
     """The objective of inputs as the kernel sees them, after sweeps of its sites."""
     near = SiteRows(seen, np.arange(N), y, np.zeros(N), np.ones(N))
     near = near.with_neighbors(8, near.X / KERNEL.k1.k2.length_scale, 1)
-    objective = LocalSiteObjective(near, np.zeros((2, N)), likelihood, None, None, N)
+    objective = LocalSiteObjective(
+        near=near, sites=np.zeros((2, N)), likelihood=likelihood, rows=None, total=N
+    )
     return objective.after_sweeps(KERNEL, most=5)
 
 

@@ -7,7 +7,7 @@ import pytest
 from chunked_arrays import Arrays
 from conftest import BOUNDS, ROOT
 from gaussian import Gaussian
-from inside import RationalQuadraticRule, Spherical, _differentiable
+from inside import RationalQuadraticRule, Surrogate, _differentiable
 from kernel_cases import ALL, Rippled
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import (
@@ -103,7 +103,7 @@ class Claimed(Bound):
         self.v = v
 
     def penalty(self, x):
-        return Spherical(self.v).penalty(x)
+        return Surrogate(self.v).penalty(x)
 
 
 @pytest.mark.parametrize("v", [1e-3, 0.5, 0.99])
