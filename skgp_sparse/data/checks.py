@@ -98,9 +98,7 @@ def check_missing(X, kernel, names, name, during):
     if not missing.any():
         return
     refused = kernels.touched(kernel, X.shape[1], but="takes_missing")
-    wrong = np.flatnonzero(missing.any(axis=0) & refused)
-    if len(wrong):
-        j = wrong[0]
+    for j in np.flatnonzero(missing.any(axis=0) & refused):
         count = missing[:, j].sum()
         raise ValueError(
             f"Input X contains NaN: column {names[j]!r} of {name} has {count} missing "

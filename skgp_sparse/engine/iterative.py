@@ -480,13 +480,12 @@ class IterativePosterior(Posterior):
         """Variances of few queries, given features (n, k, m) of the rows near to each."""
         X, VX = self._with_features(X)
         C, across = -(V @ V.transpose(0, 2, 1)), -(V @ VX[:, :, None])
-        P = np.hstack([float64(self.X[near]), X[:, None]])
-        K = kernels.linearize_stack(self.prior, P)[0]
+        points = np.hstack([float64(self.X[near]), X[:, None]])
+        K, _ = kernels.linearize_stack(self.prior, points)
         C += K[:, :-1, :-1]
         across += K[:, :-1, -1:]
-        half = self._halves(C, near, across)
-        variance = self.features.residual_variance(X, VX, kernels.diagonal(self.prior, X)[0])
-        return variance - np.einsum("nki,nki->n", half, half)
+        squares = np.sum(self._halves(C, near, across) ** 2, axis=(1, 2))
+        return self.features.residual_variance(X, VX, kernels.diagonal(self.prior, X)[0]) - squares
 
     def _halves(self, C, near, across):
         """`_half` of every query: all at once, unless one of them needs jitter."""
