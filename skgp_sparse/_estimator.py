@@ -213,17 +213,6 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
 
     @with_callbacks
     def _fit_rows(self, given):
-        observations, rows, inputs = self._observed(given)
-        reporter = IterationReporter(self, *as_passed(given), self.max_iter)
-        observations.progress = Progress(self, reporter)
-        random_state = check_random_state(self.random_state)
-        watched = bool(self.verbose) or has_callbacks(self)
-        found = fit_problems(observations, rows, self._earlier(), random_state, watched)
-        self._store(observations, found.fits, found.units, found.beside, rows=rows, **inputs)
-        reporter.end()
-
-    def _observed(self, given):
-        """The observation model of a call of `fit`, its rows, and what is learned of inputs."""
         check_parameters(self, type(self).__name__)
         observations = self._observations().on_the_clock()
         types = self._types_of(given.X, observations.name)
@@ -232,15 +221,30 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         observations.are_passed = not (checks.is_lazy(given.X) or isinstance(given.X, OpenSource))
         observations.compares_near_rows = self._compares_near_rows
         self._check_mean_of_rows(observations, rows)
-        values = self._spread_values(given.X, rows, observations.missing)
-        return observations, rows, {"types": types, "values": values}
+        values, missing = None, observations.missing
+        if self.kernel is None and missing is not None and not checks.is_lazy(given.X):
+            # the default kernel answers queries that lack other values than rows did
+            if checks.is_frame(given.X) or missing.any():
+                values = spread_values(rows.X, rows.weight)
+        reporter = IterationReporter(self, *as_passed(given), self.max_iter)
+        observations.progress = Progress(self, reporter)
+        random_state = check_random_state(self.random_state)
+        watched = bool(self.verbose) or has_callbacks(self)
+        found = fit_problems(observations, rows, self._earlier(), random_state, watched)
+        known = {"beside": found.beside, "rows": rows, "types": types, "values": values}
+        self._store(observations, found.fits, found.units, **known)
+        reporter.end()
 
     def _learn(self, given, **known):
         """Learn from rows that arrive later; `known` is handed to the observations."""
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
-            self._check_mean_of_stream()
+            if not (self.mean is None or is_auto(self.mean)):
+                raise ValueError(
+                    f"{type(self).__name__}.partial_fit has no mean={as_text(self.mean)}, which is "
+                    "fitted to all rows at once. Call fit with all rows, or set mean to None."
+                )
             observations = self._observations(**known).on_the_clock()
             observations.progress = Progress(self)
             stream, fitted = self._stream_so_far(observations), self._fitted
@@ -372,14 +376,6 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "kernel_")
 
-    def _check_mean_of_stream(self):
-        """Raise if a mean was chosen, which rows that arrive later do not have."""
-        if not (self.mean is None or is_auto(self.mean)):
-            raise ValueError(
-                f"{type(self).__name__}.partial_fit has no mean={as_text(self.mean)}, which is "
-                "fitted to all rows at once. Call fit with all rows, or set mean to None."
-            )
-
     def _check_mean_of_rows(self, observations, rows):
         """Raise if a mean that was chosen cannot be that of rows."""
         mean, name = self.mean, type(self).__name__
@@ -446,7 +442,8 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
             vars(self).pop(former, None)
         vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
-        self.evidence_per_row_ = float(np.mean([_per_row(fit) for fit in fits]))
+        of_rows = [fit.value / fit.used_rows.total_weight() for fit in fits]
+        self.evidence_per_row_ = float(np.mean(of_rows))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
         self.selection_ = selection_of(fits)
@@ -477,16 +474,6 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
             self.categories_ = types.by_name()
         return types
 
-    def _spread_values(self, X, rows, missing):
-        """Values for those that queries lack, None where they may not lack any that rows have.
-
-        The default kernel answers queries that lack others if it was given a data frame, or rows
-        that lack some.
-        """
-        if self.kernel is not None or missing is None or checks.is_lazy(X):
-            return None
-        return spread_values(rows.X, rows.weight) if checks.is_frame(X) or missing.any() else None
-
     def _answered(self, X, **others):
         """Query points, which may lack values, and the view that answers them."""
         check_is_fitted(self, "kernel_")
@@ -508,36 +495,29 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                 checks.check_numbers(X, "X", name)
         knows_missing = fitted is not None and _has_missing(fitted.kernel)
         if types is None and values is None and not knows_missing:
+            remedy = checks.MISSING_REMEDY
+            if self._takes_missing() and hasattr(self, "kernel_"):
+                remedy = "There were none in fit. Impute them, or fit with such rows."
             names = [*X.columns] if checks.is_frame(X) else getattr(self, "feature_names_in_", None)
             X = validate_data(self, X, reset=False, dtype=checks.FLOATS, ensure_all_finite=False)
-            checks.check_finite(X, names, f"X of {name}", self._remedy())
-            self._check_latitudes(X)
-            return X
-        validate_data(self, X, reset=False, skip_check_array=True)
-        if checks.is_frame(X) or types is not None:
-            X = (types or numbers_only(X)).encoded(X, name)
-        X = check_array(X, dtype=checks.FLOATS, ensure_all_finite=False, input_name="X")
-        self._check_missing(X if values is None else np.where(missing_entries(X, values), 0.0, X))
-        self._check_latitudes(X)
+            checks.check_finite(X, names, f"X of {name}", remedy)
+        else:
+            validate_data(self, X, reset=False, skip_check_array=True)
+            if checks.is_frame(X) or types is not None:
+                X = (types or numbers_only(X)).encoded(X, name)
+            X = check_array(X, dtype=checks.FLOATS, ensure_all_finite=False, input_name="X")
+            lacks = False if values is None else missing_entries(X, values)
+            self._check_missing(np.where(lacks, 0.0, X))
+        kernel, names = self.kernel, getattr(self, "feature_names_in_", None)
+        checks.check_latitudes(X, kernel if fitted is None else fitted.kernel, names, name)
         return X
 
     def _check_missing(self, X):
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
         remedy = "There were none in the column in fit. Impute them, or fit with such rows."
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         seen = touched(self._fitted.kernel, X.shape[1], but="takes_missing")
-        checks.check_finite(X, self._names(), f"X of {type(self).__name__}", remedy, seen)
-
-    def _remedy(self):
-        """Remedy that errors about missing values name, where fit had none."""
-        if self._takes_missing() and hasattr(self, "kernel_"):
-            return "There were none in fit. Impute them, or fit with such rows."
-        return checks.MISSING_REMEDY
-
-    def _check_latitudes(self, X):
-        """Raise at a latitude beyond a pole, where a kernel has places on a sphere."""
-        kernel = self.kernel if self._fitted is None else self._fitted.kernel
-        names = getattr(self, "feature_names_in_", None)
-        checks.check_latitudes(X, kernel, names, type(self).__name__)
+        checks.check_finite(X, names, f"X of {type(self).__name__}", remedy, seen)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -550,10 +530,6 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         if mixes or not getattr(self.posterior, "takes_missing", True):
             return False
         return self.kernel is None or _has_missing(self.kernel)
-
-    def _names(self):
-        """Names of the columns, or their numbers."""
-        return getattr(self, "feature_names_in_", range(self.n_features_in_))
 
     def _stream_so_far(self, observations):
         """State of the stream of rows before this call; None if there were no rows."""
@@ -602,11 +578,6 @@ def fitted_view(estimator):
             "which a graph does not encode. Fit it to numbers."
         )
     return estimator._fitted.view
-
-
-def _per_row(fit):
-    """The objective per row, each counted by its weight."""
-    return fit.value / fit.used_rows.total_weight()
 
 
 def _has_missing(kernel):

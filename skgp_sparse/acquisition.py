@@ -231,9 +231,8 @@ def _moments(
     check_is_fitted(model, "kernel_")
     if not isinstance(minimize, (bool, np.bool_)):
         raise ValueError(f"minimize must be True or False. Got {as_text(minimize)}.")
-    mean, std, *slopes = model.predict(
-        X, return_std=True, latent=latent, **({"return_gradient": True} if gradient else {})
-    )
+    known = {"return_std": True, "latent": latent, "return_gradient": gradient}
+    mean, std, *slopes = model.predict(X, **known)
     if mean.ndim > 1:
         raise ValueError(
             f"Acquisition functions are those of one target, but {type(model).__name__} was fitted "

@@ -991,14 +991,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         reason = "it is not fitted. Call fit"
         if hasattr(self, "kernel_"):
             fit = self._fitted.fits[0]
+            if fit.posterior.holds_rows and fit.rows is not None and fit.rows.in_memory:
+                return fit.rows
             reason = (
-                f"its posterior_ is {self.posterior_!r}, which keeps none of the rows. Set "
-                "posterior='exact' or 'rows' if all rows should be kept"
+                f"its posterior_ is {self.posterior_!r}, which keeps none of the rows, or they "
+                "came from a cluster or a large source. Set posterior='exact' or 'rows', and fit "
+                "arrays"
             )
-            if fit.posterior.holds_rows:
-                reason = "its rows came from a cluster or a large source. Fit arrays to have them"
-                if fit.rows is not None and fit.rows.in_memory:
-                    return fit.rows
         raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")
 
     def _observations(self):

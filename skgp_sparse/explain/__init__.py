@@ -4,5 +4,4 @@
 - `weighted_means`: processes beside another prediction, and calibrated probabilities
 - `leave_one_out`: predictions of training rows, each given all others; conformal intervals
 - `questions`: gradients of predictions with respect to the query; bounds of the exact evidence
-- `fit_warnings`: fits that explain no more than a constant; hyperparameters close to a bound
 """

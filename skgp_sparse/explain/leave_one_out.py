@@ -148,7 +148,13 @@ def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
 
 def left_out_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: int | None) -> Array:
     """Probabilities (k, n_classes) of some of the rows of fits to labels, without calibration."""
-    columns = [_probabilities(fit, chosen, n_jobs) for fit in fits]
+    columns = []
+    for fit in fits:
+        known, place = np.unique(places_of(fit.rows)[chosen], return_inverse=True)
+        left = left_out(fit, known, n_jobs)
+        moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
+        with np.errstate(all="ignore"):
+            columns.append(fit.likelihood.probability(*moments).T[place])
     return view.of_classes(np.column_stack(columns))
 
 
@@ -165,15 +171,6 @@ def calibrated_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: in
 def places_of(rows: Dataset) -> Ints:
     """Number (n,) of each of the user's rows in the table of a fit, -1 if it is not there."""
     return np.arange(len(rows)) if rows.places is None else rows.places
-
-
-def _probabilities(fit: Fit, chosen: Ints, n_jobs: int | None) -> Array:
-    """Probabilities of classes that a problem tells of rows that are left out."""
-    known, place = np.unique(places_of(fit.rows)[chosen], return_inverse=True)
-    left = left_out(fit, known, n_jobs)
-    moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
-    with np.errstate(all="ignore"):
-        return fit.likelihood.probability(*moments).T[place]
 
 
 def loo_prediction(fit: Fit, n_jobs: int | None, name: str) -> LooPrediction:
@@ -243,31 +240,23 @@ def why_unknown(fit: Fit) -> str | None:
 
 
 def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
-    """`LeftOut` of chosen rows, of which those that the fit knows are not left out again."""
-    known = fit.left_out
-    if known is None or known.fit.posterior is not fit.posterior:
-        return _moments_now(fit, chosen, n_jobs)
-    is_known = np.isin(chosen, known.chosen)
-    place = np.searchsorted(known.chosen, chosen[is_known])
-    mean, variance = np.empty((len(chosen), fit.rows.n_targets)), np.empty(len(chosen))
-    mean[is_known], variance[is_known] = known.mean[place], known.variance[place]
-    if not is_known.all():
-        others = _moments_now(fit, chosen[~is_known], n_jobs)
-        mean[~is_known], variance[~is_known] = others.mean, others.variance
-    return LeftOut(mean, variance)
+    """`LeftOut` of chosen rows, again if the fit does not know all of them.
 
-
-def _moments_now(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
-    """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
-    posterior, used, given = fit.posterior, fit.used_rows, fit.rows
+    Those that the posterior was not given are predicted.
+    """
+    posterior, used, given, known = fit.posterior, fit.used_rows, fit.rows, fit.left_out
+    if known is not None and known.fit.posterior is posterior:
+        if np.isin(chosen, known.chosen).all():
+            place = np.searchsorted(known.chosen, chosen)
+            return LeftOut(known.mean[place], known.variance[place])
     if used is given:
         return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
     block = given.block(chosen)
     place = _places_among(used.everything(), posterior.sees(given).block(chosen))
-    known = np.unique(place[place >= 0])
+    there = np.unique(place[place >= 0])
     mean, variance = posterior.mean_and_variance(block.X, n_jobs)
-    left = posterior.leave_one_out(used, known, fit.terms, n_jobs)
-    of_row = np.searchsorted(known, place[place >= 0])
+    left = posterior.leave_one_out(used, there, fit.terms, n_jobs)
+    of_row = np.searchsorted(there, place[place >= 0])
     mean[place >= 0], variance[place >= 0] = left.mean[of_row], left.variance[of_row]
     return LeftOut(mean, variance)
 

@@ -100,22 +100,17 @@ class WeightedMean(NamedTuple):
         Of the process.
     level : float
         Constant that a likelihood adds to latent values.
-    weights : MeanWeights or None
-        None: they are not known yet.
+    weights : MeanWeights
     """
 
     function: MeanFunction
     units: TargetScaler
     level: float
-    weights: MeanWeights | None = None
+    weights: MeanWeights
 
     def __call__(self, X: Array) -> Array:
         """Predictions (n, p) in the units of the process."""
-        return self.standardised(self.function.latent(X))
-
-    def standardised(self, latent: Array) -> Array:
-        """Standardise latent values (n, p) as the process does."""
-        return self.units.forward(latent) - self.level
+        return self.units.forward(self.function.latent(X)) - self.level
 
     def of(self, process: Posterior) -> PosteriorWithMean:
         """The weighted mean of a process and the prediction."""

@@ -143,21 +143,18 @@ def _unexplained(found: Any, rows: Dataset) -> Iterator[str]:
 def _explained(found: Any, rows: Dataset) -> list[list[float]]:
     """For every job, shares of the variance of its targets or classes that are explained."""
     fits, observations = found.fits, found.observations
-    has_pairs = getattr(observations, "multi_class", None) == "one_vs_one"
-    if rows.classes is None or has_pairs or any(map(why_unknown, fits)):
+    has_labels = rows.classes is not None and observations.have_all_rows
+    if not has_labels or any(map(why_unknown, fits)):
         return [_of_fit(job, fit) for job, fit in zip(found.jobs, fits)]
     labels = np.ravel(rows.y)
     chosen, weight = _some_of_each(labels, rows.row_weights(), len(rows.classes))
     view = observations.view(fits, found.units)._replace(calibration=found.beside)
     probabilities = calibrated_labels(fits, view, chosen, observations.parameters.n_jobs)
     known = probabilities, labels[chosen], weight
-    if len(fits) == 1:
-        return [
-            _of_each_class(*known)
-            if observations.multi_class == "softmax"
-            else [_of_labels(*known)]
-        ]
-    return [[share] for share in _of_each_class(*known)]
+    each = _of_each_class(*known)
+    if observations.multi_class == "softmax":
+        return [each]
+    return [[_of_labels(*known)]] if len(fits) == 1 else [[share] for share in each]
 
 
 def _some_of_each(labels: Ints, weight: Array, n_classes: int) -> tuple[Ints, Array]:

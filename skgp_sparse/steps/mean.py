@@ -171,14 +171,14 @@ def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
     most = max(ROWS_OF_A_MEAN, _NUMBERS_LEFT_OUT // fit.rows.n_features)
     left = left_out_numbers(as_left_out(fit), min(most, _ROWS), n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
-    mean = WeightedMean(function, found.units, level)
-    predicted = _in_table(fit, mean.standardised(latent))
+    predicted = _in_table(fit, found.units.forward(latent) - level)
     stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
     if not _is_chosen(found.observations) and not _pays(stacking, weights):
         return found
     fit = fit._replace(mean=LeftOutMean(predicted, weights))
-    return found._replace(fits=[fit], beside=mean._replace(weights=weights))
+    mean = WeightedMean(function, found.units, level, weights)
+    return found._replace(fits=[fit], beside=mean)
 
 
 def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
@@ -359,12 +359,7 @@ def _linear(rows: Dataset, parameters: Any, codes: list[int]) -> BaseEstimator:
         last = LinearRegression()
     else:
         last = TweedieRegressor(power=_POWERS[loss], alpha=_RIDGE, max_iter=_ITERATIONS)
-    return make_pipeline(chosen, FunctionTransformer(zero_if_missing), last)
-
-
-def zero_if_missing(X: Array) -> Array:
-    """Numbers, of which those that are missing are zero."""
-    return np.nan_to_num(X)
+    return make_pipeline(chosen, FunctionTransformer(np.nan_to_num), last)
 
 
 def boosting(rows: Dataset, parameters: Any, codes: list[int], seed: int) -> BaseEstimator:
