@@ -144,10 +144,13 @@ class SiteSearch:
         """The `LocalSites` to start with."""
         job, rows = self.job, self.job.rows
         model: Any = job.model
-        of_rows = {"near": known, "rows": rows, "total": rows.total_weight()}
-        sites, likelihood = np.zeros((2, known.n_rows)), model.method.likelihood
         first = LocalSiteObjective(
-            **of_rows, sites=sites, likelihood=likelihood, n_jobs=self.n_jobs
+            near=known,
+            sites=np.zeros((2, known.n_rows)),
+            likelihood=model.method.likelihood,
+            rows=rows,
+            total=rows.total_weight(),
+            n_jobs=self.n_jobs,
         )
         start = LocalSites(self._around(first, job.kernel, _FIRST), job.kernel)
         if job.before is None or not job.settings.solver.moves:
