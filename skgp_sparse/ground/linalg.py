@@ -22,7 +22,8 @@ from scipy.linalg import cython_blas, lapack
 from skgp_sparse.ground.parallel import empty, for_each, slices
 
 _COLUMNS_WORTH_THREADS = 512  # columns beyond which threads pay for one factorisation
-_TILE = 128  # rows and columns of the blocks in which factors are computed
+_TILE = 128  # rows and columns of the blocks in which products are computed
+_STRIP = 256  # rows that are divided by a triangle together
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _QUOTIENT = 32  # columns of the smaller tiles in which rows are divided by a triangle
@@ -152,20 +153,15 @@ def log_det_and_whitened(A, b):
 
 
 def inverse_lower(L, n_jobs=1):
-    """Inverse of a lower triangular matrix.
+    """Inverse of a lower triangular matrix; rows of I are divided by it, shared by threads."""
+    if len(L) <= _FOR_LAPACK:
+        return _inverse_of_tile(L)
+    L, T = np.ascontiguousarray(L, dtype=np.float64), np.eye(len(L))
 
-    Tiles on the diagonal are inverted by LAPACK; neighbours are then joined, ``T21 = -T22 L21
-    L11⁻¹``, to tiles of twice the size, until one is left.
-    """
-    T = np.zeros(L.shape)
-    for tile in slices(len(L), _TILE):
-        T[tile, tile] = _inverse_of_tile(L[tile, tile])
-    size = _TILE
-    while size < len(L):
-        starts = range(0, len(L) - size, 2 * size)
-        pairs = [(slice(k, k + size), slice(k + size, min(k + 2 * size, len(L)))) for k in starts]
-        _join_tiles(L, T, pairs, n_jobs)
-        size *= 2
+    def fill(rows):
+        _substitute_halves(T[rows, : rows.stop], L[: rows.stop, : rows.stop], b"N")
+
+    for_each(fill, slices(len(L), _STRIP)[::-1], n_jobs)  # the one that takes longest first
     return T
 
 
@@ -349,45 +345,14 @@ def _factorise(A, n_jobs):
     if not _factorise(A11, n_jobs):
         return False
     A[:half, half:] = 0.0
-    tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in slices(half, _TILE)]
 
     def update(rows):
         A22[rows, : rows.stop] -= A21[rows] @ A21[: rows.stop].T
 
-    for_each(lambda rows: _substitute(A21[rows], A11, tiles), slices(len(A22), _TILE), n_jobs)
+    strips = slices(len(A22), _STRIP)
+    for_each(lambda rows: _substitute_halves(A21[rows], A11, b"T"), strips, n_jobs)
     for_each(update, slices(len(A22), _TILE), n_jobs)
     return _factorise(A22, n_jobs)
-
-
-def _substitute(rows, L, tiles):
-    """``rows L⁻ᵀ``, in place.
-
-    Inverses of tiles replace triangular solves, which would hold the interpreter lock.
-    """
-    for tile, T in tiles:
-        rest = rows[:, tile]
-        if tile.start:
-            rest = rest - rows[:, : tile.start] @ L[tile, : tile.start].T
-        rows[:, tile] = _times_inverse(rest, L[tile, tile].T, T.T)
-
-
-def _join_tiles(L, T, pairs, n_jobs):
-    """Fill ``T21 = -T22 L21 L11⁻¹`` for pairs of neighbours whose own inverses are known.
-
-    The last factor is a substitution, so that ``T L`` stays as close to I as LAPACK's does.
-    """
-
-    def fill(job):
-        rows, first, start = job
-        inner = slice(start, rows.stop)
-        T[rows, first] = -(T[rows, inner] @ L[inner, first])
-        for tile in reversed(slices(first.stop, _TILE, first.start)):
-            later = slice(tile.stop, first.stop)
-            rest = T[rows, tile] - T[rows, later] @ L[later, tile]
-            T[rows, tile] = _times_inverse(rest, L[tile, tile], T[tile, tile])
-
-    jobs = [(rows, a, b.start) for a, b in pairs for rows in slices(b.stop, _TILE // 2, b.start)]
-    for_each(fill, jobs, n_jobs)
 
 
 def _times_inverse(A, L, T):
