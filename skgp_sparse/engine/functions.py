@@ -13,12 +13,10 @@ Sobol indices of the posterior mean (`sobol_indices`) say how much each column m
 """
 
 from copy import copy
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import qmc
-from sklearn.gaussian_process.kernels import Matern
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import row_blocks
@@ -75,8 +73,7 @@ def sobol_indices(processes, quantiles, n_jobs):
 
         S_j = Var E[f | x_j] / Var f,        T_j = E Var[f | all others] / Var f.
 
-    Of products of kernels of one column, both are sums over pairs of inducing points. Otherwise
-    they are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010;
+    They are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010;
     Jansen 1999).
 
     Parameters
@@ -118,10 +115,6 @@ def _parts(processes, columns, seed, threads):
     first = [np.sum((f_B - centre) * one) for one in change]
     total = [0.5 * np.sum(one**2) for one in change]
     return np.array([first, total, [variance] * d]) / _POINTS
-
-
-_POWER = 10.0  # of uniform draws, of which small ones are high frequencies
-_LARGER = 0.5  # normal draws, for each column by its square root
 
 
 class SharedMean(NamedTuple):
@@ -309,7 +302,8 @@ def drawn(posterior, k, n_frequencies, random_state):
     p = u.shape[1]
     of_prior, of_data = (np.random.RandomState(random_state.randint(2**31)) for _ in range(2))
     with single_threaded_blas():
-        harmonics = _harmonics(posterior.kernel, n_frequencies, Z[0], random_state)
+        basis = FourierBasis.drawn(posterior.kernel, n_frequencies, Z[0], random_state)
+        harmonics = basis.at(posterior.kernel, Options())
         weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
         features, v = posterior.weights_of_samples(k * p, of_data)
         v = _by_target(v, p)
@@ -355,33 +349,3 @@ def _by_target(draws, p):
     """Draws (m, p k), all functions of a target together, from those that go on with k."""
     m = len(draws)
     return draws.reshape(m, -1, p).transpose(0, 2, 1).reshape(m, -1)
-
-
-def _harmonics(kernel, n_frequencies, origin, random_state):
-    """Features of a kernel, of which half have high frequencies.
-
-    Between the data, high frequencies are what is not known, and few draws are among them. Half of
-    the draws are from a distribution with more of them, and the squares of all amplitudes are
-    ratios of the two densities (importance sampling with a mixture).
-    """
-    basis = FourierBasis.drawn(kernel, n_frequencies, origin, random_state)
-    normal, levels, weights = basis.normal.copy(), basis.levels.copy(), []
-    for term, rows in basis.terms(kernel):
-        is_high = np.arange(rows.stop - rows.start) % 2 == 1
-        log_ratio = np.zeros(len(is_high))  # of the densities of high draws and of plain ones
-        for j, factor in enumerate(term.factors):
-            e, u = normal[rows, j], levels[rows, j]
-            if type(factor.kernel) is Matern and factor.kernel.nu < np.inf:
-                u[is_high] = np.maximum(u[is_high] ** _POWER, np.finfo(float).tiny)
-                log_ratio += (1.0 / _POWER - 1.0) * np.log(u) - np.log(_POWER)
-            else:
-                own = factor.columns(e.shape[1])
-                scale = 1.0 + _LARGER / np.sqrt(len(own))
-                e[is_high] *= scale
-                squares = np.sum(e[:, own] ** 2, axis=1)
-                log_ratio += 0.5 * squares * (1.0 - scale**-2) - len(own) * np.log(scale)
-        weights.append(2.0 / (1.0 + np.exp(log_ratio)))
-        weights[-1] /= weights[-1].mean()
-    harmonics = replace(basis, normal=normal, levels=levels).at(kernel, Options())
-    amplitudes = harmonics.amplitudes * np.sqrt(np.concatenate(weights))
-    return replace(harmonics, amplitudes=amplitudes)
