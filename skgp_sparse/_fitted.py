@@ -135,9 +135,9 @@ class Fitted:
 
     def relevance(self, n_jobs: int | None) -> SobolIndices | None:
         """`SobolIndices`, once they are asked for; None where columns are not known."""
-        if self.sobol is None and self.know_columns() is not None:
+        if self.sobol is None and (quantiles := self.know_columns()) is not None:
             processes = [self.at_queries(fit.posterior) for fit in self.fits]
-            self.sobol = sobol_indices(processes, self.quantiles, n_jobs)
+            self.sobol = sobol_indices(processes, quantiles, n_jobs)
         return self.sobol
 
     def mean_value(self, kernels: list[Any], eval_gradient: bool, shared: bool) -> Any:

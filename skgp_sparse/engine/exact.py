@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import eigh, solve_triangular
 
 from skgp_sparse import kernels
-from skgp_sparse.data.arrays import GroupMeans, means_of
+from skgp_sparse.data.arrays import means_of
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import Evaluation, InducingFeatures
@@ -313,15 +313,6 @@ class ExactFeatures(InducingFeatures):
 # second one is where a kernel meets its own arguments, and keeps a diagonal without rounding.
 
 
-class _State(NamedTuple):
-    means: GroupMeans
-    value: float
-    L: np.ndarray
-    alpha: np.ndarray
-    jitter: float
-    pulls: list
-
-
 def value(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood."""
     if len(groups.X) <= _ROWS_WITHOUT_TILES:
@@ -330,15 +321,15 @@ def value(kernel, groups, n_jobs=1):
         solution = linalg.log_det_and_whitened(K, means.mean)
         if solution is not None:
             return means.value(*solution)
-    return _solve(kernel, groups, n_jobs, gradient=False).value
+    return _solve(kernel, groups, n_jobs, gradient=False)[0]
 
 
 def value_and_gradient(kernel, groups, n_jobs=1):
     """Exact log marginal likelihood and its gradient wrt theta, as an `Evaluation`."""
-    state = _solve(kernel, groups, n_jobs)
-    means, alpha, n_targets = state.means, state.alpha, state.alpha.shape[1]
-    T = linalg.inverse_lower(state.L, n_jobs)
-    state = state._replace(L=None)
+    value, means, L, alpha, jitter, pulls = _solve(kernel, groups, n_jobs)
+    n_targets = alpha.shape[1]
+    T = linalg.inverse_lower(L, n_jobs)
+    del L
     A = linalg.lower_gram(T, n_jobs)
     del T
 
@@ -347,28 +338,29 @@ def value_and_gradient(kernel, groups, n_jobs=1):
         G += (0.5 * alpha[rows]) @ alpha[columns].T
         return G
 
-    theta_bar = pull_back(state.pulls, cotangent, n_jobs)
+    theta_bar = pull_back(pulls, cotangent, n_jobs)
     e = means.rest + (means.D[:, None] * alpha)[groups.index]
     variance = (means.D - means.D**2 * A.diagonal())[groups.index]
     squares = (e**2).sum(axis=1) + n_targets * variance
     noise_bar = groups.sum(0.5 * groups.weight * (squares / means.s2 - n_targets) / means.s2)
     theta_bar += means.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
-    return Evaluation(state.value, {"kernel": theta_bar}, state.jitter)
+    return Evaluation(value, {"kernel": theta_bar}, jitter)
 
 
 def conclude(kernel, groups, n_jobs=1):
     """Log marginal likelihood, posterior, whose inducing points are the distinct rows, jitter."""
-    state = _solve(kernel, groups, n_jobs, gradient=False)
-    features = ExactFeatures(kernel, groups.X, state.L, D=state.means.D)
-    return state.value, ExactPosterior(kernel, features, state.alpha), state.jitter
+    value, means, L, alpha, jitter, _ = _solve(kernel, groups, n_jobs, gradient=False)
+    features = ExactFeatures(kernel, groups.X, L, D=means.D)
+    return value, ExactPosterior(kernel, features, alpha), jitter
 
 
 def _solve(kernel, groups, n_jobs, gradient=True):
+    """Value, `GroupMeans`, L, α (u, p), jitter, and the pullbacks of K."""
     means = means_of(kernel, groups)
     L, jitter, pulls = _factor(kernel, groups.X, means.D, n_jobs, gradient)
     half = linalg.over_lower_transposed(means.mean.T, L)
     value = means.value(linalg.log_det_from_cholesky(L), half)
-    return _State(means, value, L, linalg.over_lower(half, L).T, jitter, pulls)
+    return value, means, L, linalg.over_lower(half, L).T, jitter, pulls
 
 
 def _factor(kernel, X, D, n_jobs, gradient):
