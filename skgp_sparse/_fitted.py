@@ -90,8 +90,9 @@ class Fitted:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if self.beside is None:
             return 0.0
-        values = self.values
-        return self._weighted(X) if values is None else averaged(self._weighted, X, values)
+        if self.values is not None and missing_entries(X, self.values).any():
+            return averaged(self._weighted, X, self.values)
+        return self._weighted(X)
 
     def _weighted(self, X: Array) -> Array:
         """Predictions beside the process, times their weights."""
@@ -125,8 +126,8 @@ class Fitted:
 
     def relevance(self, n_jobs: int | None) -> SobolIndices | None:
         """`SobolIndices`, once they are asked for; None where columns are not known."""
-        if self.sobol is None and self.know_columns() is not None:
-            self.sobol = sobol_indices(self.view.processes, self.quantiles, n_jobs)
+        if self.sobol is None and (quantiles := self.know_columns()) is not None:
+            self.sobol = sobol_indices(self.view.processes, quantiles, n_jobs)
         return self.sobol
 
     def mean_value(self, kernels: list[Any], eval_gradient: bool, shared: bool) -> Any:

@@ -865,9 +865,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         - "exact": as fits without the row, to rounding.
         - "inducing" and "fourier": the row is taken out of the posterior of the weights. For all
           bounds, this is what the same inducing points say without it.
-        - "neighbors": the nearest others predict the row.
-        - "rows": means from the diagonal of an inverse matrix, which is estimated by the 100 rows
-          that are nearest to each.
+        - "neighbors" and "rows": the nearest others predict the row.
         - With a `likelihood`: the cavity of the row, at the sites of the others with the row.
 
         Returns

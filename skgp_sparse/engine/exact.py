@@ -19,16 +19,18 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.arrays import GroupMeans, means_of
-from skgp_sparse.data.dataset import row_blocks
+from skgp_sparse.data.arrays import DistinctInputs, means_of
+from skgp_sparse.data.dataset import Batch, row_blocks
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import Evaluation, InducingFeatures
-from skgp_sparse.engine.feature_posterior import ExactPosterior
+from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, PosteriorAround, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import ordered_map
+from skgp_sparse.ground.validation import AnyArray, Array
 
 _FEWEST_PAIRS = 4  # shares of the rows that the longest lag of a variogram leaves
 _STANDARD_ERRORS = 4.0  # by which near rows must be more alike than any
@@ -55,7 +57,7 @@ class SomeRows(NamedTuple):
     weight: np.ndarray  # (n,)
 
 
-def profile_evidence(K, rows, ratio):
+def profile_evidence(K: Array, rows: SomeRows, ratio: float) -> ProfileEvidence:
     r"""`ProfileEvidence` of targets; -inf where the matrix has no Cholesky factor.
 
     With a kernel matrix v K of the signal, and noise of variance v D, D = diag((ρ + d_i) / w_i),
@@ -88,12 +90,12 @@ def profile_evidence(K, rows, ratio):
     return ProfileEvidence(float(value), float(variance), ratio)
 
 
-def trend_evidence(residual):
+def trend_evidence(residual: Array) -> float:
     """Evidence of the residuals (n, p) of a linear trend as noise."""
     return -0.5 * residual.size * np.log(np.mean(residual**2) + np.finfo(float).tiny)
 
 
-def linear_residual(X, y):
+def linear_residual(X: Array, y: Array) -> Array:
     """Residuals (n, p) of least squares on the columns of X (n, d); missing values are means."""
     there = ~np.isnan(X)
     count = np.maximum(there.sum(axis=0), 1)
@@ -103,7 +105,7 @@ def linear_residual(X, y):
     return y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
 
 
-def correlation_length(x, y):
+def correlation_length(x: Array, y: Array) -> float:
     """The distance along a column (n,) at which targets (n, p) lose their correlation.
 
     The variogram of the rows in their order along the column tells, at lags of 1, 2, 4, ... places.
@@ -123,12 +125,12 @@ def correlation_length(x, y):
     return length if length > 0 else np.inf
 
 
-def lag_correlation(x, y):
+def lag_correlation(x: Array, y: Array) -> float:
     """The correlation of centred targets (n,) of rows next to each other along a column (n,)."""
     return 1.0 - _variogram(_in_order(x, y)[1], 1)
 
 
-def _in_order(x, y):
+def _in_order(x: Array, y: Array) -> tuple[Array, Array]:
     """A column and targets of the rows that have a value, in its order; equal ones in a random one.
 
     A table may be sorted by its targets, or by time, which would make rows of one value alike.
@@ -139,7 +141,7 @@ def _in_order(x, y):
     return x[order], y[order]
 
 
-def _variogram(y, lag):
+def _variogram(y: Array, lag: int) -> float:
     """Half the mean squared difference of rows so many places apart, in units of the variance."""
     return 0.5 * np.mean((y[lag:] - y[:-lag]) ** 2) / np.mean(y**2)
 
@@ -190,7 +192,7 @@ class TightPosterior(PosteriorAround):
     features = property(attrgetter("posterior.features"))
     width = n_rows_kept = property(lambda self: len(self.X))
 
-    def mean_and_variance(self, X, n_jobs=1):
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean (n, p) and latent variance (n,)."""
         mean, variance = self.posterior.mean_and_variance(X, n_jobs)
         blocks = row_blocks(len(X), self.width)
@@ -198,7 +200,7 @@ class TightPosterior(PosteriorAround):
         signal = np.broadcast_to(kernels.diagonal(self.kernel, float64(X))[0], len(X))
         return mean, contract.without_negative(variance - gain, signal)
 
-    def covariance(self, X):
+    def covariance(self, X: AnyArray) -> Array:
         """Latent covariance (n, n)."""
         gains = self._gains(float64(X))
         cov = self.posterior.covariance(X) - gains @ gains.T
@@ -206,7 +208,7 @@ class TightPosterior(PosteriorAround):
         cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
         return cov
 
-    def deviations(self, X, n_samples, random_state):
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean (n, n_samples).
 
         For many rows, their correlations are those of v = 1.
@@ -217,13 +219,13 @@ class TightPosterior(PosteriorAround):
         shrunk = np.sqrt(np.divide(now, before, out=np.zeros_like(now), where=before > 0))
         return shrunk[:, None] * self.posterior.deviations(X, n_samples, random_state)
 
-    def _gains(self, X):
+    def _gains(self, X: Array) -> Array:
         """``R_*f N^-½ S⁻¹ (1 - v)^½`` (q, n)."""
         V = self.features.whiten(self.features.raw(X))
         return kernels.evaluate(self.kernel, X, self.X) @ self.weights - V @ self.explained
 
 
-def tightened(plain, rows, bound):
+def tightened(plain: SparsePosterior, rows: Batch, bound) -> TightPosterior:
     """The `TightPosterior` of a `SparsePosterior`.
 
     Parameters
@@ -249,13 +251,13 @@ def tightened(plain, rows, bound):
     return TightPosterior(plain, X, weights, V.T @ weights)
 
 
-def _slopes(bound, x, weight):
+def _slopes(bound, x: Array, weight: Array) -> Array:
     """``v = 2 φ' reduce'`` (n,), at ``x = r/σ²``."""
     phi, slope = bound.for_weights(weight).penalty(x)
     return 2.0 * bound.reduce(weight @ phi, weight.sum())[1] * slope * np.ones(len(x))
 
 
-def _inverse_root(A, least):
+def _inverse_root(A: Array, least: float) -> Array:
     """``A^-½`` in the directions whose eigenvalue is more than the least one; A is overwritten."""
     values, directions = eigh(A, overwrite_a=True, check_finite=False, driver="evd")
     kept = values > least
@@ -313,16 +315,7 @@ class ExactFeatures(InducingFeatures):
 # second one is where a kernel meets its own arguments, and keeps a diagonal without rounding.
 
 
-class _State(NamedTuple):
-    means: GroupMeans
-    value: float
-    L: np.ndarray
-    alpha: np.ndarray
-    jitter: float
-    pulls: list
-
-
-def value(kernel, groups, n_jobs=1):
+def value(kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1) -> float:
     """Exact log marginal likelihood."""
     if len(groups.X) <= _ROWS_WITHOUT_TILES:
         means, K = means_of(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
@@ -330,45 +323,48 @@ def value(kernel, groups, n_jobs=1):
         solution = linalg.log_det_and_whitened(K, means.mean)
         if solution is not None:
             return means.value(*solution)
-    return _solve(kernel, groups, n_jobs, gradient=False).value
+    return _solve(kernel, groups, n_jobs, gradient=False)[0]
 
 
-def value_and_gradient(kernel, groups, n_jobs=1):
+def value_and_gradient(kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1) -> Evaluation:
     """Exact log marginal likelihood and its gradient wrt theta, as an `Evaluation`."""
-    state = _solve(kernel, groups, n_jobs)
-    means, alpha, n_targets = state.means, state.alpha, state.alpha.shape[1]
-    T = linalg.inverse_lower(state.L, n_jobs)
-    state = state._replace(L=None)
+    value, means, L, alpha, jitter, pulls = _solve(kernel, groups, n_jobs)
+    n_targets = alpha.shape[1]
+    T = linalg.inverse_lower(L, n_jobs)
+    del L
     A = linalg.lower_gram(T, n_jobs)
     del T
 
-    def cotangent(rows, columns):
+    def cotangent(rows: slice, columns: slice) -> Array:
         G = (-0.5 * n_targets) * A[rows, columns]
         G += (0.5 * alpha[rows]) @ alpha[columns].T
         return G
 
-    theta_bar = pull_back(state.pulls, cotangent, n_jobs)
+    theta_bar = pull_back(pulls, cotangent, n_jobs)
     e = means.rest + (means.D[:, None] * alpha)[groups.index]
     variance = (means.D - means.D**2 * A.diagonal())[groups.index]
     squares = (e**2).sum(axis=1) + n_targets * variance
     noise_bar = groups.sum(0.5 * groups.weight * (squares / means.s2 - n_targets) / means.s2)
     theta_bar += means.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
-    return Evaluation(state.value, {"kernel": theta_bar}, state.jitter)
+    return Evaluation(value, {"kernel": theta_bar}, jitter)
 
 
-def conclude(kernel, groups, n_jobs=1):
+def conclude(
+    kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1
+) -> tuple[float, ExactPosterior, float]:
     """Log marginal likelihood, posterior, whose inducing points are the distinct rows, jitter."""
-    state = _solve(kernel, groups, n_jobs, gradient=False)
-    features = ExactFeatures(kernel, groups.X, state.L, D=state.means.D)
-    return state.value, ExactPosterior(kernel, features, state.alpha), state.jitter
+    value, means, L, alpha, jitter, _ = _solve(kernel, groups, n_jobs, gradient=False)
+    features = ExactFeatures(kernel, groups.X, L, D=means.D)
+    return value, ExactPosterior(kernel, features, alpha), jitter
 
 
 def _solve(kernel, groups, n_jobs, gradient=True):
+    """Value, `GroupMeans`, L, α (u, p), jitter, and the pullbacks of K."""
     means = means_of(kernel, groups)
     L, jitter, pulls = _factor(kernel, groups.X, means.D, n_jobs, gradient)
     half = linalg.over_lower_transposed(means.mean.T, L)
     value = means.value(linalg.log_det_from_cholesky(L), half)
-    return _State(means, value, L, linalg.over_lower(half, L).T, jitter, pulls)
+    return value, means, L, linalg.over_lower(half, L).T, jitter, pulls
 
 
 def _factor(kernel, X, D, n_jobs, gradient):

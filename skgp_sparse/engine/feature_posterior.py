@@ -19,7 +19,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs, means_of
-from skgp_sparse.data.dataset import row_blocks
+from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.engine import functions
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import Features
@@ -32,6 +32,7 @@ from skgp_sparse.engine.posterior import (
     NORMALS,
     LeftOut,
     Posterior,
+    RowTerms,
     Slopes,
     float64,
 )
@@ -42,6 +43,7 @@ from skgp_sparse.ground.linalg import (
     row_dots,
     times_lower_transposed,
 )
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
 
 
 class Normals(NamedTuple):
@@ -121,7 +123,7 @@ class FeaturePosterior(Posterior):
 
     width = property(attrgetter("features.size"))
 
-    def why_not(self, question):
+    def why_not(self, question: str) -> str | None:
         """Functions need a kernel whose spectral density is known."""
         reason = super().why_not(question)
         if reason or question != FUNCTIONS or kernels.spectrum(self.kernel) is not None:
@@ -133,27 +135,27 @@ class FeaturePosterior(Posterior):
         )
 
     @abstractmethod
-    def weight_variance(self, V):
+    def weight_variance(self, V: Array) -> Scalars:
         """Variance (n,) that the weights of features V (n, m) have given the data."""
 
     @abstractmethod
-    def weight_products(self, V):
+    def weight_products(self, V: Array) -> Array:
         """Features V (n, m) times the covariance of their weights given the data."""
 
     @abstractmethod
     def _weights(self):
         """Features of the process itself, and R, where ``RᵀR`` is the covariance of weights."""
 
-    def mean(self, X, n_jobs=1):
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean (n, p)."""
         return self._by_blocks(lambda block: self.features.raw(block) @ self.u, X, n_jobs)
 
-    def mean_and_variance(self, X, n_jobs=1):
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean (n, p) and latent variance (n,)."""
         joined = self._by_blocks(self._mean_variance_and_signal, X, n_jobs)
         return joined[:, :-2], contract.without_negative(joined[:, -2], joined[:, -1])
 
-    def covariance(self, X):
+    def covariance(self, X: AnyArray) -> Array:
         """Latent covariance (n, n)."""
         X = float64(X)
         V = self.features.whiten(self.features.raw(X))
@@ -162,7 +164,7 @@ class FeaturePosterior(Posterior):
         cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
         return cov
 
-    def deviations(self, X, n_samples, random_state):
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean (n, n_samples).
 
         Joint for few rows; for many, joint through the features and independent beyond.
@@ -180,7 +182,7 @@ class FeaturePosterior(Posterior):
 
         return self._by_blocks(deviate, X, 1)
 
-    def gradients(self, X, latent, n_jobs=1):
+    def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes` at the rows of X.
 
         A gradient is a pullback through K, with the cotangents ``u`` of the mean and
@@ -207,7 +209,9 @@ class FeaturePosterior(Posterior):
 
         return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
 
-    def weights_of_samples(self, n_samples, random_state):
+    def weights_of_samples(
+        self, n_samples: int, random_state: np.random.RandomState
+    ) -> tuple[Features, Array]:
         """Features of the process itself, and samples of their weights (m, n_samples)."""
         features, R = self._weights()
         return features, R.T @ random_state.normal(size=(n_samples, len(R))).T
@@ -216,7 +220,9 @@ class FeaturePosterior(Posterior):
         """`SampledFunctions` in units of the standardised targets."""
         return functions.drawn(self, n_functions, n_frequencies, random_state)
 
-    def _left_out_of_sites(self, rows, chosen, terms, n_jobs):
+    def _left_out_of_sites(
+        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int
+    ) -> LeftOut:
         """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r.
 
         A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is
@@ -245,14 +251,14 @@ class FeaturePosterior(Posterior):
 
         return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
 
-    def _mean_variance_and_signal(self, X):
+    def _mean_variance_and_signal(self, X: Array) -> Array:
         K = self.features.raw(X)
         mean, V = K @ self.u, self.features.whiten(K, K)
         signal = kernels.diagonal(self.kernel, X)[0]
         variance = self.features.residual_variance(X, V, signal) + self.weight_variance(V)
         return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
 
-    def mean_and_rest(self, X):
+    def mean_and_rest(self, X: Array) -> tuple[Array, Array, Array]:
         """Mean (n, p), features and residual variance (n,) of rows."""
         K = self.features.raw(X)
         V = self.features.whiten(K)
@@ -286,15 +292,17 @@ class ExactPosterior(FeaturePosterior):
     n_rows_kept = property(attrgetter("width"))
     points = property(lambda self: (self.features.Z, self.u))
 
-    def weight_variance(self, V):
+    def weight_variance(self, V: Array) -> Scalars:
         """Zero: all rows are features."""
         return 0.0
 
-    def weight_products(self, V):
+    def weight_products(self, V: Array) -> Array:
         """Zeros (n, m): all rows are features."""
         return np.zeros_like(V)
 
-    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+    def leave_one_out(
+        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
+    ) -> LeftOut:
         """`LeftOut` of chosen rows, in O(n³) time without sites."""
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
@@ -310,20 +318,20 @@ class ExactPosterior(FeaturePosterior):
         variance = np.maximum(D * (1.0 - D * A) / others, 0.0)
         return LeftOut(mean[chosen], variance[chosen])
 
-    def _plus_weights(self, cov, V):
+    def _plus_weights(self, cov: Array, V: Array) -> Array:
         return cov
 
     def _weights(self):
         features = self.features.without_data()  # its basis are the rows
         return features, features.whiten(contract.root_of_covariance(self, features.Z).T)
 
-    def _given_all(self, X):
+    def _given_all(self, X: Array) -> tuple[Array, Array, Array]:
         """Mean, variance and 0: what is left of a row is what the rows do not know."""
         mean, _, rest = self.mean_and_rest(X)
         return mean, rest, np.zeros(len(X))
 
     @staticmethod
-    def _natural_parameters(terms, some, rest, weight):
+    def _natural_parameters(terms: RowTerms, some: slice, rest: Array, weight: Array) -> Array:
         """Natural parameters of sites, in which white noise is integrated whatever the method."""
         return terms.sites[..., some] / (1.0 + rest * terms.sites[1:, :, some])
 
@@ -358,15 +366,17 @@ class SparsePosterior(FeaturePosterior):
         Z = getattr(self.features, "Z", None)
         return None if Z is None else (Z, self.u)
 
-    def weight_variance(self, V):
+    def weight_variance(self, V: Array) -> Scalars:
         """Variance (n,) that the weights of features V (n, m) have given the data."""
         return product_norms(V, self.TB)
 
-    def weight_products(self, V):
+    def weight_products(self, V: Array) -> Array:
         """Features V (n, m) times the covariance of their weights."""
         return (V @ self.TB.T) @ self.TB
 
-    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+    def leave_one_out(
+        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
+    ) -> LeftOut:
         """`LeftOut` of chosen rows, in O(n m²) time."""
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
@@ -384,13 +394,13 @@ class SparsePosterior(FeaturePosterior):
 
         return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
 
-    def predict_normals(self, X, X_std, n_jobs=1):
+    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean and variance (n, p) at inputs that have a normal distribution each."""
         one_group = np.zeros(self.u.shape[1], dtype=int)
         given = InducingPosterior.of(self.features, one_group, None, self.u, self.TB[None])
         return given.predict(Normals(float64(X), float64(X_std) ** 2), n_jobs)
 
-    def _plus_weights(self, cov, V):
+    def _plus_weights(self, cov: Array, V: Array) -> Array:
         W = times_lower_transposed(V, self.TB)
         cov += W @ W.T
         return cov
@@ -398,13 +408,13 @@ class SparsePosterior(FeaturePosterior):
     def _weights(self):
         return self.features, self.TB
 
-    def _given_all(self, X):
+    def _given_all(self, X: Array) -> tuple[Array, Array, Array]:
         """Mean and variance of what the features say of rows, and the residual variance."""
         mean, V, rest = self.mean_and_rest(X)
         return mean, product_norms(V, self.TB), rest
 
     @staticmethod
-    def _natural_parameters(terms, some, rest, weight):
+    def _natural_parameters(terms: RowTerms, some: slice, rest: Array, weight: Array) -> Array:
         """Natural parameters of sites as the features see them."""
         return terms.method.at_site(terms.sites[..., some], rest, weight)
 

@@ -12,19 +12,22 @@ Only the prior between the inducing points is approximate. Of the exact process,
 Sobol indices of the posterior mean (`sobol_indices`) say how much each column matters.
 """
 
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import qmc
-from sklearn.gaussian_process.kernels import Matern
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import row_blocks
-from skgp_sparse.engine.basis import FourierBasis, Options
-from skgp_sparse.engine.posterior import float64
+from skgp_sparse.data.dataset import Dataset, row_blocks
+from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.engine.basis import Features, FourierBasis, Options
+from skgp_sparse.engine.posterior import Posterior, float64
 from skgp_sparse.ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.validation import Array, Ints
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
 _NEIGHBORS = 30  # of a prediction, where there are more: quick, and as good for shares
@@ -39,7 +42,7 @@ class SobolIndices(NamedTuple):
     error: np.ndarray  # (2, d) of both
 
 
-def quantiles_of_columns(tables):
+def quantiles_of_columns(tables: Sequence[Dataset | None]) -> Array | None:
     """Quantiles (k, d) of every column of the inputs of tables; None where these are not known.
 
     They are values of rows, so that codes and missing values are among them as often as in rows.
@@ -56,7 +59,7 @@ def quantiles_of_columns(tables):
     return quantiles
 
 
-def _some_of(rows, size):
+def _some_of(rows: Dataset, size: int) -> tuple[Array, Array]:
     """Inputs (k, d) as users know them, and weights (k,)."""
     X, weight = rows.inputs(), rows.row_weights()
     if rows.places is not None:  # equal rows have a weight together
@@ -66,7 +69,9 @@ def _some_of(rows, size):
     return np.asarray(X[some], float), weight[some]
 
 
-def sobol_indices(processes, quantiles, n_jobs):
+def sobol_indices(
+    processes: Sequence[Posterior], quantiles: Array, n_jobs: int | None
+) -> SobolIndices:
     """`SobolIndices` of the means of processes, weighted by their variances.
 
     With columns that are independent, and distributed as those of the training rows, the
@@ -75,8 +80,7 @@ def sobol_indices(processes, quantiles, n_jobs):
 
         S_j = Var E[f | x_j] / Var f,        T_j = E Var[f | all others] / Var f.
 
-    Of products of kernels of one column, both are sums over pairs of inducing points. Otherwise
-    they are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010;
+    They are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010;
     Jansen 1999).
 
     Parameters
@@ -102,13 +106,13 @@ def sobol_indices(processes, quantiles, n_jobs):
     return SobolIndices(*mean, np.std(apart, axis=0, ddof=1) / np.sqrt(_SEQUENCES))
 
 
-def _parts(processes, columns, seed, threads):
+def _parts(processes: Sequence[Posterior], columns: Array, seed: int, threads: int) -> Array:
     """Variances (3, d) explained by each column, lost without it, and of all, by one sequence."""
     k, d = columns.shape
     places = np.minimum((qmc.Sobol(2 * d, seed=seed).random(_POINTS) * k).astype(int), k - 1)
     A, B = (columns[half, np.arange(d)] for half in (places[:, :d], places[:, d:]))
 
-    def mean(X):
+    def mean(X: Array) -> Array:
         return np.concatenate([process.mean(X, threads) for process in processes], axis=1)
 
     f_A, f_B = mean(A), mean(B)
@@ -120,10 +124,6 @@ def _parts(processes, columns, seed, threads):
     return np.array([first, total, [variance] * d]) / _POINTS
 
 
-_POWER = 10.0  # of uniform draws, of which small ones are high frequencies
-_LARGER = 0.5  # normal draws, for each column by its square root
-
-
 class SharedMean(NamedTuple):
     """The mean that all functions of a target share, and the factor of their deviations from it."""
 
@@ -131,23 +131,23 @@ class SharedMean(NamedTuple):
     scale: np.ndarray | float = 1.0  # (p,) of targets
     target: np.ndarray | None = None  # (c,) of each function, -1 for one of a constant
 
-    def __call__(self, X):
+    def __call__(self, X: Array) -> tuple[Array, Array]:
         """Means (n, c) and factors (n, 1) of deviations."""
         mean, factor = self.posterior.mean_and_factor(X)
         return self._of_functions(mean[:, :, None])[:, :, 0], factor[:, None]
 
-    def slopes(self, X):
+    def slopes(self, X: Array) -> tuple[Array, Array]:
         """Derivatives (n, c, d) and (n, 1, d) of means and factors."""
         mean, factor = self.posterior.slopes_of_mean_and_factor(X)
         return self._of_functions(mean), factor[:, None]
 
-    def in_units(self, units, k):
+    def in_units(self, units: TargetScaler, k: int) -> "SharedMean":
         """Share the mean of k functions of each target, in units of y."""
         varies = units.scale > 0
         target = np.where(varies, np.cumsum(varies) - 1, -1)
         return self._replace(scale=units.scale[varies], target=np.repeat(target, k))
 
-    def _of_functions(self, values):
+    def _of_functions(self, values: Array) -> Array:
         scaled = values * np.reshape(self.scale, (-1, 1))
         return np.concatenate([scaled, np.zeros_like(scaled[:, :1])], axis=1)[:, self.target]
 
@@ -195,16 +195,24 @@ class SampledFunctions:
 
     is_one = False  # of several
 
-    def __init__(self, harmonics, weights, kernel, Z, coefficients, shape):
+    def __init__(
+        self,
+        harmonics: Features,
+        weights: Array,
+        kernel: Kernel,
+        Z: Array,
+        coefficients: Array,
+        shape: tuple[int, ...],
+    ) -> None:
         self.harmonics, self.weights = harmonics, weights
         self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
         self.mean, self.shape = np.zeros(weights.shape[1]), shape
         self.check, self.shared = np.asarray, None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
 
-    def __call__(self, X):
+    def __call__(self, X: ArrayLike) -> Array:
         """Return the values of all functions.
 
         Parameters
@@ -218,7 +226,7 @@ class SampledFunctions:
         X = float64(self.check(X))
         values = np.empty((len(X), len(self.mean)))
 
-        def fill(block):
+        def fill(block: slice) -> None:
             K = kernels.evaluate(self.kernel, X[block], self.Z)
             np.matmul(self.harmonics.raw(X[block]), self.weights, out=values[block])
             values[block] += K @ self.coefficients
@@ -234,7 +242,7 @@ class SampledFunctions:
         values += self.mean
         return values.reshape(len(X), *self.shape)
 
-    def gradient(self, X):
+    def gradient(self, X: ArrayLike) -> Array:
         """Return the gradients of all functions with respect to the inputs.
 
         Parameters
@@ -268,12 +276,12 @@ class SampledFunctions:
             slopes = self._beside_mean(X, slopes)
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])
 
-    def __len__(self):
+    def __len__(self) -> int:
         if self.is_one:
             raise TypeError("This is one sampled function, which has no length. Draw several.")
         return self.shape[-1]
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | slice | Ints) -> "SampledFunctions":
         if self.is_one:
             raise TypeError("This is one sampled function. Call it with inputs.")
         chosen = np.arange(len(self.mean)).reshape(self.shape)[..., index]
@@ -285,7 +293,7 @@ class SampledFunctions:
         found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
         return found
 
-    def _beside_mean(self, X, slopes):
+    def _beside_mean(self, X: Array, slopes: Array) -> Array:
         """Gradients (n, c, d), from those of deviations from the mean."""
         mean, factor = self.shared(X)
         mean_slope, factor_slope = self.shared.slopes(X)
@@ -293,7 +301,9 @@ class SampledFunctions:
         return mean_slope + factor[:, :, None] * slopes + deviations[:, :, None] * factor_slope
 
 
-def drawn(posterior, k, n_frequencies, random_state):
+def drawn(
+    posterior: Posterior, k: int, n_frequencies: int, random_state: np.random.RandomState
+) -> SampledFunctions:
     """`SampledFunctions` of a posterior, in units of its targets.
 
     Parameters
@@ -309,7 +319,8 @@ def drawn(posterior, k, n_frequencies, random_state):
     p = u.shape[1]
     of_prior, of_data = (np.random.RandomState(random_state.randint(2**31)) for _ in range(2))
     with single_threaded_blas():
-        harmonics = _harmonics(posterior.kernel, n_frequencies, Z[0], random_state)
+        basis = FourierBasis.drawn(posterior.kernel, n_frequencies, Z[0], random_state)
+        harmonics = basis.at(posterior.kernel, Options())
         weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
         features, v = posterior.weights_of_samples(k * p, of_data)
         v = _by_target(v, p)
@@ -320,7 +331,7 @@ def drawn(posterior, k, n_frequencies, random_state):
     return SampledFunctions(harmonics, weights, posterior.kernel, Z, coefficients, shape)
 
 
-def in_weighted_mean(drawn, u, shared):
+def in_weighted_mean(drawn: SampledFunctions, u: Array, shared: SharedMean) -> SampledFunctions:
     """Sampled functions whose mean, with the coefficients u (m, p), is another one.
 
     Parameters
@@ -336,11 +347,13 @@ def in_weighted_mean(drawn, u, shared):
     return found
 
 
-def in_units(drawn, units, check):
+def in_units(
+    drawn: SampledFunctions, units: TargetScaler, check: Callable[[ArrayLike], Array]
+) -> SampledFunctions:
     """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
     k = drawn.shape[-1]
 
-    def scaled(weights):
+    def scaled(weights: Array) -> Array:
         of_all = units.among_constants(weights.reshape(len(weights), -1, k))
         return (of_all * units.scale[:, None]).reshape(len(weights), -1)
 
@@ -351,37 +364,7 @@ def in_units(drawn, units, check):
     return found
 
 
-def _by_target(draws, p):
+def _by_target(draws: Array, p: int) -> Array:
     """Draws (m, p k), all functions of a target together, from those that go on with k."""
     m = len(draws)
     return draws.reshape(m, -1, p).transpose(0, 2, 1).reshape(m, -1)
-
-
-def _harmonics(kernel, n_frequencies, origin, random_state):
-    """Features of a kernel, of which half have high frequencies.
-
-    Between the data, high frequencies are what is not known, and few draws are among them. Half of
-    the draws are from a distribution with more of them, and the squares of all amplitudes are
-    ratios of the two densities (importance sampling with a mixture).
-    """
-    basis = FourierBasis.drawn(kernel, n_frequencies, origin, random_state)
-    normal, levels, weights = basis.normal.copy(), basis.levels.copy(), []
-    for term, rows in basis.terms(kernel):
-        is_high = np.arange(rows.stop - rows.start) % 2 == 1
-        log_ratio = np.zeros(len(is_high))  # of the densities of high draws and of plain ones
-        for j, factor in enumerate(term.factors):
-            e, u = normal[rows, j], levels[rows, j]
-            if type(factor.kernel) is Matern and factor.kernel.nu < np.inf:
-                u[is_high] = np.maximum(u[is_high] ** _POWER, np.finfo(float).tiny)
-                log_ratio += (1.0 / _POWER - 1.0) * np.log(u) - np.log(_POWER)
-            else:
-                own = factor.columns(e.shape[1])
-                scale = 1.0 + _LARGER / np.sqrt(len(own))
-                e[is_high] *= scale
-                squares = np.sum(e[:, own] ** 2, axis=1)
-                log_ratio += 0.5 * squares * (1.0 - scale**-2) - len(own) * np.log(scale)
-        weights.append(2.0 / (1.0 + np.exp(log_ratio)))
-        weights[-1] /= weights[-1].mean()
-    harmonics = replace(basis, normal=normal, levels=levels).at(kernel, Options())
-    amplitudes = harmonics.amplitudes * np.sqrt(np.concatenate(weights))
-    return replace(harmonics, amplitudes=amplitudes)

@@ -188,7 +188,8 @@ def _product(
     edges = slices(len(noise), _TILE)
 
     def product(V: Array) -> Array:
-        right, out = V.astype(dtype), noise[:, None] * V
+        right: AnyArray = V.astype(dtype)
+        out = noise[:, None] * V
 
         def strip(index: int) -> Array:
             rows = edges[index]
@@ -336,13 +337,12 @@ def upper_bound(
     log_det = collapsed.solve_forward(problem)[1][1].log_det
     rows = problem.rows.everything().used()
     order = np.random.RandomState(0).permutation(len(rows.X))
-    X, y, noise, weight = (column[order] for column in rows[:4])
+    X, y, noise, weight = (np.asarray(column)[order] for column in rows[:4])
     s2 = noise + kernels.diagonal(kernel, X)[1]
     multiply, rough = products(kernel, X, s2 / weight, n_jobs)
     leading = np.arange(min(_LEADING, len(X)))
     near, _ = preconditioner(kernel, X, s2 / weight, leading, n_jobs)
-    stop = {"tol": tol, "max_iter": max_iter, "report": report}
-    solution = solve(multiply, near, y, rough=rough, **stop)
+    solution = solve(multiply, near, y, tol=tol, max_iter=max_iter, rough=rough, report=report)
     square = np.vdot(y + solution.residual, solution.x)  # 2 yᵀv - vᵀ(y - e), e = y - K̂v
     # a row of weight w is its mean, and what w copies of it have beside that
     log_det += weight @ (np.log(s2) + LOG_2PI)

@@ -532,23 +532,23 @@ class PosteriorAround(Posterior):
     holds_rows = property(attrgetter("posterior.holds_rows"))
     factor = property(attrgetter("posterior.factor"))
 
-    def inputs(self, X):
+    def inputs(self, X: AnyArray) -> AnyArray:
         """Rows of a query as the other posterior sees them."""
         return X
 
-    def mean(self, X, n_jobs=1):
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean, in the shape of that of the posterior."""
         return self.posterior.mean(self.inputs(X), n_jobs)
 
-    def mean_and_variance(self, X, n_jobs=1):
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean and latent variance."""
         return self.posterior.mean_and_variance(self.inputs(X), n_jobs)
 
-    def covariance(self, X):
+    def covariance(self, X: AnyArray) -> Array:
         """Latent covariance."""
         return self.posterior.covariance(self.inputs(X))
 
-    def deviations(self, X, n_samples, random_state):
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean."""
         return self.posterior.deviations(self.inputs(X), n_samples, random_state)
 
@@ -570,41 +570,41 @@ class Prior(Posterior):
     remedy = "Call fit first."
     width = 0
 
-    def mean(self, X, n_jobs=1):
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Zeros (n, p)."""
         return np.zeros((len(X), self.n_targets))
 
-    def mean_and_variance(self, X, n_jobs=1):
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Zeros (n, p) and prior variance (n,)."""
         signal = kernels.diagonal(self.kernel, float64(X))[0]
         return self.mean(X), np.array(np.broadcast_to(signal, len(X)))
 
-    def covariance(self, X):
+    def covariance(self, X: AnyArray) -> Array:
         """Prior covariance (n, n)."""
         X = float64(X)
         return kernels.evaluate(self.kernel, X, X).copy()
 
-    def deviations(self, X, n_samples, random_state):
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples (n, n_samples) of mean zero, joint over all rows."""
         return joint_deviations(self, X, n_samples, random_state)
 
 
-def in_metric(metric, X):
+def in_metric(metric: Array | None, X: AnyArray) -> Array:
     """Inputs in a metric, float64; None: as they are."""
     return float64(X) if metric is None else float64(X) @ metric.T
 
 
-def scale_of(kernel, metric, d):
+def scale_of(kernel: Kernel, metric: Array | None, d: int) -> Array:
     """Units (r,) in which near is near, in a metric of d columns: the length scales of a kernel."""
     return kernels.length_scales(kernel, np.ones(d if metric is None else len(metric)))
 
 
-def scaled_inputs(kernel, metric, scale, X):
+def scaled_inputs(kernel: Kernel, metric: Array | None, scale: Array, X: AnyArray) -> Array:
     """Inputs in a metric, in units in which near is near."""
     return kernels.in_units(kernel, in_metric(metric, X), scale)
 
 
-def _shared(name):
+def _shared(name: str) -> property:
     """An attribute of `IndependentPosteriors` that all of them share."""
     return property(lambda self: getattr(self.each[0], name))
 
@@ -624,25 +624,27 @@ class IndependentPosteriors(Posterior):
     kernel, features, name = map(_shared, ("kernel", "features", "name"))
     width, n_rows_kept, holds_rows = map(_shared, ("width", "n_rows_kept", "holds_rows"))
 
-    def mean(self, X, n_jobs=1):
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Means (n, k)."""
         return np.hstack([one.mean(X, n_jobs) for one in self.each])
 
-    def mean_and_variance(self, X, n_jobs=1):
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Means and latent variances, both (n, k)."""
         means, variances = zip(*(one.mean_and_variance(X, n_jobs) for one in self.each))
         return np.hstack(means), np.column_stack(variances)
 
-    def covariance(self, X):
+    def covariance(self, X: AnyArray) -> Array:
         """Latent covariances (n, n, k)."""
         return np.stack([one.covariance(X) for one in self.each], axis=-1)
 
-    def deviations(self, X, n_samples, random_state):
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the means (n, n_samples, k)."""
         draws = [one.deviations(X, n_samples, random_state) for one in self.each]
         return np.stack(draws, axis=-1)
 
-    def leave_one_out(self, rows, chosen, terms, n_jobs=1):
+    def leave_one_out(
+        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
+    ) -> LeftOut:
         """`LeftOut` of chosen rows, with means and variances (k, c)."""
         means, variances = zip(
             *(

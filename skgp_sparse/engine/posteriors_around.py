@@ -21,12 +21,13 @@ from skgp_sparse.engine.posterior import (
     GRADIENTS,
     NORMALS,
     PosteriorAround,
+    Slopes,
     float64,
     noise_in_blocks,
 )
 from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Ints, Scalars
 
 _NOISE_SHARE = 0.02  # s
 _VALUES = 32  # K
@@ -34,7 +35,7 @@ _ROWS_PER_BLOCK = 1024  # rows whose moments with all values are computed togeth
 _ROWS = 20_000  # of training, which tell how values are spread
 
 
-def spread_values(X, weight):
+def spread_values(X: AnyArray, weight: Array | None) -> Array:
     """Values (K, d) that are spread as those of columns, independent; NaN where one is missing.
 
     Parameters
@@ -55,12 +56,12 @@ def spread_values(X, weight):
     return np.column_stack(columns)
 
 
-def missing_entries(X, values):
+def missing_entries(X: Array, values: Array) -> Bools:
     """Whether entries (n, d) of rows are missing in columns that have `spread_values`."""
     return np.isnan(X) & ~np.isnan(values[0])
 
 
-def averaged(function, X, values):
+def averaged(function: Callable[[Array], Array], X: Array, values: Array) -> Array:
     """A function (n, q) of rows (n, d), averaged over the values of those that are missing.
 
     Parameters
@@ -107,12 +108,12 @@ class PosteriorWithMissingValues(PosteriorAround):
 
     remedy = "No value was missing in these columns in fit: impute those of X."
 
-    def noise_variance(self, X):
+    def noise_variance(self, X: AnyArray) -> Scalars:
         """Learned noise variance where missing values are medians."""
         X, medians = float64(X), np.sort(self.values, axis=0)[_VALUES // 2]
         return self.posterior.noise_variance(np.where(missing_entries(X, self.values), medians, X))
 
-    def mean(self, X, n_jobs=1):
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean, in the shape of that of the process."""
         X = float64(X)
         mean = self.posterior.mean(self._filled(X, 0), n_jobs)
@@ -120,7 +121,7 @@ class PosteriorWithMissingValues(PosteriorAround):
             mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
         return mean
 
-    def mean_and_variance(self, X, n_jobs=1):
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean and latent variance."""
         X = float64(X)
         mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
@@ -131,7 +132,7 @@ class PosteriorWithMissingValues(PosteriorAround):
             variance[rows] = variances.mean(axis=0) + self._own(X[rows], means, variance.ndim)
         return mean, variance
 
-    def covariance(self, X):
+    def covariance(self, X: AnyArray) -> Array:
         """Latent covariance."""
         X = float64(X)
         filled = [self._filled(X, k) for k in range(_VALUES)]
@@ -141,7 +142,7 @@ class PosteriorWithMissingValues(PosteriorAround):
         cov[rows, rows] += self._own(X, means, cov.ndim - 1)
         return cov
 
-    def deviations(self, X, n_samples, random_state):
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean, each with values that are drawn."""
         X, mean = float64(X), self.mean(X)
         of_missing = np.random.RandomState(random_state.randint(2**31))
@@ -158,29 +159,29 @@ class PosteriorWithMissingValues(PosteriorAround):
         normal = of_missing.normal(size=(n_samples, *draws.shape[2:], len(X)))
         return draws + np.moveaxis(normal, -1, 0) * noise.reshape(len(X), *[1] * (draws.ndim - 1))
 
-    def _blocks(self, X):
+    def _blocks(self, X: Array) -> list[Ints]:
         """Numbers of rows that lack a value, in blocks."""
         rows = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
         return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
 
-    def _filled(self, X, k):
+    def _filled(self, X: Array, k: int) -> Array:
         """Rows with the value number k, and others in other rows, where they lack one."""
         places = (k + np.arange(len(X))) % _VALUES
         return np.where(np.isnan(X), self.values[places], X)
 
-    def _all(self, X):
+    def _all(self, X: Array) -> Array:
         """Rows (K n, d) with all values."""
         return np.where(np.isnan(X), self.values[:, None], X).reshape(-1, X.shape[1])
 
-    def _each(self, moments):
+    def _each(self, moments: Array) -> Array:
         return moments.reshape(_VALUES, -1, *moments.shape[1:])
 
-    def _own(self, X, means, ndim):
+    def _own(self, X: Array, means: Array, ndim: int) -> Array:
         """Additional variance (n,) or (n, k) of rows because of their missing values."""
         spread = means.var(axis=0)
         return (spread.max(axis=1) if ndim == 1 else spread) + self._noise(X, ndim)
 
-    def _noise(self, X, ndim):
+    def _noise(self, X: Array, ndim: int) -> Array:
         count = missing_entries(X, self.values).sum(axis=1)
         noise = _NOISE_SHARE * self._unit
         return count * noise.max() if ndim == 1 else count[:, None] * noise
@@ -276,48 +277,48 @@ class PosteriorWithMean(PosteriorAround):
         """Names of questions, without gradients of other predictions that have some."""
         return self.posterior.answers & (_ANSWERS | {GRADIENTS} if self.is_flat else _ANSWERS)
 
-    def why_not(self, question):
+    def why_not(self, question: str) -> str | None:
         """Reason of the process, or that the other prediction has no such answer."""
         return self.posterior.why_not(question) or super().why_not(question)
 
-    def mean(self, X, n_jobs=1):
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Weighted mean (n, p)."""
         return self.moments(X, n_jobs)[0]
 
-    def mean_and_variance(self, X, n_jobs=1):
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Weighted mean and latent variance."""
         return self.moments(X, n_jobs)[:2]
 
-    def moments(self, X, n_jobs=1):
+    def moments(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array, Array]:
         """Weighted mean, latent variance and variance of the noise."""
         mean, factor, variance, noise = self._weighted(float64(X), n_jobs)
         return mean, factor * variance, factor * noise
 
-    def covariance(self, X):
+    def covariance(self, X: AnyArray) -> Array:
         """Latent covariance."""
         std = np.sqrt(self._factor(X))
         return std[:, None] * std * self.posterior.covariance(X)
 
-    def deviations(self, X, n_samples, random_state):
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean."""
         drawn = self.posterior.deviations(X, n_samples, random_state)
         return np.sqrt(self._factor(X))[:, None] * drawn
 
-    def noise_variance(self, X):
+    def noise_variance(self, X: AnyArray) -> Scalars:
         """Learned noise variance, which has the factor of all variances."""
         return self._factor(X) * self.posterior.noise_variance(X)
 
-    def prior_variance(self, X):
+    def prior_variance(self, X: AnyArray) -> Scalars:
         """Variance before any data, where the process knows least."""
         prior = np.broadcast_to(self.posterior.prior_variance(X), len(X))
         weight = self.weights.of(prior + noise_in_blocks(self.posterior, X))
         return self.weights.factor(weight) * prior
 
-    def weight(self, X, n_jobs=1):
+    def weight(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Weights (n, p) of the other prediction."""
         return self.weights.of(sum(self.posterior.moments(X, n_jobs)[1:]))
 
-    def gradients(self, X, latent, n_jobs=1):
+    def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes`, where that of the other prediction is zero."""
         X = float64(X)
         total = self.posterior.gradients(X, False, n_jobs)
@@ -340,18 +341,18 @@ class PosteriorWithMean(PosteriorAround):
         drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
         return in_weighted_mean(drawn, self.posterior.points[1], SharedMean(self))
 
-    def mean_and_factor(self, X):
+    def mean_and_factor(self, X: Array) -> tuple[Array, Array]:
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
         mean, factor, *_ = self._weighted(X)
         return mean, np.sqrt(factor)
 
-    def slopes_of_mean_and_factor(self, X):
+    def slopes_of_mean_and_factor(self, X: Array) -> tuple[Array, Array]:
         """Derivatives (n, p, d) and (n, d) of `mean_and_factor`."""
         weight, slope = self._weight_and_slope(self.posterior.gradients(X, False))
         half = 0.5 * self.weights.log_factor[1] * np.sqrt(self.weights.factor(weight))
         return self.gradients(X, False).mean_slope, half[:, None] * slope.mean(axis=1)
 
-    def predict_normals(self, X, X_std, n_jobs=1):
+    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Moments of the mixture of predictions at inputs of a Sobol sequence."""
         return normal_mixture(self, X, X_std, n_jobs)
 

@@ -13,16 +13,20 @@ Matrices come one at a time, but for `whitened` and `back_substituted`, which ta
 """
 
 import ctypes as ct
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from scipy.linalg import cython_blas, lapack
 
 from skgp_sparse.ground.parallel import empty, for_each, slices
+from skgp_sparse.ground.validation import AnyArray, Array, Scalars
 
 _COLUMNS_WORTH_THREADS = 512  # columns beyond which threads pay for one factorisation
-_TILE = 128  # rows and columns of the blocks in which factors are computed
+_TILE = 128  # rows and columns of the blocks in which products are computed
+_STRIP = 256  # rows that are divided by a triangle together
 _FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _QUOTIENT = 32  # columns of the smaller tiles in which rows are divided by a triangle
@@ -40,7 +44,7 @@ _name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pyt
 # interpreter lock, so that threads over blocks of rows would wait for each other. The routines are
 # called by the address that SciPy gives to Cython code (``scipy.linalg.cython_blas``), as Numba
 # does.
-def _routine(name, n_arguments):
+def _routine(name: str, n_arguments: int) -> Callable[..., None]:
     """A BLAS routine whose arguments are addresses."""
     capsule = cython_blas.__pyx_capi__[name]
     signature = ct.CFUNCTYPE(None, *[ct.c_void_p] * n_arguments)
@@ -70,7 +74,7 @@ class Jitter:
     start: float = 1e-8
     relative: bool = True
 
-    def amounts(self):
+    def amounts(self) -> Iterator[float]:
         """Amounts to try, smallest first."""
         yield self.start
         amount = max(10 * self.start, 1e-12)
@@ -79,7 +83,7 @@ class Jitter:
             amount *= 10
 
 
-def jittered_cholesky(K, jitter, n_jobs=1):
+def jittered_cholesky(K: Array, jitter: Jitter, n_jobs: int = 1) -> tuple[Array, float]:
     """Lower Cholesky factor of ``K + amount I`` for the first amount that succeeds.
 
     Parameters
@@ -112,7 +116,7 @@ def jittered_cholesky(K, jitter, n_jobs=1):
     raise_indefinite(K, amount, "mean diagonal" if jitter.relative else "diagonal")
 
 
-def raise_indefinite(K, amount, of):
+def raise_indefinite(K: Array, amount: float, of: str) -> NoReturn:
     """Raise the error that says why a kernel matrix has no factor, with so much of it added."""
     if not np.isfinite(np.tril(K)).all():
         raise np.linalg.LinAlgError(
@@ -125,7 +129,7 @@ def raise_indefinite(K, amount, of):
     )
 
 
-def cholesky(B, n_jobs=1, failure=None):
+def cholesky(B: Array, n_jobs: int = 1, failure: str | None = None) -> Array:
     """Lower Cholesky factor of a matrix that is at least the identity.
 
     Rounding of large eigenvalues, those of rows without noise, may outweigh the identity. As much
@@ -140,7 +144,7 @@ def cholesky(B, n_jobs=1, failure=None):
     raise np.linalg.LinAlgError(failure or _NO_NYSTROM)
 
 
-def log_det_and_whitened(A, b):
+def log_det_and_whitened(A: Array, b: Array) -> tuple[float, Array] | None:
     """``log |A|`` and ``L⁻¹ b``; None if ``A = L Lᵀ`` fails.
 
     Symmetric A is overwritten. For few columns: LAPACK holds the interpreter lock.
@@ -151,40 +155,35 @@ def log_det_and_whitened(A, b):
     return log_det_from_cholesky(L), lapack.dtrtrs(L, b, lower=1)[0]
 
 
-def inverse_lower(L, n_jobs=1):
-    """Inverse of a lower triangular matrix.
+def inverse_lower(L: Array, n_jobs: int = 1) -> Array:
+    """Inverse of a lower triangular matrix; rows of I are divided by it, shared by threads."""
+    if len(L) <= _FOR_LAPACK:
+        return _inverse_of_tile(L)
+    L, T = np.ascontiguousarray(L, dtype=np.float64), np.eye(len(L))
 
-    Tiles on the diagonal are inverted by LAPACK; neighbours are then joined, ``T21 = -T22 L21
-    L11⁻¹``, to tiles of twice the size, until one is left.
-    """
-    T = np.zeros(L.shape)
-    for tile in slices(len(L), _TILE):
-        T[tile, tile] = _inverse_of_tile(L[tile, tile])
-    size = _TILE
-    while size < len(L):
-        starts = range(0, len(L) - size, 2 * size)
-        pairs = [(slice(k, k + size), slice(k + size, min(k + 2 * size, len(L)))) for k in starts]
-        _join_tiles(L, T, pairs, n_jobs)
-        size *= 2
+    def fill(rows: slice) -> None:
+        _substitute_halves(T[rows, : rows.stop], L[: rows.stop, : rows.stop], b"N")
+
+    for_each(fill, slices(len(L), _STRIP)[::-1], n_jobs)  # the one that takes longest first
     return T
 
 
-def inverse_from_triangle(T, n_jobs=1):
+def inverse_from_triangle(T: Array, n_jobs: int = 1) -> Array:
     """``(L Lᵀ)⁻¹ = Tᵀ T`` from ``T = L⁻¹``, both triangles."""
     return mirror_lower(lower_gram(T, n_jobs))
 
 
-def lower_gram(T, n_jobs=1):
+def lower_gram(T: Array, n_jobs: int = 1) -> Array:
     """The lower triangle of ``Tᵀ T`` for lower triangular T; what is above it has no meaning."""
     return _lower_product(T, T, n_jobs)
 
 
-def congruence(S, T, n_jobs=1):
+def congruence(S: Array, T: Array, n_jobs: int = 1) -> Array:
     """``Tᵀ S T`` for symmetric S and lower triangular T."""
     return mirror_lower(_lower_product(T, square_times_lower(S, T, n_jobs), n_jobs))
 
 
-def mirror_lower(A):
+def mirror_lower(A: Array) -> Array:
     """Symmetric matrix of a lower triangle, filled in place."""
     for rows in slices(len(A), _TILE):
         square = A[rows, rows]
@@ -193,42 +192,42 @@ def mirror_lower(A):
     return A
 
 
-def times_lower(A, T, out=None):
+def times_lower(A: Array, T: Array, out: Array | None = None) -> Array:
     """``A T`` for lower triangular T; in `out` if given, which may be A."""
-    return _times_triangle(A, T, out, b"N")
+    return _in_place(_multiply, A, T, out, b"N")
 
 
-def times_lower_transposed(A, T, out=None):
+def times_lower_transposed(A: Array, T: Array, out: Array | None = None) -> Array:
     """``A Tᵀ`` for lower triangular T; in `out` if given, which may be A."""
-    return _times_triangle(A, T, out, b"T")
+    return _in_place(_multiply, A, T, out, b"T")
 
 
-def over_lower(A, L, out=None):
+def over_lower(A: Array, L: Array, out: Array | None = None) -> Array:
     """``A L⁻¹`` for lower triangular L, by substitution; in `out` if given, which may be A."""
-    return _over_triangle(A, L, out, b"N")
+    return _in_place(_substitute_halves, A, L, out, b"N")
 
 
-def over_lower_transposed(A, L, out=None):
+def over_lower_transposed(A: Array, L: Array, out: Array | None = None) -> Array:
     """``A L⁻ᵀ`` for lower triangular L, by substitution; in `out` if given, which may be A."""
-    return _over_triangle(A, L, out, b"T")
+    return _in_place(_substitute_halves, A, L, out, b"T")
 
 
-def square_times_lower(S, T, n_jobs):
+def square_times_lower(S: Array, T: Array, n_jobs: int) -> Array:
     """``S T`` for square S and lower triangular T, tiles of rows shared by threads."""
     out = np.empty(S.shape)
     for_each(lambda rows: times_lower(S[rows], T, out[rows]), slices(len(S), _TILE), n_jobs)
     return out
 
 
-def product_norms(A, T):
+def product_norms(A: Array, T: Array) -> Array:
     """``‖T a_i‖²`` for every row a_i of A and lower triangular T."""
     TA = times_lower_transposed(A, T)
     return row_dots(TA, TA)
 
 
-def weighted_gram(V, a):
+def weighted_gram(V: Array, a: Scalars) -> Array:
     """``Vᵀ diag(a) V`` as rank-k updates; `a` is a scalar, or an array of any signs."""
-    if np.ndim(a) == 0:
+    if not isinstance(a, np.ndarray) or a.ndim == 0:
         return a * (V.T @ V)
     if np.all(a >= 0):
         return _gram_of_scaled(V, a)
@@ -236,50 +235,39 @@ def weighted_gram(V, a):
     return _gram_of_scaled(V[positive], a[positive]) - _gram_of_scaled(V[~positive], -a[~positive])
 
 
-def row_dots(A, B):
+def row_dots(A: Array, B: Array) -> Array:
     """``sum_j A_ij B_ij`` for every row i."""
     return np.einsum("ij,ij->i", A, B)
 
 
-def log_det_from_cholesky(L):
+def log_det_from_cholesky(L: Array) -> float:
     """``log |L Lᵀ|``."""
     return 2.0 * np.log(L.diagonal()).sum()
 
 
-def _gram_of_scaled(V, a):
+def _gram_of_scaled(V: Array, a: Array) -> Array:
     scaled = np.multiply(V, np.sqrt(a)[:, None], out=empty(V.shape))
     return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
 
 
-def _times_triangle(A, T, out, op):
-    """``A T`` or ``A Tᵀ``, as `op` is N or T; what is above the diagonal of T is not read.
+def _in_place(
+    change: Callable[[Array, Array, bytes], None], A: Array, T: Array, out: Array | None, op: bytes
+) -> Array:
+    """A, multiplied or divided by T or Tᵀ, as `op` is N or T, whose upper triangle is not read.
 
     Without `out`, it is a new array; otherwise `out` must be float64 and C-contiguous.
     """
-    out, T = _copied(A, T, out)
-    _with_triangle(_dtrmm, out, T, op)
-    return out
-
-
-def _over_triangle(A, L, out, op):
-    """``A L⁻¹`` or ``A L⁻ᵀ``, as `op` is N or T; otherwise as `_times_triangle`."""
-    out, L = _copied(A, L, out)
-    _substitute_halves(out, L, op)
-    return out
-
-
-def _copied(A, T, out):
-    """A in `out`, a new array if that is None, and T as BLAS reads it."""
     out = empty(A.shape) if out is None else out
     T = np.ascontiguousarray(T, dtype=np.float64)
     if not (out.flags.carray and out.dtype == np.float64 and T.shape == 2 * A.shape[1:]):
         raise ValueError("A product needs a C-ordered array of float64 whose shape matches T.")
     if out is not A:
         out[:] = A
-    return out, T
+    change(out, T, op)
+    return out
 
 
-def _substitute_halves(A, L, op):
+def _substitute_halves(A: Array, L: Array, op: bytes) -> None:
     """Divide A by L or Lᵀ in place: one half of the columns, a product, and the other half.
 
     Most of it is products, which BLAS makes faster than substitutions.
@@ -299,33 +287,38 @@ def _substitute_halves(A, L, op):
         _substitute_halves(A[:, later], L[later, later], op)
 
 
-def _with_triangle(routine, A, T, op):
+def _multiply(A: Array, T: Array, op: bytes) -> None:
+    """Multiply A by T or Tᵀ in place."""
+    _with_triangle(_dtrmm, A, T, op)
+
+
+def _with_triangle(routine: Callable[..., None], A: Array, T: Array, op: bytes) -> None:
     """Call dtrmm or dtrsm on rows of A; Fortran reads rows as columns, Aᵀ and the upper Tᵀ."""
     m, n = _int(len(T)), _int(len(A))
     routine(b"L", b"U", op, b"N", m, n, _ONE, T.ctypes.data, _stride(T), A.ctypes.data, _stride(A))
 
 
-def _subtract_product(C, A, B, op):
+def _subtract_product(C: Array, A: Array, B: Array, op: bytes) -> None:
     """``C -= A B`` or ``C -= A Bᵀ``, as `op` is N or T."""
     sizes = _int(C.shape[1]), _int(len(C)), _int(A.shape[1])
     factors = B.ctypes.data, _stride(B), A.ctypes.data, _stride(A)
     _dgemm(op, b"N", *sizes, _MINUS_ONE, *factors, _ONE, C.ctypes.data, _stride(C))
 
 
-def _int(number):
+def _int(number: int) -> object:
     return ct.byref(ct.c_int(number))
 
 
-def _stride(A):
+def _stride(A: Array) -> object:
     """Entries from row to row; NumPy gives a single row any stride."""
     return _int(max(A.strides[0] // A.itemsize, A.shape[1]))
 
 
-def _lower_product(T, A, n_jobs):
+def _lower_product(T: Array, A: Array, n_jobs: int) -> Array:
     """The lower triangle of ``Tᵀ A`` for lower triangular T."""
     out = np.empty(T.shape)
 
-    def fill(rows):
+    def fill(rows: slice) -> None:
         tail = slice(rows.start, None)
         np.matmul(T[tail, rows].T, A[tail, : rows.stop], out=out[rows, : rows.stop])
 
@@ -333,7 +326,7 @@ def _lower_product(T, A, n_jobs):
     return out
 
 
-def _factorise(A, n_jobs):
+def _factorise(A: Array, n_jobs: int) -> bool:
     """Turn A into its lower Cholesky factor, in place; whether that succeeded.
 
     ``L11 = chol A11``, ``L21 = A21 L11⁻ᵀ``, ``L22 = chol(A22 - L21 L21ᵀ)``. Halves are cut at
@@ -343,54 +336,23 @@ def _factorise(A, n_jobs):
     if len(A) <= _FOR_LAPACK:
         factor, info = lapack.dpotrf(A.T, lower=0, clean=1)  # the transpose is Fortran-ordered
         A[:] = factor.T
-        return info == 0 and np.isfinite(A.diagonal()).all()
+        return bool(info == 0 and np.isfinite(A.diagonal()).all())
     half = -(-len(A) // (2 * _TILE)) * _TILE
     A11, A21, A22 = A[:half, :half], A[half:, :half], A[half:, half:]
     if not _factorise(A11, n_jobs):
         return False
     A[:half, half:] = 0.0
-    tiles = [(tile, _inverse_of_tile(A11[tile, tile])) for tile in slices(half, _TILE)]
 
-    def update(rows):
+    def update(rows: slice) -> None:
         A22[rows, : rows.stop] -= A21[rows] @ A21[: rows.stop].T
 
-    for_each(lambda rows: _substitute(A21[rows], A11, tiles), slices(len(A22), _TILE), n_jobs)
+    strips = slices(len(A22), _STRIP)
+    for_each(lambda rows: _substitute_halves(A21[rows], A11, b"T"), strips, n_jobs)
     for_each(update, slices(len(A22), _TILE), n_jobs)
     return _factorise(A22, n_jobs)
 
 
-def _substitute(rows, L, tiles):
-    """``rows L⁻ᵀ``, in place.
-
-    Inverses of tiles replace triangular solves, which would hold the interpreter lock.
-    """
-    for tile, T in tiles:
-        rest = rows[:, tile]
-        if tile.start:
-            rest = rest - rows[:, : tile.start] @ L[tile, : tile.start].T
-        rows[:, tile] = _times_inverse(rest, L[tile, tile].T, T.T)
-
-
-def _join_tiles(L, T, pairs, n_jobs):
-    """Fill ``T21 = -T22 L21 L11⁻¹`` for pairs of neighbours whose own inverses are known.
-
-    The last factor is a substitution, so that ``T L`` stays as close to I as LAPACK's does.
-    """
-
-    def fill(job):
-        rows, first, start = job
-        inner = slice(start, rows.stop)
-        T[rows, first] = -(T[rows, inner] @ L[inner, first])
-        for tile in reversed(slices(first.stop, _TILE, first.start)):
-            later = slice(tile.stop, first.stop)
-            rest = T[rows, tile] - T[rows, later] @ L[later, tile]
-            T[rows, tile] = _times_inverse(rest, L[tile, tile], T[tile, tile])
-
-    jobs = [(rows, a, b.start) for a, b in pairs for rows in slices(b.stop, _TILE // 2, b.start)]
-    for_each(fill, jobs, n_jobs)
-
-
-def _times_inverse(A, L, T):
+def _times_inverse(A: Array, L: Array, T: Array) -> Array:
     """``A L⁻¹`` for triangular L, of which T is the inverse.
 
     Where L is ill-conditioned, one step of refinement gives back the digits that T lost.
@@ -401,19 +363,19 @@ def _times_inverse(A, L, T):
     return product
 
 
-def is_well_conditioned(L, T):
+def is_well_conditioned(L: Array, T: Array) -> bool:
     """Whether products with T, the inverse of a triangle L, lose no digit that matters."""
-    return np.abs(T).max() * L.diagonal().max() <= _ILL_CONDITIONED
+    return bool(np.abs(T).max() * L.diagonal().max() <= _ILL_CONDITIONED)
 
 
-def _inverse_of_tile(L):
+def _inverse_of_tile(L: Array) -> Array:
     return np.ascontiguousarray(lapack.dtrtri(L, lower=1)[0])
 
 
 _LARGE_DIAGONAL = 1e200  # C, whose size has no say in L and V
 
 
-def whitened(A, B, unit, noise=0.0):
+def whitened(A: Array, B: Array, unit: float, noise: Scalars = 0.0) -> tuple[Array, Array]:
     """``L`` and ``L⁻¹ B`` of every matrix ``A + noise = L Lᵀ``.
 
     One call of NumPy serves all matrices.
@@ -453,13 +415,13 @@ def whitened(A, B, unit, noise=0.0):
     bordered[:, k:, k:] = 0.0
     bordered[:, corner, corner] = _LARGE_DIAGONAL
     try:
-        L = np.linalg.cholesky(bordered)
+        L: AnyArray = np.linalg.cholesky(bordered)
     except np.linalg.LinAlgError:
         L = np.linalg.cholesky(_repaired(bordered, k, unit))
     return L[:, :k, :k], L[:, k:, :k].transpose(0, 2, 1)
 
 
-def _repaired(bordered, k, unit):
+def _repaired(bordered: Array, k: int, unit: float) -> Array:
     """Matrices, with jitter on the diagonal of those that have no factor without it."""
     for matrix in bordered:
         diagonal = np.einsum("kk->k", matrix)[:k]
@@ -474,7 +436,7 @@ def _repaired(bordered, k, unit):
     return bordered
 
 
-def back_substituted(L, V):
+def back_substituted(L: Array, V: Array) -> Array:
     """``L⁻ᵀ V`` of every lower triangle.
 
     Parameters
@@ -498,7 +460,7 @@ TINY = np.finfo(float).tiny
 SMALLEST_PRECISION = 1e-30  # of a Gaussian function that says nothing
 
 
-def log_normal_density(y, mean, std):
+def log_normal_density(y: Array, mean: Array, std: Array) -> Array:
     """Log density of numbers y, in nats; arrays of shapes that broadcast.
 
     It is ``log N(y; mean, std²) = -½ [log 2π + ((y - mean)/std)²] - log std``.

@@ -8,28 +8,34 @@
 import os
 import weakref
 from collections import defaultdict, deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from itertools import takewhile
 from math import prod
 from threading import Lock, local
 from time import monotonic
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
+from skgp_sparse.ground.validation import Array, Scalars
+
+Item = TypeVar("Item")
+
 _SMALL = 1 << 17  # bytes below which the allocator is quick
-_memory = defaultdict(list)  # that no array needs, by its size
+_memory: defaultdict[int, list[Array]] = defaultdict(list)  # that no array needs, by its size
 
 
 @cache
-def _controller():
+def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def resolve_n_jobs(n_jobs):
+def resolve_n_jobs(n_jobs: int | None) -> int:
     """Number of threads: None means as many as BLAS may use now, which joblib lowers in workers."""
     if n_jobs is not None:
         return effective_n_jobs(n_jobs)
@@ -38,12 +44,13 @@ def resolve_n_jobs(n_jobs):
 
 
 _LIMIT = Lock()
-_inside, _limiter = 0, None  # contexts that are open in any thread, and what they share
-_pools = {}  # of threads, by their number, while a context is open
+_inside = 0  # contexts that are open in any thread ...
+_limiter: Any = None  # ... and what they share
+_pools: dict[int, ThreadPoolExecutor] = {}  # of threads, by their number, while a context is open
 _here = local()  # marks the threads of pools
 
 
-def _forget_threads():
+def _forget_threads() -> None:
     """In a forked process, where the threads of the pools do not exist."""
     global _LIMIT
     _LIMIT = Lock()
@@ -55,7 +62,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def single_threaded_blas():
+def single_threaded_blas() -> Iterator[None]:
     """Context in which every BLAS call runs on the thread that makes it.
 
     One Python thread per core has one BLAS thread: the O(n m²) products release the interpreter
@@ -67,7 +74,7 @@ def single_threaded_blas():
     the memory that waits for `empty`.
     """
     global _inside, _limiter
-    idle = []
+    idle: list[ThreadPoolExecutor] = []
     with _LIMIT:
         if _inside == 0:
             _limiter = _controller().limit(limits=1, user_api="blas")
@@ -87,7 +94,7 @@ def single_threaded_blas():
 
 
 @contextmanager
-def _threads(n_jobs):
+def _threads(n_jobs: int) -> Iterator[ThreadPoolExecutor]:
     """A pool of `n_jobs` threads, kept until BLAS is no longer limited."""
     with single_threaded_blas():
         with _LIMIT:
@@ -97,17 +104,23 @@ def _threads(n_jobs):
         yield pool
 
 
-def _mark_thread():
+def _mark_thread() -> None:
     _here.in_pool = True
     np.seterr(all="ignore")  # as the threads that call do: the results are checked there
 
 
-def slices(stop, size, start=0):
+def slices(stop: int, size: int, start: int = 0) -> list[slice]:
     """Slices of so many numbers between two, the last one of what is left."""
     return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
 
 
-def ordered_map(function, items, n_jobs, prepare=None, ahead=None):
+def ordered_map(
+    function: Callable[[Any], Any],
+    items: Collection[Any],
+    n_jobs: int,
+    prepare: Callable[[Any], Any] | None = None,
+    ahead: int | None = None,
+) -> Iterator[Any]:
     """Yield ``function(item)`` in the order of the items, `n_jobs` of them at a time.
 
     Results are handed over in order, so whatever is summed from them does not depend on `n_jobs`,
@@ -121,7 +134,7 @@ def ordered_map(function, items, n_jobs, prepare=None, ahead=None):
         yield from map(function, prepared)
         return
     with _threads(n_jobs) as pool:
-        waiting = deque()
+        waiting: deque[Future[Any]] = deque()
         try:
             for item in prepared:
                 waiting.append(pool.submit(function, item))
@@ -133,7 +146,7 @@ def ordered_map(function, items, n_jobs, prepare=None, ahead=None):
             wait([future for future in waiting if not future.cancel()])
 
 
-def for_each(function, items, n_jobs):
+def for_each(function: Callable[[Any], object], items: Collection[Any], n_jobs: int) -> None:
     """Call ``function(item)`` for all items, `n_jobs` of them at a time.
 
     For many short tasks whose results go to places of their own: no task waits for another one.
@@ -141,7 +154,7 @@ def for_each(function, items, n_jobs):
     deque(ordered_map(function, items, n_jobs, ahead=len(items)), maxlen=0)
 
 
-def _first_of(waiting):
+def _first_of(waiting: deque[Future[Any]]) -> Any:
     result = waiting[0].result()  # where this is interrupted, the future goes on waiting
     waiting.popleft()
     return result
@@ -150,7 +163,7 @@ def _first_of(waiting):
 # An evaluation makes arrays of some megabytes by the hundred. The allocator gives such memory back
 # to the system at once and asks for it again, page by page, which takes as long as the arithmetic
 # on it. Here memory that an array no longer needs waits for the next one, until the fit is over.
-def empty(shape):
+def empty(shape: tuple[int, ...]) -> Array:
     """An array (float64, C-ordered) with values that have no meaning."""
     size = 8 * int(prod(shape))
     if size < _SMALL or not _inside:
@@ -162,18 +175,18 @@ def empty(shape):
     except IndexError:
         memory = np.empty(size // 8)
     # Views keep this array alive, not the one below it: NumPy looks no further than a memoryview.
-    array = np.frombuffer(memoryview(memory), count=prod(shape))
+    array = np.frombuffer(memoryview(memory), count=prod(shape))  # type: ignore[arg-type]
     weakref.finalize(array, _give_back, memory).atexit = False
     return array.reshape(shape)
 
 
-def applied(function, *arrays):
+def applied(function: np.ufunc, *arrays: Scalars) -> Array:
     """``function(*arrays)`` of a function of NumPy, as an array of `empty`; a number of numbers."""
     shape = np.broadcast_shapes(*map(np.shape, arrays))
     return function(*arrays, out=empty(shape)) if shape else function(*arrays)
 
 
-def _give_back(memory):
+def _give_back(memory: Array) -> None:
     if _inside:
         _memory[memory.nbytes].append(memory)
 
@@ -190,11 +203,13 @@ class Deadline:
         Called once, when somebody first hears that the moment has come.
     """
 
-    def __init__(self, seconds=float("inf"), tell=None):
+    def __init__(
+        self, seconds: float = float("inf"), tell: Callable[[], object] | None = None
+    ) -> None:
         self.start, self.tell = monotonic(), tell
         self.moment = self.start + seconds
 
-    def is_over(self):
+    def is_over(self) -> bool:
         """Whether the moment has come, so that what may be left out is left out."""
         over = monotonic() >= self.moment
         if over and self.tell is not None:
@@ -202,19 +217,19 @@ class Deadline:
             self.tell = None
         return over
 
-    def left(self):
+    def left(self) -> float:
         """Seconds."""
         return max(self.moment - monotonic(), 0.0)
 
-    def allows(self, share):
+    def allows(self, share: float) -> bool:
         """Whether something may begin that takes a share of the time that has gone so far."""
         now = monotonic()
         return now + share * (now - self.start) <= self.moment
 
-    def share(self, count):
+    def share(self, count: int) -> "Deadline":
         """The deadline of one of several things that are still to be done in turn."""
         return Deadline(self.left() / count, self.tell)
 
-    def until(self, items):
+    def until(self, items: Iterable[Item]) -> Iterator[Item]:
         """Items, one after the other, as long as there is time."""
         return takewhile(lambda _: not self.is_over(), items)

@@ -313,7 +313,7 @@ def _factor(
     given = 1.0 / np.maximum(1.0 / given - (left - copy) / (total * noise), 1.0 / signal)
     q = left / total
     precision = np.maximum(inverse, 0.0) / np.maximum(1.0 - inverse * noise, TINY)
-    variance = np.minimum(1.0 / (precision + (1.0 - q) / noise), given)
+    variance = np.minimum(1.0 / (precision + (1.0 - q) / noise), signal)
     errors = alpha * (noise + q * variance)[:, None] + residual
     variance = np.maximum(given + learned, TINY)
     return variance_factor(errors**2, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
