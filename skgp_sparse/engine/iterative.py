@@ -179,7 +179,7 @@ def products(kernel: Kernel, X: Array, noise: Array, n_jobs: int) -> tuple[Produ
 
 
 def _product(
-    tile: Callable[[slice, slice], Array], noise: Array, n_jobs: int, dtype: type
+    tile: Callable[[slice, slice], AnyArray], noise: Array, n_jobs: int, dtype: type
 ) -> Product:
     """``V -> (K + D) V`` by tiles of the lower triangle of K.
 

@@ -226,7 +226,7 @@ class Deadline:
         now = monotonic()
         return now + share * (now - self.start) <= self.moment
 
-    def share(self, count: int) -> "Deadline":
+    def share(self, count: float) -> "Deadline":
         """The deadline of one of several things that are still to be done in turn."""
         return Deadline(self.left() / count, self.tell)
 

@@ -107,7 +107,8 @@ class InducingPoints(PosteriorMethod):
         with arithmetic():
             if self.tight_variance:
                 of: Any = fit.objective
-                posterior = tightened(fit.posterior, of.rows.everything(), of.bound)
+                plain: Any = fit.posterior
+                posterior = tightened(plain, of.rows.everything(), of.bound)
                 return fit._replace(posterior=posterior)
             return self._with_larger_mean(fit, job.rows, random_state)
 
