@@ -90,9 +90,8 @@ class Fitted:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if self.beside is None:
             return 0.0
-        if self.values is not None and missing_entries(X, self.values).any():
-            return averaged(self._weighted, X, self.values)
-        return self._weighted(X)
+        predict, values = self._weighted, self.values
+        return predict(X) if values is None else averaged(predict, X, values)
 
     def _weighted(self, X: Array) -> Array:
         """Predictions beside the process, times their weights."""
