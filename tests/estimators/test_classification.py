@@ -9,21 +9,12 @@ from inside import ArrayDataset, SiteObjectives, Softmax, Variational, plan, vie
 from inside import model as family
 from joblib import parallel_config
 from sklearn import config_context
-from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    CompoundKernel,
-    ConstantKernel,
-    Matern,
-    WhiteKernel,
-)
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from skgp_sparse import SparseGPClassifier, bounds
 from skgp_sparse.likelihoods import Binary, Logit, Probit
@@ -283,15 +274,6 @@ def test_pickle_leaves_the_training_rows_out():
         loaded.log_marginal_likelihood(model.kernel_.theta)
 
 
-def test_failed_fit_leaves_the_estimator_as_it_was():
-    X, y = moons()
-    model = small().fit(X, y)
-    before = model.predict_proba(X)
-    with pytest.raises(ValueError, match="infinity"):
-        model.fit(np.where(X > 1, np.inf, X), y)
-    np.testing.assert_array_equal(model.predict_proba(X), before)
-
-
 @pytest.mark.second
 def test_warm_start_goes_on():
     X, y = moons(300)
@@ -394,26 +376,6 @@ def test_inner_iterations_that_do_not_suffice_are_a_warning_with_a_remedy():
         small(ConstantKernel(1e3) * RBF(), optimizer=None).fit(X, y)
 
 
-def test_hyperparameters_at_their_bounds_are_said_to_be():
-    X, y = moons()
-    with pytest.warns(ConvergenceWarning, match="length_scale is close to the specified upper"):
-        small(RBF(0.05, (1e-2, 1e-1))).fit(X, y)
-
-
-@pytest.mark.second
-def test_grid_over_bounds_likelihoods_and_kernels():
-    X, y = moons(60)
-    pipeline = make_pipeline(StandardScaler(), small(max_iter=3))
-    grid = {
-        "sparsegpclassifier__bound": ["titsias", "gfitc-ep"],
-        "sparsegpclassifier__likelihood": ["probit", Logit()],
-        "sparsegpclassifier__kernel": [None, 1.0 * Matern(nu=1.5)],
-    }
-    search = GridSearchCV(pipeline, grid, scoring="neg_log_loss", cv=2, error_score="raise")
-    search.fit(X, y)
-    assert len(search.cv_results_["params"]) == 8 and search.best_score_ > -0.5
-
-
 def test_verbose_prints_the_bound(capsys):
     small(verbose=2, max_iter=4).fit(*moons())
     assert "[SparseGPClassifier] iteration 2: bound -" in capsys.readouterr().out
@@ -457,12 +419,6 @@ def test_variance_of_the_default_kernel_is_bounded_where_the_sigmoid_is_saturate
     X = np.linspace(-3, 3, 80)[:, None]
     model = small(max_iter=200).fit(X, X[:, 0] > 0)
     assert np.exp(model.kernel_.theta[0]) <= 50.0 * (1 + 1e-9)
-
-
-def test_clone_has_the_parameters_and_nothing_else():
-    model = small(RBF()).fit(*moons(30))
-    assert clone(model).get_params().keys() == model.get_params().keys()
-    assert not hasattr(clone(model), "kernel_")
 
 
 def test_coupling_recovers_probabilities_that_the_pairs_came_from():
@@ -550,11 +506,6 @@ def test_warnings_name_the_problem_and_the_line_of_the_user(n_jobs):
         names = [str(one.message).split(":")[0] for one in told]
         assert names == ["a against the rest", "b against the rest", "c against the rest"]
         assert {one.filename for one in told} == {__file__}
-
-
-def test_restarts_need_finite_bounds():
-    with pytest.raises(ValueError, match="requires that all bounds are finite"):
-        small(RBF(1.0, (1e-2, np.inf)), n_restarts_optimizer=1).fit(*moons())
 
 
 def test_warm_start_on_another_number_of_features_starts_again():

@@ -15,9 +15,7 @@ import cloudpickle
 import joblib
 import numpy as np
 import pytest
-from conftest import ROOT
 from inside import _differentiable, _sklearn_kernels
-from scipy.special import expit
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
@@ -169,17 +167,6 @@ def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_worker
     assert our_gradient == pytest.approx(gradient, abs=1e-7 * np.abs(gradient).max())
 
 
-def test_proportions(client, on_workers, table):
-    X, f, _ = table
-    p = expit(f)
-    y = 0.1 + 0.8 * p * np.random.RandomState(1).binomial(5, p) / 5.0
-    given = {"likelihood": "beta", **QUICK}
-    value, gradient = evaluation(SparseGPRegressor(RBF(), **given), X, y)
-    ours, our_gradient = evaluation(DaskSparseGPRegressor(RBF(), **given), *lazily(X, y))
-    assert ours == pytest.approx(value, rel=1e-10)
-    assert our_gradient == pytest.approx(gradient, abs=1e-7 * np.abs(gradient).max())
-
-
 def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
     X, _, y = table
     monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
@@ -230,16 +217,6 @@ def test_weights_and_known_noise_stay_with_their_rows(client, on_workers, table)
     assert_same_fit(model.fit(dX, dy, sample_weight=weight), local)
 
 
-def test_several_targets(client, on_workers, table):
-    X, f, y = table
-    Y = np.column_stack([y, np.full(len(y), 7.0), f])
-    local = SparseGPRegressor(**QUICK).fit(X, Y)
-    dX, dY = lazily(X, Y)
-    model = DaskSparseGPRegressor(**QUICK).fit(dX, dY.rechunk((200, 1)))
-    assert_same_fit(model, local)
-    assert model.predict(dX).compute() == pytest.approx(local.predict(X), abs=1e-8)
-
-
 def test_small_tables_are_fitted_to_the_same_bits_in_the_client(client, table):
     X, _, y = table
     local = SparseGPRegressor(**QUICK).fit(X, y)
@@ -278,23 +255,6 @@ def test_known_noise_of_partitions_of_one_row(is_large, client, table, request):
     for noise in (alpha, dalpha):
         model = DaskSparseGPRegressor(RBF(), alpha=noise, **QUICK).fit(dX, dy)
         assert_same_fit(model, local, 1e-8)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_posterior_of_all_rows(weighted, client, on_workers, table):
-    X, f, _ = table
-    y = f + 0.01 * np.random.RandomState(1).normal(size=N)
-    weight = np.random.RandomState(2).randint(0, 3, N).astype(float) if weighted else None
-    # without units, solves begin with the same bits: they end early, where rounding has grown
-    given = {**QUICK, "optimizer": None, "normalize_y": False, "posterior": "rows", "max_iter": 200}
-    given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
-    local = SparseGPRegressor(**given).fit(X, y, sample_weight=weight)
-    dX, dy = lazily(X, y)
-    lazy_weight = lazily(weight)[0] if weighted else None
-    model = DaskSparseGPRegressor(**given).fit(dX, dy, sample_weight=lazy_weight)
-    assert model.posterior_ == local.posterior_ == "rows"
-    for mine, its in zip(model.predict(X, return_std=True), local.predict(X, return_std=True)):
-        assert mine == pytest.approx(its, abs=1e-8)
 
 
 def test_neighbours_among_rows_of_a_cluster(client, on_workers, table):
@@ -522,16 +482,6 @@ def test_the_package_does_not_need_dask():
         "else:\n    raise AssertionError\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
-
-
-@pytest.mark.full
-def test_the_example_of_the_guide_runs(tmp_path):
-    page = ROOT / "docs" / "guide" / "streams_and_clusters.md"
-    section = page.read_text(encoding="utf-8").split("## Clusters\n")[1]
-    (tmp_path / "example.py").write_text(section.split("```python")[1].split("```")[0])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(page.parents[2]), *sys.path])}
-    command = [sys.executable, "example.py"]
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
 
 
 def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch):
