@@ -6,8 +6,8 @@
 
 What must hold: a table of ordinary scales is fitted, and any other is fitted or refused in words;
 NumPy does not warn; inputs and parameters stay as they were; n_jobs changes no bit; predictions are
-numbers, variances not negative, probabilities sum to one; an interrupted fit leaves no trace;
-pickles and clones work; the objective is a number with a gradient of numbers, or -inf with zeros.
+numbers, variances not negative, probabilities sum to one; pickles and clones work; the objective is
+a number with a gradient of numbers, or -inf with zeros.
 """
 
 import argparse
@@ -318,24 +318,6 @@ def check_theta(model, case):
     assert not (value == -np.inf and single and gradient.any())
 
 
-def check_interrupt(model, case):
-    """An interrupted fit leaves the estimator as it was."""
-    before = pickle.dumps(predicted(model, case.table.X))
-
-    def interrupt(objective, theta, bounds):
-        objective(theta)
-        raise KeyboardInterrupt
-
-    try:
-        model.set_params(optimizer=interrupt)
-        model.fit(case.other.X, case.other.y)
-    except (KeyboardInterrupt, ValueError):
-        pass
-    finally:
-        model.set_params(optimizer=case.estimator.optimizer)
-    assert pickle.dumps(predicted(model, case.table.X)) == before
-
-
 def check_pickle(model, case):
     """What was pickled predicts the same."""
     again = pickle.loads(pickle.dumps(model))
@@ -359,7 +341,6 @@ def check_refit(model, case):
 
 OPERATIONS = {
     "theta": check_theta,
-    "interrupt": check_interrupt,
     "pickle": check_pickle,
     "refit": check_refit,
 }

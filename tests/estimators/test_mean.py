@@ -231,9 +231,6 @@ def test_questions_about_a_mean_of_residuals():
     density = process.log_predictive_density(FAR, np.full(20, 0.1))
     agree(model.log_predictive_density(FAR, y), density, 1e-9)
     assert np.isfinite(model.feature_importances_).all()
-    steep = of_residuals(Ridge(), STEPPED)[0]
-    with pytest.raises(ValueError, match="Set mean to None"):
-        steep.predict(FAR, return_gradient=True)
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
@@ -670,19 +667,6 @@ def test_pairs_of_classes_are_not_calibrated():
     model = SparseGPClassifier(multi_class="one_vs_one", random_state=0, tol=1e-2).fit(X, LABELS)
     assert model.calibration_ is None and model.mean_ is None
     assert_allclose(model.predict_proba(QUERIES).sum(axis=1), 1.0)
-
-
-def test_labels_have_a_linear_mean():
-    y = 4 * PLACES[:, 0] - 3 * PLACES[:, 1] > 8017
-    model = SparseGPClassifier(RBF(), mean="linear", random_state=0).fit(PLACES, y)
-    far = CENTRE + np.array([[60.0, 0.0], [-60.0, 0.0]])
-    assert_array_equal(model.predict(far), [True, False])
-    assert model.predict_proba(far).max(axis=1).min() > 0.8
-    again = pickle.loads(pickle.dumps(model))
-    assert_array_equal(again.predict_proba(far), model.predict_proba(far))
-    of_mean, of_process = model.predict_parts(far)
-    assert_allclose(softmax(of_mean + of_process, axis=1), model.predict_proba(far), atol=1e-12)
-    assert model.mean_ is None and not np.any(of_mean)
 
 
 @pytest.mark.parametrize("mean", [None, "boosting", LogisticRegression(), "linear"], ids=str)

@@ -228,16 +228,6 @@ def test_groups_of_a_split_are_not_passed_on():
             assert np.isfinite(cross_validate(model, X, target, **given)["test_score"]).all()
 
 
-def test_feature_names_are_kept_and_checked():
-    pandas = pytest.importorskip("pandas")
-    X, y = table()
-    frame = pandas.DataFrame(X, columns=["a", "b"])
-    model = small().fit(frame, y)
-    assert list(model.feature_names_in_) == ["a", "b"]
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[["b", "a"]])
-
-
 def test_grid_search_over_bounds_by_log_density():
     X, y = table(90)
     pipe = make_pipeline(StandardScaler(), small())
@@ -453,17 +443,6 @@ def test_callbacks_are_called_from_the_thread_of_the_fit(callbacks):
     recorder.on_fit_task_begin = lambda estimator, context: seen.add(threading.get_ident())
     small_classifier().set_callbacks(recorder).fit(X, y)
     assert seen == {threading.get_ident()}
-
-
-def test_an_interrupt_keeps_the_former_classifier(callbacks):
-    X, y = labelled_table(3)
-    model = small_classifier().fit(X, y)
-    before = model.predict_proba(X)
-    recorder = _Recorder(at=3, action=interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        model.set_callbacks(recorder).fit(X[:, :1], y > 0)
-    assert recorder.teardowns == 1
-    np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
 @pytest.mark.parametrize("level", [1e-3, 1.0, 1e3])

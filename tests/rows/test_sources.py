@@ -253,40 +253,6 @@ def test_an_array_of_known_noise_belongs_to_the_rows_in_their_order(
     agree_fits(actual, clone(model).fit(X, y, weight), X[:40], 1e-10)
 
 
-@pytest.mark.second(share=0.48)
-@pytest.mark.parametrize("weight", [None, weights()])
-@pytest.mark.parametrize("likelihood", ["poisson", "gamma", "beta", "student_t"])
-def test_likelihoods_with_offsets(likelihood, weight, large, small_blocks):
-    X, y = rows()
-    y = np.floor(np.exp(y)) + (likelihood == "gamma")
-    if likelihood == "beta":
-        y = (y + 1.0) / (y.max() + 2.0)
-    offset, options = 0.1 * X[:, 0], {"likelihood": likelihood, "kernel": KERNEL.k1}
-    actual = regressor(**options).fit(stream(X, y, weight, offset))
-    expected = regressor(**options).fit(X, y, weight, offset)
-    agree_fits(actual, expected, X[:40], 1e-10)
-    for name, value in expected.likelihood_.get_params().items():
-        value = value if isinstance(value, str) else pytest.approx(value, rel=1e-10)
-        assert getattr(actual.likelihood_, name) == value
-
-
-@pytest.mark.second(thin=1)
-@pytest.mark.parametrize("n_jobs", [None, 2])
-@pytest.mark.parametrize("strategy", ["one_vs_rest", "softmax"])
-@pytest.mark.parametrize("weight", [None, weights()])
-def test_classes(weight, strategy, n_jobs, large):
-    X, y = rows()
-    labels = np.array(["no", "perhaps", "yes"])[np.digitize(y, [-0.5, 0.5])]
-    chunks = cut(X, labels, weight)
-    chunks[2] = chunks[2]._replace(y=chunks[2].y.astype(object))
-    model = classifier(multi_class=strategy, n_jobs=n_jobs)
-    actual = clone(model).fit(Stream(partial(iter, chunks)))
-    expected = clone(model).fit(X, labels, weight)
-    agree(actual.predict_proba(X), expected.predict_proba(X), 1e-8)
-    np.testing.assert_array_equal(actual.predict(X), expected.predict(X))
-    np.testing.assert_array_equal(actual.classes_, ["no", "perhaps", "yes"])
-
-
 @pytest.mark.second(share=0.21, thin=1)
 @pytest.mark.parametrize("weight", [None, weights()])
 @pytest.mark.parametrize("kind", [SparseGPRegressor, SparseGPClassifier])
