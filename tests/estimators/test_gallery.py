@@ -14,7 +14,7 @@ from gallery_panels import CLASSIFICATION, REGRESSION
 from numpy.testing import assert_allclose
 from scipy.special import expit, log_expit
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import WhiteKernel
+from sklearn.gaussian_process.kernels import GenericKernelMixin, Hyperparameter, Kernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 
@@ -122,6 +122,12 @@ def test_the_same_model_learns_the_same_hyperparameters(name):
     assert_allclose(learned, expected, atol=0.02)
 
 
+@panels(RESOLVED)
+def test_the_same_model_draws_the_same_means_and_deviations(name):
+    tolerance = 0.1 if "rational" in name else 1e-3  # alpha grows to 1e9, where digits are lost
+    assert max(distances(name, same(name), gpr(name))) < tolerance
+
+
 @panels(REGRESSION)
 def test_the_name_alone_ends_as_high_as_gpr_with_normalised_targets_and_noise(name):
     model = renamed(name).log_marginal_likelihood_value_
@@ -146,6 +152,23 @@ UNLIKE = {  # what docs/differences.md says of two panels
 @pytest.mark.second(share=0.05)
 def test_the_name_alone_draws_what_looks_like_scikit_learns(name):
     assert max(distances(name, renamed(name), gpr(name))) < UNLIKE.get(name, 0.2)
+
+
+@panels([name for name in REGRESSION if "prior" in name])
+def test_before_a_fit_panels_are_equal(name):
+    panel = REGRESSION[name]
+    for options in ({}, SAME):
+        model = SparseGPRegressor(panel.kernel, **options)
+        prior = GaussianProcessRegressor(panel.kernel)
+        assert max(distances(name, model, prior)) < 1e-12
+
+
+def test_the_landscape_of_the_noise_is_scikit_learns():
+    name = "gpr_noisy-little_noise"
+    thetas = REGRESSION[name].landscape[::8, ::8].reshape(-1, 3)
+    values = [same(name).log_marginal_likelihood(theta) for theta in thetas]
+    expected = [gpr(name).log_marginal_likelihood(theta) for theta in thetas]
+    assert_allclose(values, expected, rtol=1e-9)
 
 
 # -- classification -------------------------------------------------------------------------
@@ -243,4 +266,50 @@ def test_where_gpc_and_ours_differ_a_markov_chain_agrees_with_ours(name, laplace
     assert np.abs(theirs - chain).max() > laplace
 
 
+def test_the_landscape_of_gpc_is_smooth():
+    thetas = CLASSIFICATION["gpc-optimised"].landscape[::2, ::2]
+    values = np.apply_along_axis(logit("gpc-optimised").log_marginal_likelihood, 2, thetas)
+    for axis in (0, 1):
+        assert np.abs(np.diff(values, n=2, axis=axis)).max() < 3  # Laplace's: 2.4
+
+
 # -- sequences ------------------------------------------------------------------------------
+
+
+class SharedLetters(GenericKernelMixin, Kernel):
+    """How many pairs of letters of two sequences are equal; others count by `baseline`."""
+
+    def __init__(self, baseline=0.5, baseline_bounds=(1e-5, 1)):
+        self.baseline, self.baseline_bounds = baseline, baseline_bounds
+
+    @property
+    def hyperparameter_baseline(self):
+        return Hyperparameter("baseline", "numeric", self.baseline_bounds)
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        others = X if Y is None else Y
+        unequal = np.array([[sum(a != b for a in s for b in t) for t in others] for s in X], float)
+        pairs = np.outer([len(s) for s in X], [len(t) for t in others])
+        K = pairs - (1 - self.baseline) * unequal
+        return (K, self.baseline * unequal[:, :, None]) if eval_gradient else K
+
+    def diag(self, X):
+        return np.array([self([s])[0, 0] for s in X])
+
+    def is_stationary(self):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "y"),
+    [
+        (GaussianProcessRegressor, SparseGPRegressor, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]),
+        (GaussianProcessClassifier, SparseGPClassifier, [True, True, True, True, True, False]),
+    ],
+)
+@pytest.mark.second(share=1)
+def test_sequences_are_refused_in_words_that_name_what_takes_them(theirs, ours, y):
+    X = np.array(["AGCT", "AGC", "AACT", "TAA", "AAA", "GTC"])
+    theirs(SharedLetters()).fit(X, y)
+    with pytest.raises(ValueError, match=f"numeric arrays.*use scikit-learn's {theirs.__name__}"):
+        ours(SharedLetters()).fit(X, y)
