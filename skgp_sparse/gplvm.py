@@ -51,7 +51,7 @@ from skgp_sparse.ground.validation import (
 from skgp_sparse.inference.contracts import Settings, VectorFunction
 from skgp_sparse.inference.latent_queries import LatentModel, locate, principal_components
 from skgp_sparse.inference.objectives import LatentObjective
-from skgp_sparse.inference.optimizers import STOPPED, Maximum, climb
+from skgp_sparse.inference.optimizers import End, Maximum, climb
 from skgp_sparse.solvers import LBFGS, fit_at, warn_unless_converged
 from skgp_sparse.targets.model import deadline_of
 
@@ -65,24 +65,19 @@ def _climb_from(
 ) -> tuple[Maximum, LatentObjective, Kernel]:
     """The `Maximum` with its objective and kernel, after slow iterations at first.
 
-    Optima are many, and no start is the best one everywhere. Where the optimiser first takes all
-    parameters in one unit, it takes long to bring ``q`` and the inducing points where they belong,
-    and more components stay on.
+    Where the optimiser first takes all parameters in one unit, it takes long to bring ``q`` and the
+    inducing points where they belong, and more components stay on.
     """
     function = VectorFunction(objective, kernel, move_basis=True)
     maximum = begun = climb(function, settings, max_iter=min(slow, settings.max_iter), alike=True)
-    if begun.message != STOPPED and slow < settings.max_iter:
+    if begun.end is not End.STOPPED and slow < settings.max_iter:
         maximum = climb(function, settings, begun.x, max_iter=settings.max_iter - slow)
         maximum = maximum._replace(n_iter=begun.n_iter + maximum.n_iter)
     return maximum, *function.at(maximum.x)
 
 
 def in_order(objective: LatentObjective, kernel: Kernel) -> tuple[LatentObjective, Kernel]:
-    """The fit with components sorted by their KL divergence, each with a positive peak.
-
-    The bound depends neither on the order of components nor on their signs, where the kernel has
-    one length scale for each, or treats all of them alike.
-    """
+    """The fit with components sorted by their KL divergence, each with a positive peak."""
     kernel, mean = clone(kernel), objective.inputs.mean
     order = np.argsort(-objective.divergences().sum(axis=0), kind="stable")
     signs = np.where(mean[np.abs(mean).argmax(axis=0), np.arange(mean.shape[1])] < 0, -1.0, 1.0)
@@ -504,10 +499,7 @@ class BayesianGPLVM(
     def _best(
         self, y: Array, mask: Bools, bound: Bound, settings: Settings
     ) -> tuple[Maximum, LatentObjective, Kernel]:
-        """The `Maximum` of the best start, with its objective and kernel.
-
-        Starts begin at the principal components, with other inducing points and variances of ``q``.
-        """
+        """The `Maximum` of the best start from principal components, its objective and kernel."""
         random_state, found = check_random_state(self.random_state), []
         mean, length_scale = principal_components(y, self.n_components, random_state)
         kernel = self._initial_kernel(length_scale)
@@ -531,7 +523,7 @@ class BayesianGPLVM(
             about = f"start {k + 1}" if settings.n_restarts else ""
             tell = settings.progress and partial(settings.progress, about=about)
             found.append(_climb_from(objective, kernel, settings._replace(progress=tell), slow))
-            if found[-1][0].message == STOPPED:
+            if found[-1][0].end is End.STOPPED:
                 break
         return max(found, key=lambda one: one[0].value)
 

@@ -286,14 +286,14 @@ def _drawing(random_state: Rng, sample_weight: Weights = None) -> Callable[[Arra
     return draw
 
 
-def _pivots(X: Array, n_inducing: int, kernel: Kernel, choose: Callable[[Array], Any]) -> list[int]:
+def _pivots(X: Array, n_inducing: int, kernel: Kernel, choose: Callable) -> list[int]:
     """Indices of the pivots of a partial Cholesky factorisation of the kernel matrix of X."""
     pivots = [pivot for pivot, _ in _steps(X, n_inducing, kernel, choose)]
     return pivots or [0]  # a kernel that is zero everywhere
 
 
 def _steps(
-    X: Array, n_inducing: int, kernel: Kernel, choose: Callable[[Array], Any]
+    X: Array, n_inducing: int, kernel: Kernel, choose: Callable
 ) -> Iterator[tuple[int, Array]]:
     """The pivots one by one, each with the residual variances (n,) that it leaves."""
     residual = np.array(np.broadcast_to(kernels.diagonal(kernel, X)[0], len(X)))

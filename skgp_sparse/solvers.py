@@ -134,7 +134,7 @@ class KeepParameters(BaseEstimator, Solver):
 
     moves = False
 
-    def solve(self, objective: Objective, kernel: Kernel, *others: Any, **known: Any) -> Fit:
+    def solve(self, objective: Objective, kernel: Kernel, *others: object, **known: object) -> Fit:
         """Evaluate the objective."""
         return fit_at(objective, kernel, 0)
 
@@ -268,15 +268,9 @@ class Minibatches(Stochastic):
 
 
 class UserOptimizer(BaseEstimator, Solver):
-    """A user's optimiser, called as scikit-learn does, has the objective of all rows.
+    """A user's optimiser, ``(objective, theta, bounds) -> (theta, value)``, which minimises."""
 
-    Parameters
-    ----------
-    optimizer : callable
-        ``(objective, theta, bounds) -> (theta, value)``, which minimises.
-    """
-
-    def __init__(self, optimizer: Callable[..., Any]) -> None:
+    def __init__(self, optimizer: Callable) -> None:
         self.optimizer = optimizer
 
     def solve(
@@ -308,7 +302,7 @@ class UserOptimizer(BaseEstimator, Solver):
         return fit_at(objective, kernel.clone_with_theta(theta), 1, inner_state)
 
     @staticmethod
-    def _checked(answer: Any, kernel: Kernel) -> tuple[Array, float]:
+    def _checked(answer: tuple, kernel: Kernel) -> tuple[Array, float]:
         """Theta and minus the value there that a user's optimiser found, checked."""
         with suppress(TypeError, ValueError):
             theta, value = answer
@@ -324,10 +318,7 @@ class UserOptimizer(BaseEstimator, Solver):
 
 
 def resolve_solver(solver: Solver | str, optimizer: Optimizer, n: int, n_inducing: int) -> Solver:
-    """How hyperparameters and inducing points are found, for a table of n rows.
-
-    `check_solver` has seen the parameters.
-    """
+    """Solver of hyperparameters and inducing points for n rows, of checked parameters."""
     if optimizer is None:
         return KeepParameters()
     if callable(optimizer):
@@ -396,12 +387,12 @@ def _warn_of_residual(objective: SparseFit, kernel: Kernel) -> None:
         )
 
 
-def warn_unless_converged(maximum: Maximum, settings: Any) -> None:
+def warn_unless_converged(maximum: Maximum, settings: Settings) -> None:
     """Warn that the search for a `Maximum` ended before it converged."""
     if not maximum.converged:
         warn(
             f"The optimizer stopped after {maximum.n_iter} iterations without converging "
-            f"({maximum.message}). Raise max_iter (now {settings.max_iter}) or tol (now "
+            f"({maximum.end.value}). Raise max_iter (now {settings.max_iter}) or tol (now "
             f"{settings.tol:g}).",
             ConvergenceWarning,
         )

@@ -168,7 +168,7 @@ def infer(objective, kernel, inner_state=None):
     """The `Solution` of an inner loop as arrays, without the axis of the processes if it is one."""
     solution = objective.infer(kernel, inner_state)[1]
     step, result = solution.step, solution.step.result
-    result = result._replace(rows=SiteUpdate(*map(_without_axis, result.rows)))
+    result = *result[:2], SiteUpdate(*map(_without_axis, result[2]))
     step = step._replace(result=result, target=_without_axis(step.target))
     return solution._replace(state=_without_axis(solution.state), step=step)
 

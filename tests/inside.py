@@ -118,7 +118,7 @@ from skgp_sparse.inference.local_site_objective import (
     NeighborsObjective,
 )
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives, LatentObjective
-from skgp_sparse.inference.optimizers import Step, maximise, solve_fixed_point
+from skgp_sparse.inference.optimizers import End, Step, maximise, solve_fixed_point
 from skgp_sparse.inference.site_loop import Inner, SiteUpdate
 from skgp_sparse.inference.site_objective import (
     ExpectationPropagation,

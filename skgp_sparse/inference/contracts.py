@@ -1,6 +1,6 @@
 """Contracts of training: what may be asked of an objective, a model, a method and a solver.
 
-The docstrings list every member that callers use; `tests/engine/test_contracts.py` reads them.
+They list every member that callers use; `tests/engine/test_contracts.py` reads them.
 
 Parameters stand in named blocks, which `Parameters` writes as one flat vector in units in which a
 step of one is sensible. `VectorFunction` is an objective as a function of this vector, and
@@ -30,33 +30,17 @@ _DIVERGED = 10.0  # nats per row, by which a value is lower whose inner loop has
 
 
 class ParameterBlock(NamedTuple):
-    """Some parameters, optimised as ``(value - centre) / scale``.
-
-    Parameters
-    ----------
-    name : str
-    value : ndarray
-        Of any shape.
-    centre, scale : float or ndarray
-        Of a shape that broadcasts against `value`.
-    limits : ndarray of shape (size, 2) or None
-        Limits of the flat value where centre is 0 and scale 1; None: free.
-    """
+    """Some parameters, optimised as ``(value - centre) / scale``."""
 
     name: str
-    value: np.ndarray
-    centre: float | np.ndarray = 0.0
+    value: np.ndarray  # of any shape
+    centre: float | np.ndarray = 0.0  # of a shape that broadcasts
     scale: float | np.ndarray = 1.0
-    limits: np.ndarray | None = None
+    limits: np.ndarray | None = None  # (size, 2) where centre is 0 and scale 1; None: free
 
 
 class Parameters:
-    """Translates between blocks and the optimiser's vector.
-
-    Parameters
-    ----------
-    blocks : list of ParameterBlock
-    """
+    """Translates between `ParameterBlock` objects and the optimiser's vector."""
 
     def __init__(self, blocks):
         self.blocks = blocks
@@ -98,16 +82,7 @@ class Parameters:
 
 
 class VectorFunction:
-    """Value and gradient wrt the vector of all blocks; an evaluation begins where the last ended.
-
-    Parameters
-    ----------
-    objective : Objective
-    kernel : sklearn kernel
-    move_basis : bool
-    prior : ThetaPrior
-        What is added to the objective.
-    """
+    """Value and gradient wrt the vector of all blocks; evaluations begin where the last ended."""
 
     def __init__(self, objective, kernel, move_basis=False, prior=NO_PRIOR):
         self.objective, self.kernel, self.prior = objective, kernel, prior
@@ -155,11 +130,7 @@ def basis_block(kernel, basis, spread):
 
 
 def raise_noise(kernel, objective):
-    """Kernel whose noise also covers the variance that the inducing points leave unexplained.
-
-    The noise of an exact fit is too low for a sparse one: the bound would start where its penalty
-    ``r/σ²`` outweighs everything else.
-    """
+    """Kernel whose noise, that of an exact fit, also covers what points leave unexplained."""
     noise, residual = objective.noise_and_residual(kernel)
     if residual == 0.0:
         return kernel
@@ -170,11 +141,7 @@ def raise_noise(kernel, objective):
 
 
 def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None, prior=NO_PRIOR):
-    """Value, and the gradient if asked for: -inf and zeros where theta cannot be evaluated.
-
-    For users' optimisers and samplers, which scikit-learn's `GaussianProcessRegressor` answers in
-    the same way.
-    """
+    """Value, and the gradient if asked for: -inf and zeros where it fails, as scikit-learn."""
     if eval_gradient:
         evaluation = attempt(objective, kernel, inner_state, prior)
         return evaluation.value, evaluation.theta_bar
@@ -194,10 +161,7 @@ def attempt(objective, kernel, inner_state=None, prior=NO_PRIOR):
 
 
 def if_possible(function, *given, otherwise=None):
-    """Result of an optional step, and `otherwise` where its matrices have no factor.
-
-    For whatever may improve a fit and need not. Nothing but numerical failures is caught.
-    """
+    """Result of an optional step, and `otherwise` where its matrices have no factor."""
     with suppress(np.linalg.LinAlgError), arithmetic():
         return function(*given)
     return otherwise
@@ -205,10 +169,7 @@ def if_possible(function, *given, otherwise=None):
 
 @contextmanager
 def arithmetic():
-    """Context in which overflow and division by zero end as `LinAlgError`, or in the numbers.
-
-    Those who evaluate an objective at any theta look at the numbers, so NumPy need not warn.
-    """
+    """Context in which overflow and division by zero end as `LinAlgError`, or in the numbers."""
     try:
         with np.errstate(all="ignore"):
             yield
@@ -237,24 +198,12 @@ _Objective = TypeVar("_Objective", bound="Objective")
 
 
 class Conclusion(NamedTuple):
-    """Result of an objective at the end of a fit: its value, and the posterior.
+    """Result of an objective at the end of a fit: its value, and the posterior."""
 
-    Parameters
-    ----------
-    value : float
-        The objective in nats, of all rows together.
-    posterior : Posterior
-        What predicts.
-    jitter : float
-        The largest number that was added to a diagonal, in units of the mean of that diagonal.
-    objective : Objective
-        The same for users. Its evaluations begin where this one ended.
-    """
-
-    value: float
+    value: float  # nats, of all rows together
     posterior: Posterior
-    jitter: float
-    objective: "Objective"
+    jitter: float  # the largest on a diagonal, in units of its mean
+    objective: "Objective"  # for users: its evaluations begin where this one ended
 
 
 class Objective(ABC):
@@ -263,22 +212,11 @@ class Objective(ABC):
     An objective never changes: `at` makes another one. It may keep its rows and what does not
     depend on the kernel. What an evaluation has found, such as sites, it keeps only where the next
     evaluation may begin there, which changes no result beyond `tol`.
-
-    Attributes
-    ----------
-    inducing_points : ndarray of shape (m, d) or None
-        None: there are none.
-    rows : Dataset
-        The training rows.
-    basis : Basis or None
-        Its features stand for the rows; None: there is none.
-    likelihood : Likelihood or None
-        Likelihood of the rows, None where the noise is Gaussian.
     """
 
     rows: Dataset
-    basis: Any
-    likelihood: Any
+    basis: Any  # `Basis` whose features stand for the rows, or None
+    likelihood: Any  # `Likelihood` of the rows, None where the noise is Gaussian
 
     @property
     def inducing_points(self) -> Array | None:
@@ -286,46 +224,15 @@ class Objective(ABC):
         return self.basis.points
 
     def terms(self, kernel: Kernel) -> RowTerms:
-        """Return how the rows entered the posterior.
-
-        Parameters
-        ----------
-        kernel : sklearn kernel
-            Kernel of the posterior.
-
-        Returns
-        -------
-        RowTerms
-            Gaussian factors of the rows.
-        """
+        """`RowTerms` of the rows: how they entered the posterior at a kernel."""
         return RowTerms()
 
     @abstractmethod
     def size(self) -> float:
-        """Count rows and targets.
-
-        Returns
-        -------
-        float
-            Number of rows, each counted as often as its weight says, times the number of targets.
-            Nats per row are nats over this number.
-        """
+        """Number of rows, each counted as often as its weight says, times targets."""
 
     def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
-        """Say what can be optimised.
-
-        Parameters
-        ----------
-        kernel : sklearn kernel
-            From which the optimiser starts.
-        move_basis : bool
-            Whether the basis may move.
-
-        Returns
-        -------
-        list of ParameterBlock
-            The first one is ``"kernel"``; ``"basis"`` is there if it may move.
-        """
+        """Blocks to optimise from a kernel on: "kernel" first, and "basis" only if it may move."""
         blocks, likelihood = [kernel_block(kernel)], self.likelihood
         if likelihood is not None and len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
@@ -333,19 +240,8 @@ class Objective(ABC):
             blocks.append(basis_block(kernel, self.basis, self.rows.scale()))
         return blocks
 
-    def at(self: _Objective, **blocks: Any) -> _Objective:
-        """Change parameters.
-
-        Parameters
-        ----------
-        **blocks
-            New values of some blocks, by their names, that of the kernel left out.
-
-        Returns
-        -------
-        Objective
-            Another objective of the same rows. This one stays as it is.
-        """
+    def at(self: _Objective, **blocks: Array) -> _Objective:
+        """Objective of the same rows with new values of blocks, all but that of the kernel."""
         changed: Any = self
         if "basis" in blocks:
             blocks["basis"] = self.basis.moved(blocks["basis"])
@@ -354,25 +250,10 @@ class Objective(ABC):
         return replace(changed, **blocks) if blocks else changed
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
-        """Evaluate the objective.
+        """Nats of all rows together; an inner loop begins with what an earlier evaluation kept.
 
-        Parameters
-        ----------
-        kernel : sklearn kernel
-            White noise included.
-        inner_state : object or None
-            What an earlier evaluation remembers, to begin with; an objective without an inner loop
-            remembers nothing (None).
-
-        Returns
-        -------
-        float
-            Nats of all rows together.
-
-        Raises
-        ------
-        LinAlgError
-            If a matrix is not positive definite, even with jitter. Optimisers step back then.
+        Raises ``LinAlgError`` if a matrix is not positive definite, even with jitter, as all
+        evaluations do. Optimisers step back then.
         """
         return self.conclude(kernel, inner_state).value
 
@@ -380,49 +261,11 @@ class Objective(ABC):
     def value_and_gradient(
         self, kernel: Kernel, inputs: bool = False, inner_state: object = None
     ) -> Evaluation:
-        """Evaluate the objective and its gradient.
-
-        Parameters
-        ----------
-        kernel : sklearn kernel
-            White noise included.
-        inputs : bool
-            Whether the gradient of the basis is wanted.
-        inner_state : object or None
-            As of `value`.
-
-        Returns
-        -------
-        Evaluation
-            The value, a gradient for each block, and what the next evaluation may begin with.
-
-        Raises
-        ------
-        LinAlgError
-            As `value` does.
-        """
+        """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
 
     @abstractmethod
     def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
-        """Compute what predicts.
-
-        Parameters
-        ----------
-        kernel : sklearn kernel
-            What the fit has found.
-        inner_state : object or None
-            As of `value`.
-
-        Returns
-        -------
-        Conclusion
-            Its process keeps what predictions need, and no other rows.
-
-        Raises
-        ------
-        LinAlgError
-            As `value` does.
-        """
+        """`Conclusion` at a kernel; its posterior keeps what predictions need, no other rows."""
 
 
 class ExactFit(Objective):
@@ -430,436 +273,102 @@ class ExactFit(Objective):
 
     @abstractmethod
     def constant_log_likelihood(self) -> float:
-        """Compute the objective of a model that has learned nothing.
-
-        Returns
-        -------
-        float
-            Nats of all rows together, for a constant and noise.
-        """
+        """Nats of all rows together of a constant and noise: a model that has learned nothing."""
 
 
 class SparseFit(Objective):
     """An objective in a basis, such as inducing points, whose rows may be many."""
 
     def on(self, rows: Dataset) -> "SparseFit":
-        """Exchange the rows.
-
-        Parameters
-        ----------
-        rows : Dataset
-            Such as a sample, in the same units.
-
-        Returns
-        -------
-        SparseFit
-            The same objective of these rows.
-        """
+        """Objective of other rows, such as a sample, in the same units."""
         changed: Any = self
         return replace(changed, rows=rows)
 
     @abstractmethod
     def noise_and_residual(self, kernel: Kernel) -> tuple[float, float]:
-        """Compare the noise with what the basis leaves unexplained.
-
-        Parameters
-        ----------
-        kernel : sklearn kernel
-            White noise included.
-
-        Returns
-        -------
-        noise, residual : float
-            Mean noise variance, and mean residual variance, over at most 2000 rows. They are 1 and
-            0 where the noise is that of a likelihood.
-        """
+        """Mean noise and residual variance over at most 2000 rows; 1 and 0 with a likelihood."""
 
     @abstractmethod
-    def minibatch_view(self) -> "MinibatchView":
-        """Return the objective as minibatches see it.
-
-        Returns
-        -------
-        MinibatchView
-            It keeps what it needs of this objective.
-        """
+    def minibatch_view(self) -> Any:
+        """`GaussianMinibatchView` or `SiteMinibatchView`: this objective, seen from some rows."""
 
 
 class ObjectiveFactory(ABC):
-    """The family of objectives that belongs to the noise of the rows.
+    """The family of objectives that belongs to the noise of the rows."""
 
-    Attributes
-    ----------
-    has_sites : bool
-        Whether rows have a likelihood, and Gaussian sites in the place of noise.
-    """
-
-    has_sites: bool = False
+    has_sites: bool = False  # whether rows have a likelihood, and sites in the place of noise
 
     def sample(self, rows: Dataset, size: int, random_state: np.random.RandomState) -> Ints:
-        """Draw the rows of the small fit that comes first.
-
-        Parameters
-        ----------
-        rows : Dataset
-            All training rows.
-        size : int
-            How many are wanted.
-        random_state : RandomState
-            Generator of the draw.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            Indices of about `size` rows, a share of them of each kind.
-        """
+        """Indices (k,) of about `size` rows for a small fit, a share of them of each kind."""
         return rows.sample(size, random_state)
 
     @abstractmethod
     def exact(self, rows: Dataset, options: Options, rough: bool = False) -> ExactFit:
-        """Make the objective of the exact process.
-
-        Parameters
-        ----------
-        rows : Dataset
-            Few rows, which the objective keeps.
-        options : Options
-            How to compute.
-        rough : bool
-            Whether a rougher objective is enough, because it only starts another fit.
-
-        Returns
-        -------
-        ExactFit
-            Its inducing points are the distinct rows.
-        """
+        """Objective whose inducing points are the distinct rows; a rough one starts another fit."""
 
     @abstractmethod
     def in_basis(self, rows: Dataset, basis: Basis, options: Options) -> SparseFit:
-        """Make the objective in a basis.
-
-        Parameters
-        ----------
-        rows : Dataset
-            The training rows, which may be many and anywhere.
-        basis : Basis
-            Such as inducing points.
-        options : Options
-            How to compute.
-
-        Returns
-        -------
-        SparseFit
-            The objective.
-        """
+        """Objective in a basis, of rows that may be many and anywhere."""
 
     def sparse(self, rows: Dataset, Z: Array, options: Options) -> SparseFit:
-        """Make the objective at inducing points.
-
-        Parameters
-        ----------
-        rows : Dataset
-            The training rows.
-        Z : ndarray of shape (m, d)
-            Inducing points.
-        options : Options
-            How to compute.
-
-        Returns
-        -------
-        SparseFit
-            The objective.
-        """
+        """Objective at inducing points (m, d)."""
         return self.in_basis(rows, InducingBasis(Z), options)
 
     def kinds(self, rows: Dataset) -> AnyArray | None:
-        """Say which kinds of rows there are.
-
-        Parameters
-        ----------
-        rows : Dataset
-            All training rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or None
-            The number of the kind of each row, such as its class. A sample should have rows of all
-            kinds. None: all rows are alike.
-        """
+        """Kind (n,) of each row, such as its class, all of which a sample has; None: one kind."""
         return None
 
     def informed_by(self, objective: ExactFit) -> "ObjectiveFactory":
-        """Go on from a small exact fit.
-
-        Parameters
-        ----------
-        objective : ExactFit
-            The objective at the end of that fit.
-
-        Returns
-        -------
-        ObjectiveFactory
-            The same model, whose objectives begin with the likelihood's parameters found there.
-        """
+        """Factory whose objectives begin with the likelihood that a small fit found."""
         return self
 
 
 class Method(ABC):
     """How the sites of a likelihood are found, one row at a time.
 
-    Attributes
-    ----------
-    likelihood : Likelihood
-        Of the rows.
-    is_lower_bound : bool
-        Whether a step to the new sites cannot lower the objective.
-    uses_last_site : bool
-        Whether the next site of a row depends on its last one, beside its marginal.
-    takes_turns : bool
-        Whether `site_loop.AlternatingUpdates` find its sites.
+    A row has one site ``(λ1, λ2)`` in each of the k processes: sites are arrays (2, k, n), means,
+    variances and residuals, which the basis leaves unexplained, (k, n), and shares ``v`` (k,).
     """
 
     likelihood: Any
-    is_lower_bound: bool = False
-    uses_last_site: bool = False
-    takes_turns: bool = False
+    is_lower_bound: bool = False  # whether a step to the new sites cannot lower the objective
+    uses_last_site: bool = False  # whether the next site depends on it, beside the marginal
+    takes_turns: bool = False  # whether `AlternatingUpdates` find the sites
 
     @abstractmethod
     def at_site(self, site: Array, residual: Array, weight: Scalars) -> Array:
-        """Turn sites into what the basis sees.
-
-        Parameters
-        ----------
-        site : ndarray of shape (2, k, n)
-            Natural parameters ``(λ1, λ2)``: a row has one site in each of the k processes.
-        residual : ndarray of shape (k, n)
-            Variance of the rows that the basis leaves unexplained.
-        weight : float or ndarray of shape (n,)
-            Weights of the rows.
-
-        Returns
-        -------
-        ndarray of shape (2, k, n)
-            Linear terms and precisions.
-        """
+        """Linear terms and precisions (2, k, n) of rows as the basis sees them."""
 
     @abstractmethod
     def share(self, mean: Array) -> Array:
-        """Say how much of the residual variance is in the marginals.
-
-        Parameters
-        ----------
-        mean : ndarray of shape (k,)
-            Mean of ``λ2 r`` over the rows.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            The share ``v``, between 0 and 1.
-        """
+        """Share ``v`` in [0, 1] of the residual in marginals, from the mean (k,) of ``λ2 r``."""
 
     @abstractmethod
     def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array) -> Any:
-        """Update the sites of some rows once.
-
-        Parameters
-        ----------
-        rows : Observations
-            Observations, offsets, weights, and what the basis leaves of the rows.
-        mean, h : ndarray of shape (k, n)
-            Mean and variance that the basis gives the rows.
-        site : ndarray of shape (2, k, n)
-            Natural parameters ``(λ1, λ2)``. They stay as they are.
-        v : ndarray of shape (k,)
-            As of `share`.
-
-        Returns
-        -------
-        SiteUpdate
-            The new sites, and what each row adds to the objective.
-        """
+        """`SiteUpdate` of some rows, once, given the mean and the variance `h` from the basis."""
 
     @abstractmethod
     def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array) -> Array:
-        """Differentiate with respect to the parameters of the likelihood.
-
-        Parameters
-        ----------
-        rows : Observations
-            As of `update`.
-        mean, variance : ndarray of shape (k, n)
-            Those of the marginals.
-        site : ndarray of shape (2, k, n)
-            Natural parameters, which are held.
-
-        Returns
-        -------
-        ndarray of shape (p, n)
-            Gradient of what each row adds, for each of the p parameters.
-        """
+        """Gradient (p, n) of each row's part wrt p parameters of the likelihood, sites held."""
 
     @abstractmethod
     def total(self, cores: Cores, value: float, n: float, v: Array) -> float:
-        """Put the objective together.
-
-        Parameters
-        ----------
-        cores : Cores
-            The (m, m) part of each process.
-        value : float
-            The sum of what all rows add.
-        n : float
-            Number of rows, each counted as often as its weight says.
-        v : ndarray of shape (k,)
-            As of `share`.
-
-        Returns
-        -------
-        float
-            The objective in nats.
-        """
+        """The objective in nats, from the cores of the processes and the sum over n rows."""
 
     @abstractmethod
     def surrogate(self, v: Array) -> Any:
-        """Return a bound for Gaussian noise that stands for the objective.
-
-        Parameters
-        ----------
-        v : ndarray of shape (k,)
-            As of `share`.
-
-        Returns
-        -------
-        Bound
-            It has the same gradient while sites are held, and its penalties just add up over the
-            rows.
-        """
-
-
-class MinibatchView(ABC):
-    """An objective seen from some of its rows: gradients, and a running posterior of the weights.
-
-    Attributes
-    ----------
-    total : float
-        Number of all rows, each counted as often as its weight says.
-    """
-
-    total: float
-
-    @abstractmethod
-    def start(self, objective: Objective, kernel: Kernel) -> Any:
-        """Begin with some rows.
-
-        Parameters
-        ----------
-        objective : Objective
-            Of rows that stand for all rows.
-        kernel : sklearn kernel
-            At which the posterior is computed.
-
-        Returns
-        -------
-        RunningPosterior
-            What `step` goes on from.
-        """
-
-    @abstractmethod
-    def step(
-        self, objective: Objective, kernel: Kernel, posterior: Any, share: float, inputs: bool
-    ) -> tuple[dict[str, Any], Any]:
-        """Learn from a batch.
-
-        Parameters
-        ----------
-        objective : Objective
-            Of the rows of a batch.
-        kernel : sklearn kernel
-            At which gradients are computed.
-        posterior : RunningPosterior
-            What `start` or the last step returned. It stays as it is.
-        share : float
-            Of the batch in the next posterior.
-        inputs : bool
-            Whether the gradient of the basis is wanted.
-
-        Returns
-        -------
-        gradients : dict
-            By the name of the block, per row.
-        posterior : RunningPosterior
-            For the next step.
-        """
-
-    @abstractmethod
-    def log_densities(self, objective: Objective, kernel: Kernel, posterior: Any) -> Array:
-        """Judge the posterior.
-
-        Parameters
-        ----------
-        objective : Objective
-            Of held-out rows.
-        kernel : sklearn kernel
-            White noise included.
-        posterior : RunningPosterior
-            As of `step`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Log predictive densities of the rows.
-        """
-
-    @abstractmethod
-    def conclude(self, objective: Objective, kernel: Kernel, posterior: Any) -> Conclusion:
-        """Compute what predicts, from all rows.
-
-        Parameters
-        ----------
-        objective : Objective
-            Of all rows.
-        kernel : sklearn kernel
-            What the steps have found.
-        posterior : RunningPosterior
-            To begin with.
-
-        Returns
-        -------
-        Conclusion
-            As of `Objective.conclude`.
-        """
+        """Bound for Gaussian noise with the same gradient at held sites; its penalties add up."""
 
 
 class Solver(ABC):
-    """How the hyperparameters are found.
+    """How the hyperparameters are found."""
 
-    Attributes
-    ----------
-    starts_on_subset : bool
-        Whether the hyperparameters of a small exact fit come first.
-    moves : bool
-        Whether they change at all, so that a warm start is worth a look.
-    keeps_sites : bool
-        Whether a step may begin at the sites where the last one ended, and all of them are known.
-    """
-
-    starts_on_subset: bool = False
-    moves: bool = True
-    keeps_sites: bool = True
+    starts_on_subset: bool = False  # whether hyperparameters of a small exact fit come first
+    moves: bool = True  # whether they change at all
+    keeps_sites: bool = True  # whether a step begins at the last sites, and all are known
 
     def check_parameters(self, name: str) -> None:  # noqa: B027
-        """Raise unless the parameters can be used.
-
-        Parameters
-        ----------
-        name : str
-            Name of the estimator, for errors.
-
-        Raises
-        ------
-        ValueError
-            If a parameter has another type or value than it should.
-        """
+        """Raise ValueError, with the estimator's name, unless the parameters can be used."""
 
     @abstractmethod
     def solve(
@@ -870,31 +379,10 @@ class Solver(ABC):
         random_state: np.random.RandomState,
         model: ObjectiveFactory | None = None,
     ) -> Any:
-        """Maximise an objective.
+        """`Fit` at the best point that was found; `model` made a `SparseFit`, None an `ExactFit`.
 
-        Parameters
-        ----------
-        objective : ExactFit or SparseFit
-            What is maximised. It stays as it is.
-        kernel : sklearn kernel
-            To start with.
-        settings : Settings
-            Limits and tolerances of the estimator.
-        random_state : RandomState
-            Of restarts, samples and batches.
-        model : ObjectiveFactory or None
-            Of a `SparseFit`; None: the objective is an `ExactFit`.
-
-        Returns
-        -------
-        Fit
-            Kernel, objective and `Posterior` at the best point that was found.
-
-        Raises
-        ------
-        LinAlgError
-            If the objective cannot be evaluated at the start. Later failures are steps that are
-            taken back.
+        Raises ``LinAlgError`` if the objective cannot be evaluated at the start. Later failures are
+        steps that are taken back.
         """
 
 

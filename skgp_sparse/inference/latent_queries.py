@@ -25,12 +25,10 @@ _BEYOND = 0.01  # standard deviation of the means beyond the rank
 def principal_components(
     Y: Array, d: int, random_state: np.random.RandomState
 ) -> tuple[Array, Array]:
-    """Scores of unit variance (n, d), and the length scales that belong to them (d,).
+    """Scores of the principal components, of unit variance (n, d), and their length scales (d,).
 
-    Where targets are centred and have mean square 1, the means are the scores of the principal
-    components, of unit variance, and small random numbers beyond the rank. Length scales are as
-    long as a component is weak, ``√min(d, 3) sv_1 / sv_j``, so that its variance counts in the
-    kernel as much as in the data.
+    Beyond the rank, scores are small random numbers. Length scales ``√min(d, 3) sv_1 / sv_j`` are
+    as long as a component is weak: its variance counts in the kernel as much as in the data.
     """
     U, values, _ = np.linalg.svd(Y, full_matrices=False)
     rank = min(d, np.count_nonzero(values > _RANK * values.max(initial=0.0)))
@@ -68,26 +66,15 @@ class LatentModel(NamedTuple):
 def locate(
     fitted: LatentModel, Y: Array, mask: Bools, n_jobs: int = 1
 ) -> tuple[Normals, Array, Array]:
-    """Latent positions of new rows, with their bounds and slopes (n,) where the search ended.
+    """Positions of new rows (n, p), with their bounds and slopes (n,) where the search ended.
 
-    For a row y with the bound R of its log likelihood given ``x ~ q = N(μ, diag s)``, and the prior
-    N(0, I),
+    A row y with the bound R of its log likelihood given ``x ~ q = N(μ, diag s)`` maximises
 
-        max over (μ, log s):   R(μ, s) - KL[q ‖ N(0, I)],
+        R(μ, s) - KL[q ‖ N(0, I)]    over (μ, log s),
 
-    which is a maximisation of 2d numbers for every row, and says nothing about other rows. BFGS
-    climbs for all rows of a block side by side, and each row stops on its own. The bound may have
-    several maxima, most of all where entries are missing: a row begins where training rows would be
-    best placed to explain it.
-
-    Parameters
-    ----------
-    fitted : LatentModel
-    Y : ndarray of shape (n, p)
-        Standardised targets, 0 where they are missing.
-    mask : ndarray of shape (n, p)
-        Whether a target was observed.
-    n_jobs : int
+    by BFGS, side by side with the others of a block. The bound may have several maxima, most of
+    all where targets are missing (0, with a mask): a row begins where training rows would be best
+    placed to explain it.
     """
     complete, d = mask.all(axis=1), fitted.training.mean.shape[1]
     found = np.empty((len(Y), 2 * d + 2))
@@ -148,25 +135,11 @@ def _divergences(mean: Array, variance: Array) -> Array:
 def maximise_each(
     function: Callable[[Array, Ints], tuple[Array, Array]], x: Array, variances: Array
 ) -> tuple[Array, Array, Array]:
-    """Maximise a function of each row, independently and side by side, by BFGS.
+    """Maximise a function of each row (n, d), side by side, by BFGS: x, values and slopes (n,).
 
-    A step that does not improve a row is shortened in the next round, with the others' next steps.
-
-    Parameters
-    ----------
-    function : callable
-        ``(x, rows) -> (values (k,), gradients (k, d))`` for k of the rows.
-    x : ndarray of shape (n, d)
-        Where they begin.
-    variances : ndarray of shape (n, d)
-        Diagonals of minus the inverse Hessians, as far as one knows at the start.
-
-    Returns
-    -------
-    x : ndarray of shape (n, d)
-    value : ndarray of shape (n,)
-    slope : ndarray of shape (n,)
-        The largest entries of the gradients.
+    The function gives values (k,) and gradients (k, d) of k rows; `variances` (n, d) are
+    diagonals of minus the inverse Hessians at the start. A step that does not improve a row is
+    shortened in the next round, with the others' next steps.
     """
     x, length = np.array(x), np.ones(len(x))
     value, gradient = function(x, np.arange(len(x)))

@@ -44,26 +44,12 @@ class MetricPrior(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _LeftOutObjective(Objective):
-    """Base of objectives of rows that are left out, in a metric that may be learned.
+    """Base of objectives of rows that are left out, in a metric that may be learned."""
 
-    Parameters
-    ----------
-    rows : Dataset or None
-        All of them, for users.
-    total : float
-        How many rows there are, counted by weight.
-    metric : ndarray of shape (r, d) or None
-        W; None: inputs as they are.
-    prior : MetricPrior or None
-        Of the metric, where it is learned.
-    posterior : Posterior or None
-    n_jobs : int
-    """
-
-    rows: Dataset | None
-    total: float
-    metric: np.ndarray | None = None
-    prior: MetricPrior | None = None
+    rows: Dataset | None  # all of them, for users
+    total: float  # how many rows there are, counted by weight
+    metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
+    prior: MetricPrior | None = None  # of a metric that is learned
     posterior: Posterior | None = None
     n_jobs: int = 1
 
@@ -118,10 +104,7 @@ class _LeftOutObjective(Objective):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NeighborsObjective(_LeftOutObjective):
-    """Leave-one-out log density of some rows, each given those near to it, for all rows.
-
-    Neighbours stay as they are, whatever the kernel and the metric are.
-    """
+    """Leave-one-out log density of some rows, each given the same neighbours, for all rows."""
 
     left: LeaveOneOut
 
@@ -147,25 +130,13 @@ _KEPT = 1 << 25  # entries of kernel matrices that wait for the next sweep
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalSiteObjective(_LeftOutObjective):
-    """Leave-one-out log density of some rows, each given the sites near to it, for all rows.
-
-    Parameters
-    ----------
-    near : SiteRows
-    sites : ndarray of shape (2, n)
-        Natural parameters of all rows.
-    likelihood : Likelihood
-    chosen : ndarray or None
-        Rows that are left out; None: all of them.
-    moves_sites : bool
-        Whether the sites follow the hyperparameters, as in users' evaluations.
-    """
+    """Leave-one-out log density of some rows, each given the sites near to it, for all rows."""
 
     near: SiteRows
-    sites: np.ndarray
+    sites: np.ndarray  # (2, n) natural parameters of all rows
     likelihood: object
-    chosen: np.ndarray | None = None
-    moves_sites: bool = False
+    chosen: np.ndarray | None = None  # rows that are left out; None: all of them
+    moves_sites: bool = False  # whether they follow hyperparameters, for users
 
     _of_users: ClassVar = {"moves_sites": True}
 
@@ -184,10 +155,7 @@ class LocalSiteObjective(_LeftOutObjective):
         return self._cavities(kernel, replace(self._followed(kernel), chosen=used).left)
 
     def after_sweeps(self, kernel: Kernel, most: int = _MOST_SWEEPS, tol: float = _TOL):
-        """A copy of the objective after at most `most` sweeps of the sites, fewer if `tol` is met.
-
-        A step that was too long is followed by shorter ones.
-        """
+        """Objective after sweeps of the sites, until `tol`; too long steps are shortened."""
         sites, step, last = self.sites, 1.0, np.inf
         matrices = self._matrices(kernel)
         for _ in range(most):
@@ -212,10 +180,7 @@ class LocalSiteObjective(_LeftOutObjective):
         return self.after_sweeps(kernel) if self.moves_sites else self
 
     def _matrices(self, kernel: Kernel):
-        """Kernel matrices of all rows, as sweeps have them together; nothing where they are many.
-
-        They do not depend on the sites.
-        """
+        """Kernel matrices of all rows for all sweeps; nothing where they are many."""
         groups, total = (
             slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK),
             self.near.at_places(self.sites),
@@ -225,7 +190,7 @@ class LocalSiteObjective(_LeftOutObjective):
         lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)
         return [neighbors.kernel_matrices(kernel, left, self.metric, self.n_jobs) for left in lefts]
 
-    def _swept(self, kernel: Kernel, sites: Array, matrices):
+    def _swept(self, kernel: Kernel, sites: Array, matrices: list):
         """The next sites, and how far from them these are, in nats."""
         total, parts, gap = self.near.at_places(sites), [], 0.0
         for rows, known in zip(slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK), matrices):
@@ -239,12 +204,12 @@ class LocalSiteObjective(_LeftOutObjective):
             parts.append(target)
         return np.concatenate(parts, axis=1), gap
 
-    def _cavities(self, kernel: Kernel, left: LeaveOneOut, matrices=None):
+    def _cavities(self, kernel: Kernel, left: LeaveOneOut, matrices: object = None):
         """Mean and variance (s,) of rows that are left out."""
         mean, variance = neighbors.moments(kernel, left, self.metric, self.n_jobs, matrices)
         return mean[:, 0], np.maximum(variance, _SMALLEST_RELATIVE_VARIANCE * variance.max())
 
-    def _densities(self, block: LeaveOneOut, local, noise: Array):
+    def _densities(self, block: LeaveOneOut, local: object, noise: Array):
         """Σ w log Z over rows, and its slopes in m (s, 1) and v (s,)."""
         variance = np.maximum(
             local.variance + noise, _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)

@@ -41,31 +41,16 @@ class LatentObjective(Objective):
     ``q(x_i) = N(μ_i, diag s_i)``, written relative to the prior, by numbers around 0:
 
         μ = μ0 + √s0 η,      s = s0 e^τ,      KL = ½ Σ ( η² + e^τ - τ - 1 )
-
-    Parameters
-    ----------
-    rows : Dataset
-        Targets and noise; its inputs are not read.
-    bound : Bound
-        None that counts a residual as noise.
-    basis : Basis
-    prior : Normals
-        Of the inputs.
-    shift, log_ratio : ndarray of shape (n, d)
-        η and τ.
-    patterns, of_column : ndarray of shape (n, k), (p,)
-        Of the targets that were observed, as `LatentRows` has them.
-    options : Options
     """
 
-    rows: Dataset
-    bound: object
+    rows: Dataset  # targets and noise; its inputs are not read
+    bound: object  # none that counts a residual as noise
     basis: Basis
-    prior: Normals
-    shift: np.ndarray
-    log_ratio: np.ndarray
-    patterns: np.ndarray
-    of_column: np.ndarray
+    prior: Normals  # of the inputs
+    shift: np.ndarray  # (n, d) η
+    log_ratio: np.ndarray  # (n, d) τ
+    patterns: np.ndarray  # (n, k) of observed targets, as `LatentRows` has them
+    of_column: np.ndarray  # (p,)
     options: Options = Options()
 
     likelihood = None
@@ -242,13 +227,7 @@ class DecoupledObjective(Objective):
 
 @dataclass(frozen=True)
 class GaussianObjectives(ObjectiveFactory):
-    """Rows whose noise is Gaussian.
-
-    Parameters
-    ----------
-    bound : Bound
-        Of the sparse objective.
-    """
+    """Rows whose noise is Gaussian, with the bound of the sparse objective."""
 
     bound: object
 

@@ -6,13 +6,14 @@ with a way back.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse.ground.parallel import Deadline
 from skgp_sparse.ground.validation import Array
-from skgp_sparse.inference.contracts import VectorFunction
+from skgp_sparse.inference.contracts import Settings, VectorFunction
 
 _CORRECTIONS = 50  # with thousands of coordinates of Z, more than the usual 10 pay
 _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
@@ -25,8 +26,14 @@ _LONGEST_RELATIVE_STEP = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
 _WORTHLESS = 1e-4  # of tol: a step that promises less is not tried
 
-STOPPED = "stopped by a callback, or by a limit of time"
-STUCK = "no step along the gradient improves the objective"
+
+class End(Enum):
+    """How a search for a maximum has ended, in words."""
+
+    CONVERGED = "converged"
+    STOPPED = "stopped by a callback, or by a limit of time"
+    STUCK = "no step along the gradient improves the objective"
+    LIMIT = "the limit of iterations was reached"
 
 
 class Maximum(NamedTuple):
@@ -35,9 +42,13 @@ class Maximum(NamedTuple):
     x: np.ndarray
     value: float
     n_iter: int
-    converged: bool
-    message: str
+    end: End
     curvature: object = None  # what was learned of it, for a start near the end
+
+    @property
+    def converged(self):
+        """Whether it ended as it should, or as it was told to."""
+        return self.end in (End.CONVERGED, End.STOPPED)
 
 
 class _Point(NamedTuple):
@@ -81,10 +92,7 @@ class _Minimand:
 
 
 class _Curvature:
-    """Estimate of the inverse Hessian from steps and changes of the gradient.
-
-    `alike`: all coordinates have one unit, so that D is one number, as usual.
-    """
+    """Estimate of the inverse Hessian; `alike`: coordinates have one unit, so D is one number."""
 
     def __init__(self, size: int, alike: bool = False):
         self.alike = alike
@@ -141,7 +149,7 @@ def maximise(
     deadline: Deadline | None = None,
     alike: bool = False,
 ):
-    """Maximise within limits.
+    """Maximise ``x -> (value, gradient)`` from x0 (size,) within limits (size, 2): a `Maximum`.
 
     This is L-BFGS (Nocedal 1980) with a diagonal of its own: where the usual method starts the
     inverse Hessian from one number, this one starts it from
@@ -150,43 +158,19 @@ def maximise(
 
     with sums that forget. Curvatures of inducing points differ by orders of magnitude, and 50
     corrections cannot hold thousands of them. Where there are many coordinates, two random steps at
-    the start measure them before the first iteration. Bounds are obeyed by projection: coordinates
-    at a bound that the gradient pushes outwards stay there.
+    the start measure them before the first iteration, unless they are `alike`. Bounds are obeyed by
+    projection: coordinates at a bound that the gradient pushes outwards stay there.
 
-    Parameters
-    ----------
-    function : callable
-        ``x -> (value, gradient)``; may raise ``LinAlgError``.
-    x0 : ndarray of shape (size,)
-    limits : ndarray of shape (size, 2)
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        Stop when ten iterations (five, or one more than there are coordinates, if these are few)
-        improved ``value / scale`` by less than this.
-    scale : float
-        Number of rows: the unit in which improvements are measured.
-    first : float
-        Length of a step of which no curvature is known, in the units of the diagonal.
-    callback : callable or None
-        Called as ``callback(iteration, value)``; may return True to stop.
-    curvature : object or None
-        That of an earlier `Maximum`, of nearly the same function with the same scale; it is
-        changed.
-    deadline : Deadline or None
-        Once it is over, no further iteration begins.
-    alike : bool
-        Whether the units of all coordinates are as they should be, so that none is measured.
-
-    Returns
-    -------
-    Maximum
+    It ends when the last ten iterations (of few coordinates, five or one more than there are) have
+    improved ``value / scale`` by less than `tol`, when ``callback(iteration, value)`` is true, or
+    after the deadline. `first` is the length of a step of which no curvature is known. The
+    curvature of an earlier `Maximum`, of nearly the same function, is changed.
     """
     deadline = deadline or Deadline()
     minimand = _Minimand(function, limits, scale)
     point = minimand.start(x0)
     is_known, curvature = curvature is not None, curvature or _Curvature(len(x0), alike)
-    history, ended = [point.value], STOPPED if deadline.is_over() else None
+    history, ended = [point.value], End.STOPPED if deadline.is_over() else None
     if len(x0) > _COORDINATES_MEASURED and not (is_known or alike) and ended is None:
         _measure(minimand, point, curvature)
     while ended is None and len(history) <= max_iter:
@@ -194,20 +178,13 @@ def maximise(
         if ended is None:
             history.append(point.value)
             if callback is not None and callback(len(history) - 1, -scale * point.value):
-                ended = STOPPED
+                ended = End.STOPPED
             elif _has_converged(history, tol, len(x0)):
-                ended = "converged"
+                ended = End.CONVERGED
             elif deadline.is_over():
-                ended = STOPPED
-    converged = ended not in (None, STUCK)
-    message = ended or limit_reached(max_iter)
+                ended = End.STOPPED
     n_iter = len(history) - 1
-    return Maximum(point.x, -scale * point.value, n_iter, converged, message, curvature)
-
-
-def limit_reached(max_iter: int):
-    """The message of a search that ended after as many iterations as it was allowed."""
-    return f"the limit of {max_iter} iterations was reached"
+    return Maximum(point.x, -scale * point.value, n_iter, ended or End.LIMIT, curvature)
 
 
 def _measure(minimand: _Minimand, point: _Point, curvature: _Curvature):
@@ -231,7 +208,7 @@ def _iterate(minimand: _Minimand, point: _Point, curvature: _Curvature, tol: flo
             curvature.pairs.clear()
             continue
         if newton and -0.5 * slope <= _WORTHLESS * tol or slope == 0:
-            return point, "converged"
+            return point, End.CONVERGED
         if not newton:
             direction *= first / (np.linalg.norm(direction) or 1.0)
         best, still_steep = _search(minimand, point, direction)
@@ -242,16 +219,16 @@ def _iterate(minimand: _Minimand, point: _Point, curvature: _Curvature, tol: flo
             return best, None
         if not newton:
             promised = -0.5 * slope
-            return point, STUCK if promised > max(tol, 1e-9 * abs(point.value)) else "converged"
+            is_stuck = promised > max(tol, 1e-9 * abs(point.value))
+            return point, End.STUCK if is_stuck else End.CONVERGED
         curvature.pairs.clear()
 
 
 def _search(minimand: _Minimand, point: _Point, direction: Array):
-    """A point on the projected line that improves enough, None if there is none.
+    """Point on the projected line that improves enough, or None; whether it falls as steeply there.
 
     Steps that fail are cut, to a tenth where the objective is not finite there; steps after which
-    the line still falls steeply are tripled, and the best of them is kept. Also returns whether the
-    line falls as steeply after the longest step as before.
+    the line still falls steeply are tripled, and the best of them is kept.
     """
     step, best, slope = 1.0, None, point.gradient @ direction
     for _ in range(_TRIALS):
@@ -281,21 +258,8 @@ def _has_converged(history: list[float], tol: float, size: int):
     return len(history) > last and history[-1 - last] - history[-1] < tol
 
 
-def climb(function: VectorFunction, settings, x0: Array | None = None, **options):
-    """`maximise` a `VectorFunction`, from a vector or from where its blocks are.
-
-    Parameters
-    ----------
-    function : VectorFunction
-    settings : Settings
-        Of the fit; `options` of `maximise` go before them.
-    x0 : ndarray or None
-    **options : dict
-
-    Returns
-    -------
-    Maximum
-    """
+def climb(function: VectorFunction, settings: Settings, x0: Array | None = None, **options: object):
+    """`maximise` a `VectorFunction`, from x0 or from its blocks; options go before the settings."""
     parameters, scale = function.parameters, function.objective.size()
     given = {"max_iter": settings.max_iter, "tol": settings.tol, "callback": settings.progress}
     given["deadline"] = settings.deadline
@@ -332,35 +296,13 @@ class Solution(NamedTuple):
 
 
 def solve_fixed_point(evaluate, state: object, admissible, *, tol, max_iter, size=None, history=()):
-    """Iterate ``state -> evaluate(state).target`` until the gap closes.
+    """`Solution` of ``state -> evaluate(state).target``, iterated until the gap closes.
 
-    Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose value falls
-    below the last one is taken back: from there half a plain step, then a quarter, and so on.
-
-    Parameters
-    ----------
-    evaluate : callable
-        ``state -> Step``, whose gap is NaN where the map is not defined.
-    state : ndarray or PerRow
-        Anything that adds, subtracts and scales, and whose parts are arrays.
-    admissible : callable
-        ``(proposal, plain) -> state``: moves an accelerated step back to where the map is defined.
-    tol : float
-        Largest gap, relative to the size.
-    max_iter : int
-    size : float or None
-        None: the value, or 1.
-    history : sequence
-        That of an earlier solution, if there is one.
-
-    Returns
-    -------
-    Solution
-
-    Raises
-    ------
-    LinAlgError
-        If the gap at `state` is no number. Elsewhere, such a step is taken back.
+    This is Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose
+    value falls below the last one is taken back: from there half a plain step, then a quarter, and
+    so on. ``admissible(proposal, plain)`` moves an accelerated step back to where the map is
+    defined; elsewhere its gap is NaN, and ``LinAlgError`` is raised if it is at the start. The
+    tolerance is relative to `size`, by default the value or 1.
     """
     step = evaluate(state)
     if not np.isfinite(step.gap):

@@ -17,16 +17,13 @@ import numpy as np
 
 from skgp_sparse.data.arrays import Bundles, PerRow, by_row
 from skgp_sparse.engine.basis import Observations
-from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.ground.parallel import ordered_map
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import Method, if_possible
 from skgp_sparse.inference.optimizers import Solution, Step, solve_fixed_point
 
 _SMALLEST_PRECISION = 1e-300  # precision of a row without weight, for its logarithm
-_LARGEST_LOG_STEP = np.log(
-    10.0
-)  # largest change of a logarithm in a step, or beyond the plain turn
+_LARGEST_LOG_STEP = np.log(10.0)  # in a step of a logarithm, or beyond the plain turn
 _CLIMB = 1e-4  # share of the predicted gain that a step of the means has to reach
 _DECREASE_TOLERANCE = 1e-13  # by which the value may fall, relative
 _OF_THE_GAP = 3e-3  # what the means may be short of, as a share of what the precisions are
@@ -53,32 +50,23 @@ class Means(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AlternatingUpdates:
-    """Looks for the sites of all rows by turns.
+    """Looks for the sites of all rows by turns, for a log-concave likelihood.
 
-    Where the variance ``s`` of a row is large, its precision and its variance chase each other: a
-    small precision makes the variance large, and there the likelihood asks for a large precision.
-    For a log-concave likelihood, the means are a concave problem once the variances are held. A
-    turn
+    Where the variance ``s`` of a row is large, its precision and its variance chase each other. The
+    means are a concave problem once the variances are held. A turn
 
     1. holds the precisions ``λ2``, hence the variances ``s``, and maximises over the means by
        Newton's method. With ``a = λ1 - λ2 m``, in which the means are linear, the objective is
 
            Q = Σ w E[log p(y | f)] - ½ Σ w a m,    f ~ N(m, s),
 
-       and a step leads to the posterior with the sites ``(β m + α, β)``, where α and β are those of
-       `site_objective.Variational`;
+       and a step leads to the posterior with the sites ``(β m + α, β)`` of `Variational`;
     2. moves the logarithms of the precisions half way to those of ``β`` at these means.
 
-    `optimizers.solve_fixed_point` accelerates the turns. The state is ``(m, a, log λ2)``.
-    As m is linear in a, combinations of states are states.
-
-    Parameters
-    ----------
-    loop : SiteLoop
-        Of variational inference with a log-concave likelihood.
+    The state is ``(m, a, log λ2)``. As m is linear in a, combinations of states are states.
     """
 
-    loop: object
+    loop: object  # `SiteLoop` of variational inference
 
     @cached_property
     def rows(self):
@@ -106,7 +94,7 @@ class AlternatingUpdates:
         sites = self._per_row(np.stack([precision * means.mean + means.dual, precision]))
         return solution._replace(state=sites, step=self.loop.evaluate(sites), history=())
 
-    def evaluate(self, state):
+    def evaluate(self, state: Array):
         """The `Step` of one turn."""
         precision = self._precision(state)
         linear = precision * state[0] + self.counts * state[1]
@@ -118,7 +106,8 @@ class AlternatingUpdates:
         return Step(
             target=np.stack([means.mean, means.dual, 0.5 * (state[2] + plain)]),
             scaled=lambda change: self._of_precisions(precision * change[2], variance),
-            gap=self._gap(means, variance, precision),
+            gap=self._gap_of_means(means, variance)
+            + self._gap_of_precisions(means, variance, precision),
             value=total - 0.5 * (means.quadratic - start.quadratic),
             climbs=len(precision) > 1,  # of one latent value, it may fall on its way
             result=means,
@@ -176,10 +165,6 @@ class AlternatingUpdates:
             if trial.value >= means.value + _CLIMB * length * gain - rounding:
                 return trial
         return None
-
-    def _gap(self, means: Means, variance: Array, precision: Array):
-        of_precisions = self._gap_of_precisions(means, variance, precision)
-        return self._gap_of_means(means, variance) + of_precisions
 
     def _gap_of_means(self, means: Means, variance: Array):
         return 0.5 * np.sum(self.rows.weight * variance * (means.slope - means.dual) ** 2)
@@ -242,14 +227,6 @@ class SiteUpdate(NamedTuple):
     value: np.ndarray  # part of the objective (n,)
 
 
-class SitePosterior(NamedTuple):
-    """The posterior that sites lead to, and what the method says of the rows then."""
-
-    cores: Cores
-    v: np.ndarray  # (k,)
-    rows: SiteUpdate  # of `PerRow`
-
-
 class InnerState(NamedTuple):
     """State of the inner loop that an evaluation leaves for the next one."""
 
@@ -261,21 +238,13 @@ class InnerState(NamedTuple):
 class SiteLoop:
     """Looks for the sites of all rows.
 
-    What the method does is numerical integrals of many small arrays, which threads would spend
-    waiting for the interpreter. It therefore sees several blocks at once, `Bundles` of some
-    thousand rows.
-
-    Parameters
-    ----------
-    method : Method
-    inner : Inner
-    projected : ProjectedRows
-        Or what has its methods.
+    Methods integrate many small arrays, which threads would spend waiting for the interpreter:
+    they see several blocks at once, `Bundles` of some thousand rows.
     """
 
     method: Method
     inner: Inner
-    projected: object
+    projected: object  # `ProjectedRows`, or what has its methods
 
     @cached_property
     def bundles(self):
@@ -291,19 +260,13 @@ class SiteLoop:
 
     @property
     def takes_turns(self):
-        """Whether `AlternatingUpdates` find the sites wherever the plain map does not.
-
-        With several latent values they are slow, and for users' evaluations only.
-        """
+        """Whether `AlternatingUpdates` find sites where the plain map does not; many are slow."""
         pays = self.inner.exactly or self.method.likelihood.n_latent == 1
         return pays and self.method.takes_turns
 
     @cached_property
     def size(self):
-        """Unit of gaps: the rows, or None: the value, which the unit of positive targets changes.
-
-        Other targets have no unit, or are standardised.
-        """
+        """Unit of gaps: the rows, or None for the value, where targets have no unit."""
         domain = self.method.likelihood.domain
         if 0.0 in domain.without and np.isinf(domain.high):
             return sum(map(np.sum, self.observed.weight))
@@ -328,7 +291,7 @@ class SiteLoop:
             gradient["likelihood"] = self._slopes(solution)
         return gradient
 
-    def evaluate(self, state):
+    def evaluate(self, state: PerRow):
         """The `Step` from one state; may raise ``LinAlgError``."""
         method, rows, bundles = self.method, self.observed, self.bundles
         cores, v = self.posterior(state)
@@ -343,7 +306,7 @@ class SiteLoop:
             gap=0.5 * sum(gaps),
             value=method.total(cores, sum(values), n, v),
             climbs=method.is_lower_bound,
-            result=SitePosterior(cores, v, update),
+            result=(cores, v, update),
         )
 
     def posterior(self, state: PerRow):
@@ -402,14 +365,14 @@ class SiteLoop:
 
     def _slopes(self, solution: Solution):
         """Gradient wrt the parameters of the likelihood, sites held."""
-        rows = solution.step.result.rows
+        *_, rows = solution.step.result
 
-        def slopes(observed: Observations, *marginals_and_sites):
+        def slopes(observed: Observations, *marginals_and_sites: Array):
             return self.method.slopes(observed, *marginals_and_sites) @ observed.weight
 
         return sum(self._by_bundle(slopes, rows.mean, rows.variance, solution.state))
 
-    def _by_bundle(self, function: Callable, *values):
+    def _by_bundle(self, function: Callable, *values: PerRow):
         """``function(observed, *values)`` of every bundle, in order."""
         threads = self.projected.layout.threads
 

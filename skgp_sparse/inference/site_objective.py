@@ -57,32 +57,16 @@ _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 @dataclass(frozen=True, eq=False)
 class SiteObjective(ExactFit, SparseFit):
-    """Bound or approximate log evidence of rows with a likelihood, in some basis.
+    """Bound or approximate log evidence of rows with a likelihood, in some basis."""
 
-    Parameters
-    ----------
-    rows : Dataset
-        Observations, not scaled.
-    method : Method
-    basis : Basis
-    options : Options
-    inner : Inner
-    project : callable
-        ``Problem -> ProjectedRows``, or what has its methods: what the inner loop works on.
-    inner_state : InnerState or None
-        What an evaluation begins with where it is given none.
-    starts : list or None
-        Of users' evaluations: theta and `InnerState` of the fit, and of the evaluation before.
-    """
-
-    rows: Dataset
+    rows: Dataset  # observations, not scaled
     method: Method
     basis: Basis
     options: Options
     inner: Inner = Inner()
-    project: Callable = collapsed_sites.project_rows
-    inner_state: InnerState | None = None
-    starts: list | None = None
+    project: Callable = collapsed_sites.project_rows  # Problem -> what the inner loop works on
+    inner_state: InnerState | None = None  # to begin with, where an evaluation is given none
+    starts: list | None = None  # of users' evaluations: theta and state of the fit and the last one
 
     likelihood = property(lambda self: self.method.likelihood)
 
@@ -90,7 +74,7 @@ class SiteObjective(ExactFit, SparseFit):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def at(self, *, likelihood: Array | None = None, **blocks):
+    def at(self, *, likelihood: Array | None = None, **blocks: object):
         """A copy of the objective with other inducing points and parameters of the likelihood."""
         if likelihood is not None:
             likelihood = self.likelihood.with_theta(likelihood)
@@ -106,11 +90,8 @@ class SiteObjective(ExactFit, SparseFit):
         sites = None if self.inner_state is None else np.asarray(self.inner_state.sites)
         return RowTerms(method=self.method, sites=sites)
 
-    def for_users(self, kernel=None, inner_state: InnerState | None = None):
-        """A copy of the objective whose evaluations end at rounding, and warn where they do not.
-
-        They begin with the sites of the fit, or those of the evaluation before.
-        """
+    def for_users(self, kernel: Kernel | None = None, inner_state: InnerState | None = None):
+        """Objective whose evaluations end at rounding, from near sites, or else warn."""
         inner = self.inner._replace(tol=_USERS_TOLERANCE, exactly=True)
         starts = [(kernel.theta, inner_state)] if inner_state else []
         return replace(self, inner=inner, inner_state=inner_state, starts=starts)
@@ -129,7 +110,7 @@ class SiteObjective(ExactFit, SparseFit):
         """The bound."""
         return self.infer(kernel, inner_state)[1].step.value
 
-    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state=None):
+    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
         objective = self
         if self.starts is not None:
@@ -145,7 +126,7 @@ class SiteObjective(ExactFit, SparseFit):
         loop, solution, inner_state = self.infer(kernel, inner_state)
         if not solution.converged:
             self._warn_of(solution)
-        each = tuple(map(loop.projected.posterior, solution.step.result.cores))
+        each = tuple(map(loop.projected.posterior, solution.step.result[0]))
         posterior = each[0] if len(each) == 1 else IndependentPosteriors(each)
         objective = self.for_users(kernel, inner_state._replace(history=()))
         return Conclusion(solution.step.value, posterior, loop.projected.jitter, objective)
@@ -191,13 +172,7 @@ class SiteObjective(ExactFit, SparseFit):
 
 @dataclass(frozen=True)
 class SiteObjectives(ObjectiveFactory):
-    """Rows with a likelihood.
-
-    Parameters
-    ----------
-    method : Method
-    inner : Inner
-    """
+    """Rows with a likelihood, whose sites a method finds in an inner loop."""
 
     method: Method
     inner: Inner = Inner()
@@ -257,26 +232,14 @@ def _with_more(chosen: Ints, of_kind: Bools, missing: int, random_state: np.rand
 class Surrogate:
     """A Gaussian objective whose gradient, sites held, is that of a method of sites.
 
-    The engine takes it in the place of a `skgp_sparse.bounds.Bound`, and the sites in the place of
-    noise and targets. Its value is not used, and it is no objective of regression: with ``v < 1``,
-    its penalty is smaller than that of a lower bound, and the term ``-n/2 (v - log v - 1)`` that
-    compensates for it stands in `Variational.total`.
-
-    Without a power it is Titsias' bound with the residual variance scaled by ``v``: its gradient is
-    that of Titsias (2025), "New bounds for sparse variational Gaussian processes", eq. 23; for
-    ``v = 1``, that of eq. 20. With one it is `skgp_sparse.bounds.PEP`, of a power that is at most
-    the weight of the row: the cavity of a row never contains less than the other rows say.
-
-    Parameters
-    ----------
-    v : float
-        In [0, 1]; 0 for no penalty.
-    noise_share : float or ndarray of shape (n,)
-        The power; 0: there is none.
+    The engine takes it in the place of a `Bound`. Its value is not used: the term
+    ``-n/2 (v - log v - 1)`` stands in `Variational.total`. Without a power it is Titsias' bound,
+    the residual variance scaled by ``v``. With one it is `PEP`, of a power that is at most the
+    weight of the row: the cavity of a row never contains less than the other rows say.
     """
 
-    v: float = 1.0
-    noise_share: float | np.ndarray = 0.0
+    v: float = 1.0  # in [0, 1]; 0 for no penalty
+    noise_share: float | np.ndarray = 0.0  # the power (n,); 0: there is none
 
     def for_weights(self, weight: Scalars):
         """Surrogate with the power of each row; see `Bound.for_weights`."""
@@ -301,27 +264,20 @@ class Surrogate:
 class Variational(Method):
     """Expected log likelihood minus divergence.
 
-    The update is, with ``m = μ``, ``s = v r + h``, and with ``α = E[∂ log p(y|f)]``,
-    ``β = -E[∂² log p(y|f)]``
+    With ``m = μ``, ``s = v r + h``, ``α = E[∂ log p(y|f)]`` and ``β = -E[∂² log p(y|f)]``, the
+    update
 
         λ1 ← β m + α,    λ2 ← β,
 
-    which is a natural-gradient step of size one: see Titsias (2025), "New bounds for sparse
-    variational Gaussian processes", eq. 20 (``v = 1``) and eq. 23 (one ``v`` for all rows, whose
-    optimum given the sites is ``1 / (1 + mean λ2 r)``); the sites are as in Adam, Chang, Khan and
-    Solin (2021), "Dual parameterization of sparse variational Gaussian processes". Several
-    processes, of which a row has one latent value each, have sites and a ``v`` of their own. Where
-    the likelihood is not log-concave, a precision ``λ2`` may be negative.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    spherical : bool
-        Whether ``v`` is free.
+    is a natural-gradient step of size one: Titsias (2025), "New bounds for sparse variational
+    Gaussian processes", eq. 20 (``v = 1``) and eq. 23 (spherical: one ``v`` for all rows, whose
+    optimum given the sites is ``1 / (1 + mean λ2 r)``); Adam, Chang, Khan and Solin (2021), "Dual
+    parameterization of sparse variational Gaussian processes". Where the likelihood is not
+    log-concave, a precision ``λ2`` may be negative.
     """
 
     likelihood: object
-    spherical: bool
+    spherical: bool  # whether ``v`` is free
 
     is_lower_bound = True
 
@@ -372,11 +328,10 @@ class Variational(Method):
 
 @dataclass(frozen=True)
 class ExpectationPropagation(Method):
-    """Moments of every row matched under the FITC prior, or a share of each row.
+    """Moments of every row matched under the FITC prior, or a share of each row, the power.
 
-    The power ``a`` is at most the weight of the row, so that what is left without the row is never
-    less than what the other rows say. The prior has residuals of a share ``a``, so that the
-    residual of a row is updated by its site: ``γ = 1 + a r λ2``, ``m = (μ + a r λ1)/γ``,
+    The power ``a`` is at most the weight of the row. The prior has residuals of a share ``a``, so
+    that the residual of a row is updated by its site: ``γ = 1 + a r λ2``, ``m = (μ + a r λ1)/γ``,
     ``s = r/γ + h/γ²``,
 
         cavity  C = s/(1 - a s λ2),    q = (m - a s λ1)/(1 - a s λ2),
@@ -386,17 +341,10 @@ class ExpectationPropagation(Method):
     Power 1 is Naish-Guzman and Holden (2008), "The generalized FITC approximation"; other powers
     are Bui, Yan and Turner (2017), "A unifying framework for Gaussian process pseudo-point
     approximations using power expectation propagation". The limit of power 0 is `Variational`.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Of one latent value per row, log-concave.
-    power : float
-        In (0, 1].
     """
 
-    likelihood: object
-    power: float
+    likelihood: object  # of one latent value per row, log-concave
+    power: float  # in (0, 1]
 
     uses_last_site = True
 

@@ -18,8 +18,14 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.hyperpriors import ThetaPrior
-from skgp_sparse.inference.contracts import ExactFit, Settings, VectorFunction, value_or_minus_inf
-from skgp_sparse.inference.optimizers import STOPPED, STUCK, Maximum, climb, limit_reached
+from skgp_sparse.inference.contracts import (
+    ExactFit,
+    Settings,
+    ThoroughSearch,
+    VectorFunction,
+    value_or_minus_inf,
+)
+from skgp_sparse.inference.optimizers import End, Maximum, climb
 
 _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
 _NEAR, _NEAR_NATS = 0.3, 0.1  # of an end: in logarithms of hyperparameters, and in nats
@@ -30,22 +36,14 @@ _ENOUGH = 0.003  # ... and a whole run, from which the next one follows
 
 
 def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_state):
-    """Maximise the objective of few rows over theta.
+    """`VectorFunction` and best `Maximum` of few rows over theta, the prior of theta included.
 
-    Starts at the kernel's own theta, at the periods of a periodogram where these are free, at the
-    spread of the rows where places are on a sphere, and at `n_restarts` points drawn uniformly
-    between the bounds; of a kernel with periods, every second one has the kernel's own theta but
-    for these. Where the own theta leads to an optimum that explains the targets no better than
-    noise alone, a few starts around it are tried before that is believed. With a
-    `ThoroughSearch`, it has further starts, of which the best one ends at an optimum, and so does
+    It starts at the kernel's own theta, at the periods of a periodogram where these are free, at
+    the spread of the rows where places are on a sphere, and at `n_restarts` random points. Where
+    the own theta explains the targets no better than noise alone, a few starts around it are tried
+    before that is believed. With a `ThoroughSearch`, the best start ends at an optimum, and so does
     each of those that follow, unless it comes to where another one has ended or explains nothing.
     Of periods with equal values, the longest wins.
-
-    Returns
-    -------
-    function : VectorFunction
-    maximum : Maximum
-        The best one, the prior of theta included.
     """
     prior, thorough = settings.prior, settings.thorough
     function, ends = VectorFunction(objective, kernel, prior=prior), []
@@ -76,7 +74,7 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
     return within, best
 
 
-def _others(objective: ExactFit, kernel: Kernel, thorough):
+def _others(objective: ExactFit, kernel: Kernel, thorough: ThoroughSearch | None):
     """Starts beside the kernel's own: of places on a sphere, and those of a `ThoroughSearch`."""
     rows = objective.rows
     if kernels.parts(kernel, kernels.Sphere):
@@ -87,12 +85,9 @@ def _others(objective: ExactFit, kernel: Kernel, thorough):
 
 
 def _best(climb_from: Callable, best: Maximum, thetas: Iterable, periods: list[int]):
-    """The highest `Maximum`: the best one so far, or one from other starts; ends if told to.
-
-    Of equal ones, it is that with the longest periods.
-    """
+    """The highest `Maximum` of some starts; of equal ones that with the longest periods."""
     for theta in thetas:
-        if best.message == STOPPED:
+        if best.end is End.STOPPED:
             break
         with suppress(np.linalg.LinAlgError):  # of a start that no one asked for by name
             last = climb_from(theta)
@@ -100,35 +95,28 @@ def _best(climb_from: Callable, best: Maximum, thetas: Iterable, periods: list[i
             is_longer = last.x[periods].sum() > best.x[periods].sum()
             if last.value > best.value + (-slack if is_longer else slack):
                 best = last
-            if last.message == STOPPED:
-                best = best._replace(message=STOPPED)
+            if last.end is End.STOPPED:
+                best = best._replace(end=End.STOPPED)
     return best
 
 
 def _finished(function: VectorFunction, settings: Settings, maximum: Maximum):
-    """The `Maximum` after further runs, until one gains next to nothing.
-
-    All but the first run forget the curvature, so that they take a long step at first.
-    """
+    """The `Maximum` after runs that forget the curvature, until one gains next to nothing."""
     gain, curvature = np.inf, maximum.curvature
     tol = min(settings.tol, _NEGLIGIBLE_GAIN / function.objective.size())
-    while gain > _ENOUGH and maximum.converged and maximum.message != STOPPED:
+    while gain > _ENOUGH and maximum.end is End.CONVERGED:
         left = settings.max_iter - maximum.n_iter
         if left <= 0 or settings.deadline.is_over():
             break
         run = climb(function, settings, maximum.x, max_iter=left, tol=tol, curvature=curvature)
         gain, curvature = run.value - maximum.value, None
-        n_iter, converged = maximum.n_iter + run.n_iter, run.converged or run.message == STUCK
-        message = run.message if converged else limit_reached(settings.max_iter)  # of the whole fit
-        maximum = run._replace(n_iter=n_iter, converged=converged, message=message)
+        end = End.CONVERGED if run.end is End.STUCK else run.end
+        maximum = run._replace(n_iter=maximum.n_iter + run.n_iter, end=end)
     return maximum
 
 
 def _is_over(maximum: Maximum, end: Maximum, least: float):
-    """Whether a run need not go on: it is where another one has ended, or explains nothing.
-
-    `least`: the value from which it explains something.
-    """
+    """Whether a run is where another one has ended, or below the least value that explains."""
     gap = end.value - maximum.value
     is_near = gap < _NEAR_NATS and np.abs(end.x - maximum.x).max(initial=0.0) < _NEAR
     return gap >= 0 and (is_near or maximum.value < least)
@@ -143,10 +131,7 @@ def _further(objective: ExactFit, kernel: Kernel, settings: Settings, random_sta
 
 
 def restarts(kernel: Kernel, limits: Array, n_restarts: int, random_state: np.random.RandomState):
-    """Starts that are drawn; with periods, every second one has the kernel's other values.
-
-    They are the same for fewer restarts, so that more of them never harm.
-    """
+    """Starts that are drawn, the first ones always the same; half of them vary only periods."""
     places = period_places(kernel)
     for index, theta in enumerate(drawn_starts(limits, n_restarts, random_state)):
         if places and index % 2 == 0:
@@ -186,10 +171,7 @@ def period_places(kernel: Kernel):
 
 
 def period_limits(kernel: Kernel, rows: Dataset):
-    """Bounds (len(theta), 2) to draw from: periods from two gaps of the rows to their range.
-
-    A period keeps its bounds where these exclude all of that.
-    """
+    """Bounds (p, 2) to draw from: of periods from two gaps of the rows to their range."""
     bounds, found = np.reshape(kernel.bounds, (-1, 2)).copy(), period_places(kernel)
     x = positions(rows) if found else None
     for place in found if x is not None else ():
@@ -203,8 +185,7 @@ def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
     """Values of theta with the periods of a periodogram: none where no period is free.
 
     Periods take the values of the highest evidence, one by one, at the kernel's own length scale of
-    the wave and at a shorter one, as harmonics explain most where it is long. If the shorter one is
-    better, there are two starts.
+    the wave and at a shorter one, as harmonics explain most where it is long.
     """
     x = positions(objective.rows) if period_places(kernel) else None
     if x is None or len(x) < _FEWEST_ROWS:
@@ -270,10 +251,7 @@ def _frequencies(x: Array):
 
 
 def _power(rows: Dataset, frequencies: Array):
-    """How much of the targets without their trend a wave of each frequency explains.
-
-    It is that of Lomb and Scargle; several targets are seen along what they have most in common.
-    """
+    """Power (k,) of Lomb and Scargle of targets without trend, of several what is common."""
     from scipy.signal import lombscargle  # an import that takes .2 s
 
     x, y = rows.stored_inputs()[:, 0].astype(float), rows.targets()

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -37,7 +38,6 @@ from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
 from skgp_sparse.inference.contracts import (
     Conclusion,
-    MinibatchView,
     Objective,
     Settings,
     VectorFunction,
@@ -54,17 +54,7 @@ MOST = 1 << 20  # rows that are in memory for batches, where the table is not
 
 
 class Samples:
-    """Draws rows that count; some of them are held out, and never drawn.
-
-    Parameters
-    ----------
-    rows : Dataset
-    kinds : ndarray of shape (n,) or None
-        Number of the kind of every row, so that samples have rows of all kinds.
-    random_state : RandomState
-    hold_out : bool
-        Whether any rows are held out.
-    """
+    """Draws rows that count, of all kinds (n,); some of them are held out, and never drawn."""
 
     def __init__(self, rows: Dataset, kinds: AnyArray | None, random_state, hold_out: bool = True):
         self.rows, self.random_state = rows, random_state
@@ -137,10 +127,7 @@ class Samples:
         return np.sort(drawn)
 
     def _with_all_kinds(self, index: Ints):
-        """The sample and more rows of rare kinds, whose weights undo that there are more of them.
-
-        The weights are None where no kind is missing.
-        """
+        """The sample with more rows of rare kinds, and weights that undo it, None if unchanged."""
         total = np.bincount(np.delete(self.kinds, self.held_out), minlength=self.kinds.max() + 1)
         drawn = np.bincount(self.kinds[index], minlength=len(total))
         missing = np.minimum(total, int(_OF_A_KIND * len(index))) - drawn
@@ -165,8 +152,7 @@ class Reservoir:
     This is priority sampling (Duffield, Lund and Thorup 2007): a row of weight w has the priority
     ``w/u`` with u uniform in (0, 1]. The rows of the highest priorities stay, and ``τ`` is the
     highest priority that did not. A row that stayed stands for ``max(w, τ)`` rows, so that sums
-    over the sample are unbiased estimates of sums over all rows. Nothing is lost before the
-    reservoir is full, as τ is 0.
+    over the sample are unbiased estimates of sums over all rows.
     """
 
     columns: tuple  # of arrays, one entry per row in each
@@ -189,7 +175,7 @@ class Reservoir:
         """Whether all rows that came are here."""
         return self.threshold == 0.0
 
-    def plus(self, columns: Sequence, weight: Array, capacity: int, random_state):
+    def plus(self, columns: Sequence, weight: Array, capacity: int, random_state: RandomState):
         """The reservoir with more rows, of which at most `capacity` stay."""
         priority = weight / (1.0 - random_state.uniform(size=len(weight)))
         pairs = zip((*self.columns, self.weight, self.priority), (*columns, weight, priority))
@@ -222,10 +208,9 @@ _SMALLEST_SHARE = 1e-3  # of a batch in the means, below which there is no poste
 class RunningPosterior(NamedTuple):
     """Running means over rows, and the posterior of the weights that follows from them.
 
-    The posterior of the weights of the features follows from means over rows, to which every batch
-    adds its share: a natural-gradient step of this size (Hensman, Fusi and Lawrence 2013; in dual
-    form, Adam, Chang, Khan and Solin 2021). Theta and the basis move a little from batch to batch;
-    the means do not move with them, but forget.
+    A batch adds its share to the means: a natural-gradient step of this size (Hensman, Fusi and
+    Lawrence 2013; in dual form, Adam, Chang, Khan and Solin 2021). As theta and the basis move, the
+    means do not move with them, but forget.
     """
 
     means: list  # of `Sums` per row, one for each process
@@ -250,16 +235,10 @@ class RunningPosterior(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GaussianMinibatchView(MinibatchView):
-    """Rows with Gaussian noise. Means are per unit of precision: they need not follow the noise.
+class GaussianMinibatchView:
+    """Rows with Gaussian noise. Means are per unit of precision: they need not follow the noise."""
 
-    Parameters
-    ----------
-    total : float
-        Number of all rows.
-    """
-
-    total: float
+    total: float  # number of all rows
 
     def start(self, objective: Objective, kernel: Kernel):
         """Posterior from the rows of an objective, which stand for all rows."""
@@ -294,19 +273,10 @@ class GaussianMinibatchView(MinibatchView):
 
 
 @dataclass(frozen=True)
-class SiteMinibatchView(MinibatchView):
-    """Rows with a likelihood.
+class SiteMinibatchView:
+    """Rows with a likelihood, whose sites follow from their marginals: nothing is kept per row."""
 
-    With a likelihood, the sites of a row follow from its marginal. Rows may then pass by without a
-    trace, and a few passes over all of them give the posterior: nothing is kept per row.
-
-    Parameters
-    ----------
-    total : float
-        Number of all rows.
-    """
-
-    total: float
+    total: float  # number of all rows
 
     def start(self, objective: Objective, kernel: Kernel):
         """Posterior from the rows of an objective, which stand for all rows: by its inner loop."""
@@ -337,10 +307,7 @@ class SiteMinibatchView(MinibatchView):
         return objective.method.likelihood.log_density(block.observed, *latent)
 
     def conclude(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
-        """`Conclusion` from all rows of an objective: passes until one gains next to nothing.
-
-        Where a pass loses, half of the step is taken back.
-        """
+        """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
         if objective.method.uses_last_site:
             return objective.conclude(kernel)
         problem = objective.problem(kernel)
@@ -468,17 +435,7 @@ class State(NamedTuple):
 
 
 class Search:
-    """Looks for theta and Z on parts of the rows.
-
-    Parameters
-    ----------
-    objective : Objective
-        Of all rows.
-    model : ObjectiveFactory
-    settings : Settings
-    move_basis : bool
-    random_state : RandomState
-    """
+    """Looks for theta and Z on parts of the rows."""
 
     def __init__(self, objective: Objective, model, settings: Settings, move_basis, random_state):
         self.settings, self.move_basis = settings, move_basis
@@ -512,11 +469,7 @@ class Search:
             return self.minibatch_view.conclude(state.objective, state.kernel, state.posterior)
 
     def better(self, before: State, objective: Objective, kernel: Kernel, sample: Dataset):
-        """The state at another point, with the posterior from a sample.
-
-        It is the one before where that is clearly better: a loss within two standard errors says
-        nothing.
-        """
+        """The `State` at another point; the one before if it is better by two standard errors."""
         for_all, held = objective.on(self.samples.for_all(sample)), objective.on(self.samples.held)
         with arithmetic():
             posterior = self.minibatch_view.start(for_all, kernel)

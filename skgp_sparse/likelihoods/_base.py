@@ -463,7 +463,7 @@ class Likelihood(BaseEstimator, ABC):
         """
         return np.zeros((0, len(y)))
 
-    def _with(self, values: dict[str, Any]) -> "Likelihood":
+    def _with(self, values: dict) -> "Likelihood":
         """The likelihood with some other parameters; itself if there are none."""
         return type(self)(**{**self.get_params(deep=False), **values}) if values else self
 
@@ -475,7 +475,7 @@ class Likelihood(BaseEstimator, ABC):
         value = getattr(self, name)
         return (0.0 if name in self.may_be_negative else 1.0) if value is None else value
 
-    def _coordinate(self, name: str, value: Any) -> Any:
+    def _coordinate(self, name: str, value: Scalars) -> Any:
         return value if name in self.may_be_negative else np.log(value)
 
     def _within(self, name: str, value: float) -> float:
@@ -499,14 +499,7 @@ _LEAST_GAIN = 1e-20  # nats of a row, from which a constant is best
 
 
 def check_parameters(likelihood: Likelihood, name: str) -> None:
-    """Raise unless every parameter that has bounds is a number, and its bounds are bounds.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    name : str
-        Of the estimator, for the message.
-    """
+    """Raise unless every parameter that has bounds is a number, and its bounds are bounds."""
     given, optional = likelihood.get_params(deep=False), likelihood.may_be_none
     for parameter in given:
         if f"{parameter}_bounds" in given:
@@ -524,15 +517,7 @@ def check_parameters(likelihood: Likelihood, name: str) -> None:
 
 
 def warn_outside_bounds(likelihood: Likelihood, name: str) -> None:
-    """Warn of each parameter whose value is outside its own bounds, where learning begins.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Its parameters can be used.
-    name : str
-        Of the estimator, for the message.
-    """
+    """Warn of each parameter whose value is outside its own bounds, where learning begins."""
     given = likelihood.get_params(deep=False)
     for parameter, value in given.items():
         bounds = given.get(f"{parameter}_bounds")
@@ -566,8 +551,7 @@ def _check_bounds(parameter: str, bounds: object, is_signed: bool, name: str) ->
 class Parametric(Likelihood):
     """A likelihood whose integrals come with their derivatives with respect to `theta`.
 
-    `_expected` and `_tilted` of a subclass return a value, its slope, its curvature, and what
-    `_by_theta` needs besides.
+    `_expected` and `_tilted` return value, slope, curvature, and what `_by_theta` needs besides.
     """
 
     _expected: Callable[..., Any]
@@ -625,14 +609,11 @@ def best_constant(
     y: Array,
     weight: Array,
     offset: Array,
-    level: Any = 0.0,
+    level: Scalars = 0.0,
     largest_step: float = 1.0,
     max_iter: int = 200,
 ) -> Any:
-    """Largest weighted sum of ``log_likelihood(y, level + offset)``, from a level on.
-
-    It returns a value for every row, its slope, and a bound on its curvature.
-    """
+    """Largest weighted sum of value, slope, curvature at ``level + offset``, from a level on."""
     for _ in range(max_iter):
         _, slope, curvature = log_likelihood(y, level + offset)
         step = np.clip((weight @ slope) / (weight @ curvature), -largest_step, largest_step)
@@ -670,7 +651,7 @@ class LocationScale(LevelLikelihood):
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level, scale and bounds from medians; see `Likelihood.started`."""
-        level, values = self.level, dict[str, Any]()
+        level, values = self.level, dict[str, object]()
         if level is None:
             level = self._within("level", weighted_quantile(y - offset, weight, 0.5))
             values["level"] = level
@@ -704,9 +685,7 @@ def _spread(values: Array, weight: Array) -> float:
     return spread if spread > 0.0 else 1.0
 
 
-def expect(
-    g: Callable[..., Any], mean: Array, variance: Array, *by_row: Array, strip: float = 0.3
-) -> Any:
+def expect(g: Callable, mean: Array, variance: Array, *by_row: Array, strip: float = 0.3) -> Any:
     """Compute ``E[g(f)]`` for ``f ~ N(mean, variance)`` by quadrature.
 
     The relative error is about 1e-12 if ``g`` is analytic in the strip, and grows no faster than a

@@ -20,11 +20,7 @@ from scipy.special import (
 )
 
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.integrals import (
-    SMALLEST_VARIANCE,
-    expectation,
-    log_moments,
-)
+from skgp_sparse.ground.integrals import SMALLEST_VARIANCE, expectation, log_moments
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Index, Limits, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain, LevelLikelihood, best_constant, expect
@@ -365,10 +361,7 @@ def _exponential(v: Array, count: Array, scale: Array) -> tuple[Any, ...]:
 
 
 def _expected_sigmoids(mean: Array, variance: Array) -> Any:
-    """Expectations of what `_softplus_and_sigmoid` returns, for ``x ~ N(mean, variance)``.
-
-    Far to the left, all digits are those of ``exp(x)``, whose mass lies at ``mean + variance``.
-    """
+    """Expectations of `_softplus_and_sigmoid` for ``x ~ N(mean, variance)``, with all digits."""
     is_left = np.maximum(_REACH_IN_STDS * np.sqrt(variance), variance) < -mean
     sigmoids, rest = np.empty((5, len(mean))), ~is_left
     if rest.any():
@@ -527,10 +520,7 @@ class Beta(LevelLikelihood):
         return np.maximum(sizes[0], _TINY), np.maximum(sizes[1], _TINY)
 
     def _at(self, f: Array, y: Array) -> tuple[Array, ...]:
-        """``log p``, its slope, its curvature, and its slope in the log of the precision.
-
-        With ``A = a ψ(a)``, which is -1 where a is 0, no sum has an infinite part.
-        """
+        """``log p`` and its slopes, one in the log precision; ``A = a ψ(a)`` is -1 where a is 0."""
         size, s, rest = self.precision, expit(f), expit(-f)
         a, b, log, log_rest = size * s, size * rest, np.log(y), np.log1p(-y)
         value = (a - 1.0) * log + (b - 1.0) * log_rest + gammaln(size) - gammaln(1.0 + a)

@@ -139,10 +139,7 @@ class Censored(LocationScale):
         return self._integrals(y, mean, variance, power)
 
     def _integrals(self, y: Array, mean: Array, variance: Array, power: Scalars | None) -> Any:
-        """Results of both, in units of the scale for ``t ~ N(t, v)`` from what is observed.
-
-        A change of the scale is one of t, of v and of the unit of exact numbers.
-        """
+        """Results of both in units of the scale, which changes t, v and exact numbers."""
         scale, exact, tilts = self._value("scale"), self.is_density(y), power is not None
         t = (self._shifted(mean) - np.clip(y, *self.ends)) / scale
         side = np.where(y >= self.upper, 1.0, -1.0)
@@ -289,10 +286,7 @@ class StudentT(LocationScale):
         return expectation(_of_outliers, factor * distance, factor**2 * variance)
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> Any:
-        """`tilted`, and its derivatives with respect to the logarithms of scale and df.
-
-        They are trapezoidal sums over ``u``, the logarithm of the precision.
-        """
+        """`tilted`, and its derivatives in log scale and df: sums over ``u``, the log precision."""
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError("StudentT has no moments of powers. Use a variational bound.")
         half, distance, square = 0.5 * self.df, y - self._shifted(mean), self._value("scale") ** 2
@@ -321,9 +315,8 @@ class StudentT(LocationScale):
 class _ScaleMixture(StudentT):
     """Lower bound of the expected Student-t likelihood, by one Gaussian for each row.
 
-    The logarithm of an expectation replaces the expectation of the logarithm:
-    ``E[log(1 + e²/a²)] <= log(1 + E[e²]/a²)``. `expected` returns a positive precision in the place
-    of the curvature, with which the fixed point of the sites is the optimum of the bound.
+    ``E[log(1 + e²/a²)] <= log(1 + E[e²]/a²)``. `expected` returns a positive precision in the
+    place of the curvature, with which the fixed point of the sites is the optimum of the bound.
     """
 
     is_log_concave = True

@@ -10,12 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import (
-    digamma,
-    gammaln,
-    ndtr,
-    ndtri,
-)
+from scipy.special import digamma, gammaln, ndtr, ndtri
 
 from skgp_sparse.ground.integrals import expectation
 from skgp_sparse.ground.linalg import LOG_2PI
@@ -31,30 +26,18 @@ _LEAST_VARIANCE = 1e-16  # of what is nearly always at a limit
 
 
 def log_probability(lower: Array, upper: Array, width: Array) -> Triple:
-    """Logarithm of the probability of an interval, its slope and curvature.
+    """Log probability of an interval in standard deviations, its slope and curvature in the mean.
 
     With the normal density ``φ``, its upper tail ``Q`` and the hazard ``λ = φ/Q``, the share
-    ``r = Q(b)/Q(a)`` and its odds ``k = r/(1 - r)``, the logarithm of ``P(a < z < b)`` as a
-    function of a shift of both ends is
+    ``r = Q(b)/Q(a)`` and its odds ``k = r/(1 - r)``, it is
 
         log P = log Q(a) + log(1 - r),    slope = λ(a) - k δ,    δ = λ(b) - λ(a),
         curvature = c(a) - k (c(b) - c(a)) + k (1 + k) δ²,    c = λ (λ - t),
 
     which keeps its digits in the tails if the interval is turned to the positive side and r is not
-    near one. Narrow intervals have r near one: there, ``exp(-c t - t²/2)`` is integrated around the
-    middle ``c`` by a Gauss-Legendre rule, and the curvature is one minus the variance of ``t``.
-
-    Parameters
-    ----------
-    lower, upper : ndarray
-        Ends, in standard deviations from the mean; they may be infinite.
-    width : ndarray
-        Their difference, with all of its digits.
-
-    Returns
-    -------
-    value, slope, curvature : ndarray
-        The slope and the negative second derivative are those with respect to the mean.
+    near one. Narrow intervals, whose width has all of its digits, have r near one: there,
+    ``exp(-c t - t²/2)`` is integrated around the middle ``c`` by a Gauss-Legendre rule, and the
+    curvature is one minus the variance of ``t``.
     """
     sign, a, b = _turned(lower, upper)
     value, hazard, bend = Probit().log_sigmoid(-a)
@@ -93,18 +76,7 @@ def _narrow(middle: Array, half: Array) -> Triple:
 
 
 def clipped_moments(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Mean and variance of a standard normal number that limits replace beyond them.
-
-    Parameters
-    ----------
-    lower, upper : ndarray
-        Limits, which may be infinite.
-
-    Returns
-    -------
-    mean, variance : ndarray
-        The variance is never zero.
-    """
+    """Mean and positive variance of a standard normal number that limits replace beyond them."""
     sign, a, b = _turned(lower, upper)
     tails = [ndtr(-a), ndtr(-b)]
     heights = [np.exp(-0.5 * (t * t + LOG_2PI)) for t in (a, b)]
@@ -181,22 +153,7 @@ def mixture_cdf(
 
 
 def solve_quantile(cdf: _OfRows, q: float, guess: Array, width: Array) -> Array:
-    """Where increasing functions of all rows have the value `q`.
-
-    Parameters
-    ----------
-    cdf : callable
-        Takes points and the indices of their rows, and returns probabilities.
-    q : float
-        Probability, in (0, 1).
-    guess, width : ndarray of shape (n,)
-        Where to start, and the scale of the distribution there.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The points, far out where the probability of all others is too small or too large.
-    """
+    """Points (n,) where increasing functions of rows are `q`, from a guess and a width (n,)."""
     t, unknown = guess.astype(float), np.full(len(guess), np.nan)
     ends = np.full(len(t), -np.inf), np.full(len(t), np.inf)
     state = [np.arange(len(t)), t.copy(), 0.5 * width, unknown, unknown, *ends]

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -27,6 +27,7 @@ from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
 from skgp_sparse.inference.contracts import (
+    Objective,
     ObjectiveFactory,
     Settings,
     Solver,
@@ -34,13 +35,14 @@ from skgp_sparse.inference.contracts import (
     VectorFunction,
     value_or_minus_inf,
 )
-from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.solvers import LBFGS, Fit, Stochastic, starts_on_subset
 
 _ITERATIONS = 200  # of the small exact fit
 _LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
+_O = TypeVar("_O", bound=Objective)
 _COARSER = 10.0  # the tolerance of a start, in units of that of the fit
 
 
@@ -86,7 +88,7 @@ class Job(NamedTuple):
         """A copy of the job with one of so many shares of the time that is left."""
         return self.with_settings(deadline=self.settings.deadline.share(share))
 
-    def with_priors(self, priors: Sequence[Any]) -> "Job":
+    def with_priors(self, priors: Sequence) -> "Job":
         """A copy of the job with priors of its kernel's hyperparameters, in units of its rows."""
         of_theta = joined(priors, self.kernel, self.spreads) if priors else NO_PRIOR
         return self._replace(priors=tuple(priors)).with_settings(prior=of_theta)
@@ -116,12 +118,9 @@ def fit_to_some(
     kernel: Kernel,
     settings: Settings,
     random_state: np.random.RandomState,
-    curvature: Any = None,
-) -> Any:
-    """The `VectorFunction` and the `Maximum` of an exact fit to some random rows of a job.
-
-    With the curvature of a fit to fewer rows, it goes on from that one.
-    """
+    curvature: object = None,
+) -> tuple[VectorFunction, Maximum]:
+    """The `VectorFunction` and the `Maximum` of a fit to random rows; a curvature: it goes on."""
     rows = job.rows.sampled(job.model.sample(job.rows, size, random_state))
     objective = job.model.exact(rows, settings.options, rough=True)
     if curvature is not None:
@@ -129,12 +128,8 @@ def fit_to_some(
     return fit_exact(objective, kernel, settings, random_state)
 
 
-def best_start(objective: Any, kernel: Kernel, warm: Any, job: Job) -> tuple[Any, Kernel]:
-    """The objective and the kernel of the cold or of the warm start, where it is higher.
-
-    `warm` is the objective at the inducing points of an earlier fit. It may be flat where that fit
-    ended, if the rows have other units now.
-    """
+def best_start(objective: _O, kernel: Kernel, warm: _O, job: Job) -> tuple[_O, Kernel]:
+    """The objective and the kernel of the cold or of the warm start, where it is higher."""
     cold = objective, kernel
     if job.before is None or not job.settings.solver.moves:
         return cold
@@ -147,11 +142,7 @@ def best_start(objective: Any, kernel: Kernel, warm: Any, job: Job) -> tuple[Any
 
 
 def within_reach(learned: Kernel, kernel: Kernel, rows: Dataset) -> Kernel:
-    """A kernel that was learned from another one, ready for a fit to go on from it.
-
-    Length scales that ran away, as those of irrelevant inputs do, are brought back to where the
-    objective has a slope: at most a few typical distances, or the other kernel's value.
-    """
+    """The learned kernel, its length scales at most a few typical distances or the other's."""
     theta, scale = learned.theta, rows.scale()
     for positions, columns in kernels.length_scale_places(kernel, rows.n_features):
         spread = scale[columns] if len(positions) > 1 else scale[columns].max()
@@ -175,22 +166,9 @@ _MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
 def started_on_subsets(job: Job, random_state: np.random.RandomState) -> tuple[Job, Any]:
     """The `Job` with the hyperparameters of exact fits to random subsets, and the curvature there.
 
-    Each of the fits goes on from the one before. A fit hands on its curvature, so that the next one
-    needs few iterations. Of few rows the noise may seem to be next to nothing, and more rows would
-    end in another optimum from there: where more noise is likelier with more rows, it is taken, and
-    the curvature is forgotten.
-
-    Parameters
-    ----------
-    job : Job
-        Whose noise is Gaussian.
-    random_state : RandomState
-
-    Returns
-    -------
-    job : Job
-    curvature : object
-        For `maximise`.
+    Each fit goes on from the one before, and hands on its curvature. Of few rows the noise may
+    seem to be next to nothing, and more rows would end in another optimum from there: where more
+    noise is likelier with more rows, it is taken, and the curvature is forgotten.
     """
     kernel, curvature, settings = job.kernel, None, job.settings
     settings = settings._replace(tol=max(_TOL, settings.tol), progress=None, thorough=None)
@@ -204,7 +182,7 @@ def started_on_subsets(job: Job, random_state: np.random.RandomState) -> tuple[J
     return job, curvature
 
 
-def goes_on(objective: Any, kernel: Kernel, settings: Settings, curvature: Any) -> Any:
+def goes_on(objective: Objective, kernel: Kernel, settings: Settings, curvature: object) -> Any:
     """The `VectorFunction` and the `Maximum` of a fit that goes on from one to fewer rows."""
     likelier = with_likelier_noise(objective, kernel, settings.prior)
     curvature = curvature if likelier is kernel else None
@@ -212,7 +190,7 @@ def goes_on(objective: Any, kernel: Kernel, settings: Settings, curvature: Any) 
     return function, climb(function, settings, curvature=curvature)
 
 
-def with_likelier_noise(objective: Any, kernel: Kernel, prior: ThetaPrior) -> Kernel:
+def with_likelier_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior) -> Kernel:
     """The kernel, or the same with more noise where that is likelier."""
     places = np.concatenate([*kernels.positions_of(kernel, "noise_level"), []]).astype(int)
     if not len(places):
@@ -287,69 +265,27 @@ class Selection(list):
 
 
 class Request(NamedTuple):
-    """Choices of the user of an estimator, as far as the choice of a posterior depends on them.
+    """Choices of the user of an estimator, as far as the choice of a posterior depends on them."""
 
-    Parameters
-    ----------
-    posterior : PosteriorMethod
-        Posterior method that was chosen; `PosteriorSelection` leaves it to the plan.
-    kernel : sklearn kernel or None
-        Kernel that was passed, None for the default one.
-    likelihood : str or Likelihood
-        Likelihood that was passed.
-    has_sites : bool
-        Whether rows have a likelihood that is not Gaussian.
-    n_latent : int
-        Number of latent values of a row.
-    bound : str or Bound
-        Bound that was passed.
-    resolved_bound : Bound or None
-        Bound that this stands for, None where rows have sites.
-    n_inducing : int or None
-        Number of inducing points, None where nobody asked for one.
-    inducing_init : str, callable or ndarray
-        Initial inducing points that were asked for.
-    solver : str or Solver
-        Solver that was passed.
-    optimizer : str, callable or None
-        Optimizer that was passed.
-    metric : str
-        Metric that was passed.
-    mean : None, "auto", "boosting", "linear" or estimator
-        Mean that was passed, where "auto" may add one.
-    noise : {"auto", "constant", "learned"}
-        Noise that was passed, where "auto" may learn it.
-    calibration : None or "auto"
-        Calibration that was passed, where "auto" may add one.
-    n_classes : int
-        Number of classes, 0 of numbers.
-    have_all_rows : bool
-        Whether every problem has all rows.
-    starts_together : bool
-        Whether the objectives of several problems have a sum, with which they may start.
-    are_passed : bool
-        Whether rows were passed as an array or a data frame.
-    """
-
-    posterior: "PosteriorMethod"
-    kernel: Kernel | None = None
+    posterior: "PosteriorMethod"  # `PosteriorSelection` leaves it to the plan
+    kernel: Kernel | None = None  # None: the default one
     likelihood: Any = "gaussian"
-    has_sites: bool = False
-    n_latent: int = 1
+    has_sites: bool = False  # whether the likelihood of rows is not Gaussian
+    n_latent: int = 1  # latent values of a row
     bound: Any = "auto"
-    resolved_bound: Bound | None = None
-    n_inducing: int | None = None
+    resolved_bound: Bound | None = None  # what it stands for, None where rows have sites
+    n_inducing: int | None = None  # None: nobody asked for a number
     inducing_init: Any = "auto"
     solver: Any = "auto"
     optimizer: Any = "fmin_l_bfgs_b"
     metric: str = "auto"
-    mean: Any = None
-    noise: str = "constant"
-    calibration: str | None = None
-    n_classes: int = 0
-    have_all_rows: bool = True
-    starts_together: bool = False
-    are_passed: bool = True
+    mean: Any = None  # "auto" may add one
+    noise: str = "constant"  # "auto" may learn it
+    calibration: str | None = None  # "auto" may add one
+    n_classes: int = 0  # 0: targets are numbers
+    have_all_rows: bool = True  # whether every problem has all rows
+    starts_together: bool = False  # whether objectives of several problems have a sum
+    are_passed: bool = True  # whether rows are an array or a data frame
 
     @property
     def has_chosen_mean(self) -> bool:
@@ -514,28 +450,11 @@ _LARGEST = 1e6  # factor
 def variance_factor(
     errors: Array, variance: Array, known: Array, weight: Array, central: float, least: float
 ) -> float:
-    """The factor of predicted variances that makes some rows most likely.
+    """The factor of predicted variances (n,) that makes squared errors (n, p) most likely.
 
     A few rows more, which would have it 1, have a say where there are not many. Where errors are
-    not normal, it may be larger, so that intervals of 95 % contain a share of these rows.
-
-    Parameters
-    ----------
-    errors : ndarray of shape (n, p)
-        Squared.
-    variance : ndarray of shape (n,)
-        Predicted, learned noise included.
-    known : ndarray of shape (n,)
-        Known noise, which has no factor.
-    weight : ndarray of shape (n,)
-    central : float
-        The share.
-    least : float
-        The smallest factor.
-
-    Returns
-    -------
-    float
+    not normal, it may be larger, so that intervals of 95 % contain a share of these rows. Known
+    noise (n,) has no factor.
     """
     squares, limits = errors.mean(axis=1), (least, _LARGEST)
 
@@ -595,29 +514,7 @@ class ValidationScore(NamedTuple):
 
 
 class ValidationSet:
-    """Random rows of a table that compare models.
-
-    Of a row that counts several times, some copies may be held out and others not.
-
-    Parameters
-    ----------
-    rows : Dataset
-    random_state : RandomState
-    has_sites : bool
-        Whether rows have a likelihood.
-
-    Attributes
-    ----------
-    chosen : ndarray of shape (n,)
-        Their numbers in the table, sorted.
-    count : ndarray of shape (n,)
-        How often each of them counts.
-    block : Batch
-    noise : ndarray of shape (n,)
-        Known noise variance.
-    candidates : list of Candidate
-        Models that were compared.
-    """
+    """Random rows of a table that compare models; some copies of repeated rows may be held out."""
 
     def __init__(
         self, rows: Dataset, random_state: np.random.RandomState, has_sites: bool = False
@@ -663,17 +560,7 @@ class ValidationSet:
         return replace(self.rows.subset(chosen), weight=weight)
 
     def score(self, name: str, mean: Array, variance: Array) -> ValidationScore:
-        """The `ValidationScore` of a model that predicts targets with these moments.
-
-        They are in standardised units, and so are its log densities.
-
-        Parameters
-        ----------
-        name : str
-        mean : ndarray of shape (n, p)
-        variance : ndarray of shape (n,)
-            That of the noise included.
-        """
+        """The `ValidationScore` of means (n, p) and variances (n,) with noise, standardised."""
         errors = (self.block.y - mean) ** 2
         squared = np.average(errors * self.scale**2, axis=0, weights=self.count)
         densities = log_densities(errors, variance)

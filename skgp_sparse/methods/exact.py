@@ -191,10 +191,13 @@ class IterativeExact(PosteriorMethod):
         fit : Fit
             Of the next number of rows.
         """
+        progress = job.settings.progress
+        tell = progress and partial(progress, quantity="bound of a sample")
         sizes = _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE
         for size in sizes:
             few = job.rows.sampled(job.model.sample(job.rows, size, random_state))
-            learned = Exact().go_on(_of_some(job, few), random_state)
+            some = job._replace(rows=few).with_settings(progress=tell)
+            learned = Exact().go_on(some, random_state)
             yield learned
             if size >= len(job.rows) or job.settings.deadline.is_over():
                 return
@@ -261,12 +264,6 @@ def _posterior(
         solved = alpha[places], solution.residual[places, :p], inverse[places]
         near = replace(near, factor=_factor(rows, near, *solved, chosen, n_jobs))
     return IterativePosterior(near, alpha), X[leading], jitter
-
-
-def _of_some(job: Job, rows: Dataset) -> Job:
-    """The job of some of its rows, whose progress says so."""
-    tell = job.settings.progress and partial(job.settings.progress, quantity="bound of a sample")
-    return job._replace(rows=rows).with_settings(progress=tell)
 
 
 def _goal(noise: Array, rows: Dataset, tol: float) -> float:

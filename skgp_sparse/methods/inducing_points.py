@@ -320,11 +320,7 @@ class FourierFeatures(PosteriorMethod):
 
 
 def _with_more_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
-    """The kernel with its noise multiplied by 4 for as long as the objective rises.
-
-    The noise of an exact fit is too low for features, which cannot follow all that the kernel can:
-    from there, a search ends where the objective is low.
-    """
+    """The kernel with its noise, too low after an exact fit, times 4 while the objective rises."""
     best, louder = -np.inf, kernel
     while (value := value_or_minus_inf(objective, louder, False)) > best:
         best, kernel, theta = value, louder, louder.theta

@@ -30,7 +30,7 @@ from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import VectorFunction
 from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
-from skgp_sparse.inference.optimizers import STOPPED, climb
+from skgp_sparse.inference.optimizers import End, climb
 from skgp_sparse.methods.contract import Job, ValidationScore, ValidationSet, variance_factor
 from skgp_sparse.solvers import Fit
 
@@ -84,20 +84,7 @@ class Trial(NamedTuple):
 
 
 class NearestNeighborSearch:
-    """Looks for the best `NearestNeighborModel` of a job.
-
-    Models are compared by rows held out, with few rows and iterations in a run. A full metric has
-    to lead by a standard error.
-
-    Parameters
-    ----------
-    job : Job
-    validation : ValidationSet
-    k : int or None
-        Neighbours of predictions; None: as many as pay.
-    k_fit : int
-        Neighbours of rows that are left out in training.
-    """
+    """Looks for the best `NearestNeighborModel` of a job, by rows held out."""
 
     def __init__(self, job: Job, validation: ValidationSet, k: int | None = None, k_fit: int = FIT):
         self.job, self.validation = job.within(_SEARCH), validation
@@ -128,10 +115,7 @@ class NearestNeighborSearch:
         return self.scored(self.climbed(local, budget))
 
     def with_neighbors(self, best: Trial):
-        """The `Trial` with as many neighbours of a prediction as pay, and places of its rows.
-
-        Few of the rows that are held out say how many pay.
-        """
+        """The `Trial` with as many neighbours as pay for few rows held out, and places of these."""
         if self.k is not None:
             return self.scored(best.local, self.k), slice(None)
         if self.is_over():
@@ -162,7 +146,7 @@ class NearestNeighborSearch:
         options = {"max_iter": most, "callback": self._progress, "alike": True}
         options["curvature"] = deepcopy(local.curvature)
         maximum = climb(function, self.job.settings, **options)
-        self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
+        self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.end is End.STOPPED
         objective, kernel = function.at(maximum.x)
         metric, curvature = objective.metric, maximum.curvature
         return local._replace(kernel=kernel, metric=metric, curvature=curvature)
@@ -212,11 +196,7 @@ class NearestNeighborSearch:
         return neighbors_posterior.left_out(self.known, block, chosen, nearest, count)
 
     def _started(self, starts: list[Kernel]):
-        """The model at the likeliest of some kernels, unless all of them fail.
-
-        Around each of them some scales and less noise are looked at, values alone: a fit of few
-        rows takes structure that it cannot see for noise.
-        """
+        """The model at the likeliest of some kernels and noises, unless all of them fail."""
         rows, found, prior = self.validation.others(_STARTS), [], self.job.settings.prior
         starts = [self._of_the_search(kernel) for kernel in starts]
         if self.job.is_free and "mean" not in self.job.steps:
@@ -243,8 +223,7 @@ class NearestNeighborSearch:
         """The `Trial` of a metric that is learned, from the best one without.
 
         A column that matters only in a sum with others has a long length scale as long as columns
-        are not mixed, and from there no gradient leads to the sum. So the metric begins with
-        shorter ones where few iterations from there predict better.
+        are not mixed: the metric begins with shorter ones where a few iterations show that it pays.
         """
         local, initial = best.local, self._of_the_search(self.job.kernel)
         kernel = shortened(local.kernel, initial, self.job.rows.n_features)
@@ -257,10 +236,7 @@ class NearestNeighborSearch:
         return self._run(self._with_metric(local), _OF_METRIC)
 
     def _to_the_end(self, best: Trial):
-        """The best `Trial` of last runs, one more as long as the last one gained much.
-
-        Each has the neighbours of the model that it begins with.
-        """
+        """The best `Trial` of last runs, each with new neighbours, as long as they gain."""
         for _ in range(_MOST_RUNS):
             last = contracts.if_possible(self._run, best.local, _LAST) or best
             gain, best = density_of(last) - density_of(best), max(best, last, key=density_of)
@@ -287,10 +263,7 @@ class NearestNeighborSearch:
 
 
 def with_other_noise(job: Job, fit: Fit, kernel: Kernel):
-    """The `Fit` that goes on from another one with a kernel of other noise, its metric held.
-
-    Its variances have the factor that makes the rows most likely that are left out.
-    """
+    """The `Fit` that goes on with a kernel of other noise, metric held; a factor fits variances."""
     neighbors, before, n_jobs = fit.objective, fit.posterior, job.settings.options.n_jobs
     left = neighbors.left
     function = VectorFunction(neighbors, kernel, prior=job.settings.prior)

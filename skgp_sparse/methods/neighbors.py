@@ -24,7 +24,7 @@ from skgp_sparse.engine.posterior import scale_of, scaled_inputs
 from skgp_sparse.ground.validation import Array, Ints, check_number, is_auto
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
-from skgp_sparse.inference.optimizers import STOPPED, climb
+from skgp_sparse.inference.optimizers import End, climb
 from skgp_sparse.methods import contract, neighbor_search
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, ValidationSet
 from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch, Trial
@@ -57,9 +57,7 @@ class LocalSites(NamedTuple):
 
 
 class SiteSearch:
-    """Looks for sites and hyperparameters of a `Job`, given neighbours.
-
-    It is for labels, counts and numbers with heavy tails. The search has four steps:
+    """Looks for sites and hyperparameters of a `Job` that has begun, given neighbours.
 
     1. Hyperparameters are those of a small exact fit, or those of an earlier fit where they are
        better.
@@ -70,16 +68,6 @@ class SiteSearch:
        rows that are held out better.
     4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin
        where the sites of the others predict them.
-
-    Parameters
-    ----------
-    job : Job
-        That has begun.
-    random_state : RandomState
-    validation : ValidationSet or None
-        Validation set, None where no model is compared with another one.
-    k, k_fit : int
-        Neighbours of predictions, and of rows that are left out.
     """
 
     def __init__(
@@ -191,7 +179,7 @@ class SiteSearch:
             most = min(_ITERATIONS, settings.max_iter - self.n_iter)
             maximum = climb(function, settings, max_iter=most, callback=tell)
             objective, kernel = function.at(maximum.x)
-            self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.message == STOPPED
+            self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.end is End.STOPPED
             is_little = maximum.value - first < _NEGLIGIBLE_GAIN * objective.size()
             if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break

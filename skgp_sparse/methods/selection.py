@@ -13,7 +13,6 @@ Of several binary problems some select for all: a few rows of one problem tell l
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -39,13 +38,7 @@ _MOST_PROBLEMS = 3  # that select for all
 
 
 class PosteriorSelection(PosteriorMethod):
-    """The posterior of neighbours or that of a rival: the one that wins.
-
-    Parameters
-    ----------
-    rival : Exact or InducingPoints, default=None
-        Without one, it is "auto", in whose place a plan names another method.
-    """
+    """The posterior of neighbours or that of a rival, which a plan names: the one that wins."""
 
     uses_bound = takes_learned_noise = is_exact_for_few = True
     learns_metric = property(lambda self: self.rival is not None)
@@ -63,25 +56,8 @@ class PosteriorSelection(PosteriorMethod):
         return None
 
 
-def agree(jobs: list[Job], random_states: list[np.random.RandomState], run: Callable[..., Any]):
-    """The jobs, with one method selected for all where there are several, and its candidates.
-
-    The method is the one that wins in some of the jobs together.
-
-    Parameters
-    ----------
-    jobs : list of Job
-    random_states : list of RandomState
-        Which stay as they are.
-    run : callable
-        Calls a function of all items of a list.
-
-    Returns
-    -------
-    jobs : list of Job
-    candidates : dict
-        By the number of the job.
-    """
+def agree(jobs: list[Job], random_states: list[np.random.RandomState], run: Callable):
+    """The jobs, with the method that wins in some of them for all, and candidates by number."""
     are_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
     numbers, most = np.flatnonzero(are_open), min(_MOST_PROBLEMS, sum(are_open))
     if most < 2:
@@ -104,20 +80,7 @@ def agree(jobs: list[Job], random_states: list[np.random.RandomState], run: Call
 
 
 class Trials:
-    """Trials of neighbours and their rival, who predict rows of a `Job` that are held out.
-
-    Parameters
-    ----------
-    job : Job
-    random_state : RandomState
-
-    Attributes
-    ----------
-    of_neighbors, of_rival : ValidationScore
-        Of the same rows.
-    candidates : tuple of Candidate
-        So far.
-    """
+    """Trials of neighbours and their rival, who predict rows of a `Job` that are held out."""
 
     def __init__(self, job: Job, random_state: np.random.RandomState):
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
@@ -173,15 +136,7 @@ class Trials:
 
 
 class ExactRival:
-    """The exact process of all rows, hyperparameters held.
-
-    Parameters
-    ----------
-    job : Job
-        With hyperparameters that were learned from fewer rows.
-    validation : ValidationSet
-    random_state : RandomState
-    """
+    """The exact process of all rows, hyperparameters held that were learned from fewer rows."""
 
     def __init__(self, job: Job, validation: ValidationSet, random_state: np.random.RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
@@ -222,15 +177,7 @@ class ExactRival:
 
 
 class RivalOfPoints:
-    """Inducing points, before they are optimised and after some iterations.
-
-    Parameters
-    ----------
-    job : Job
-        With hyperparameters that were learned from fewer rows.
-    validation : ValidationSet
-    random_state : RandomState
-    """
+    """Inducing points, before they are optimised and after some iterations."""
 
     def __init__(self, job: Job, validation: ValidationSet, random_state: np.random.RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state

@@ -127,12 +127,12 @@ def check(found, kernel, ref, prefix, tolerance):
     agree(np.squeeze(mean), ref[f"{prefix}_mean_test"], tolerance)
     agree(variance, ref[f"{prefix}_var_test"], tolerance)
     solution = infer(found, kernel)
-    rows = solution.step.result.rows
+    rows = solution.step.result[2]
     counts = ref.get("weight", np.ones(len(ref["y"]))) > 0  # others have no site of their own
     agree(rows.mean.T[counts], ref[f"{prefix}_qf_mean_train"][counts], tolerance)
     agree(rows.variance.T[counts], ref[f"{prefix}_qf_var_train"][counts], tolerance)
     if f"{prefix}_v" in ref:
-        agree(np.squeeze(solution.step.result.v), ref[f"{prefix}_v"], tolerance)
+        agree(np.squeeze(solution.step.result[1]), ref[f"{prefix}_v"], tolerance)
     if f"{prefix}_site_precision" in ref:
         agree(solution.state[0].T[counts], ref[f"{prefix}_site_linear"][counts], 10 * tolerance)
         agree(solution.state[1].T[counts], ref[f"{prefix}_site_precision"][counts], 10 * tolerance)
@@ -256,8 +256,8 @@ def test_softmax_whose_classes_have_kernels_of_their_own(prefix):
     agree(evaluation.theta_bar, ref[f"{prefix}_grad_theta"], 1e-7)
     agree(evaluation.Z_bar, ref[f"{prefix}_grad_Z"], 1e-7)
     solution = infer(found, parts[0][1])
-    agree(solution.step.result.rows.mean.T, ref[f"{prefix}_qf_mean_train"], 1e-8)
-    agree(solution.step.result.rows.variance.T, ref[f"{prefix}_qf_var_train"], 1e-8)
+    agree(solution.step.result[2].mean.T, ref[f"{prefix}_qf_mean_train"], 1e-8)
+    agree(solution.step.result[2].variance.T, ref[f"{prefix}_qf_var_train"], 1e-8)
 
 
 @pytest.mark.parametrize("name", ["negbin_weighted", "poisson_weighted"])

@@ -321,7 +321,6 @@ JOINTS = (
     ("model", "inference.contracts", "ObjectiveFactory", ""),
     ("method", "inference.contracts", "Method", ""),
     ("solver", "inference.contracts", "Solver", ""),
-    ("minibatches", "inference.contracts", "MinibatchView", ""),
     ("bound", "bounds", "Bound", "a looser bound"),
     ("likelihood", "likelihoods._base", "Likelihood", "Gaussian noise of learned variance"),
     ("kernel", "kernels._differentiable", "DifferentiableKernel", "a Cauchy kernel"),

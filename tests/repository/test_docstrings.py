@@ -42,11 +42,7 @@ def documented_classes():
     return {path: one for path, one in documented().items() if inspect.isclass(one)}
 
 
-CONTRACTS = (
-    "skgp_sparse.data.",
-    "skgp_sparse.engine.",
-    "skgp_sparse.inference.",
-)  # of those who extend the engine
+CONTRACTS = "skgp_sparse.data.", "skgp_sparse.engine."  # of those who extend the engine
 IGNORED = {
     "RT02",  # scikit-learn: names of returned values are helpful
     "GL01",  # scikit-learn: the summary starts right after the quotes
