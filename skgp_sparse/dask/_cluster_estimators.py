@@ -81,14 +81,7 @@ _BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
 def lazy(method: Callable[..., Any], probed_by: Any = None) -> Callable[..., Any]:
     """A method of the plain estimator that answers dask collections with dask arrays.
 
-    The estimator travels as one object of the graph, which dask hands from worker to worker.
-
-    Parameters
-    ----------
-    method : function
-        ``(self, X, ...)``.
-    probed_by : function or None
-        A method of the same results that needs nothing but X, to know their shapes; None: itself.
+    `probed_by` is one of the same results that needs nothing but X, to know their shapes.
     """
     signature = inspect.signature(method)
 

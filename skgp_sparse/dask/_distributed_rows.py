@@ -68,10 +68,7 @@ class Summary(NamedTuple):
 def checked(
     number: int, rules: Rules, X: Any, alpha: Any = None, **columns: Any
 ) -> ArrayDataset | None:
-    """The `ArrayDataset` of what the user's partition holds, None if that has no rows.
-
-    Raises what a local fit would.
-    """
+    """The `ArrayDataset` of the user's partition, None without rows; raises as a local fit."""
     with naming(f"Partition {number}"):
         if 0 == len(X) == len(columns["y"]):
             return None
@@ -126,17 +123,7 @@ def summarise(rows: ArrayDataset) -> Summary:
 def visit(
     asked: tuple[Callable[..., Any], dict[str, Any], bool], dataset: ArrayDataset, own: bytes
 ) -> Any:
-    """Visit the blocks of a part in order, as `Dataset.visit` does; its sums if nothing is left.
-
-    Parameters
-    ----------
-    asked : tuple
-        The function, how parts are read, and whether anything is left: the same for all parts.
-    dataset : ArrayDataset
-    own : bytes
-        A pickle of the number of blocks, of what earlier visits left for each block, and of which
-        of them are to leave something (None: all).
-    """
+    """Visit the blocks of a part in order, as `Dataset.visit` does; its sums if nothing is left."""
     function, view, leave = asked
     count, kept, keep = cloudpickle.loads(own)
     rows = read(dataset, view)
@@ -192,11 +179,7 @@ def ask(client: Client, wanted: list[Any]) -> list[Any]:
 def ask_each(
     client: Client, parts: Sequence[Any], function: Callable[..., Any], *args: Any, rows: Any = None
 ) -> list[Any]:
-    """``function(part, *args)`` of all parts, in order.
-
-    With `rows`, a dict, it is ``function(part, *args, rows[k])`` of the parts whose numbers k are
-    its keys.
-    """
+    """``function(part, *args)`` of all parts, or ``function(part, *args, rows[k])`` of the k-th."""
     call, shared = delayed(function, pure=False), [once(arg) for arg in args]
     if rows is None:
         return ask(client, [call(part, *shared) for part in parts])
@@ -263,18 +246,7 @@ _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 def load(
     client: Client, rules: Rules, held: ExitStack, X: Any, **columns: Any
 ) -> tuple[list[Any], int, ArrayDataset]:
-    """Futures of parts of the user's collections, how many rows they have, and one without rows.
-
-    Parameters
-    ----------
-    client : Client
-    rules : Rules
-    held : ExitStack
-        Which lets the cluster forget them, when it is closed.
-    X : dask array or dataframe
-    **columns : dask collection, ndarray, number or None
-        ``y``, ``sample_weight``, ``offset`` and ``alpha``: one value or row for each row of X.
-    """
+    """Futures of parts of the user's collections, how many rows they have, and one without rows."""
     with ExitStack() as until_loaded:
         blocks, sizes = blocks_of_inputs(X, rules.name), None
         if any(np.ndim(column) and not is_lazy(column) for column in columns.values()):
@@ -319,10 +291,7 @@ def known_sizes(collection: Any) -> Any:
 
 
 def aligned(column: Any, what: str, X: Any, blocks: list[Any], sizes: Any) -> list[Any]:
-    """Parts of a column for each block of X: partitions of a collection, or slices of an array.
-
-    `sizes` are the numbers of rows of the blocks, None if they are not known.
-    """
+    """Parts of a column for each block of X: partitions of a collection, or slices of an array."""
     if not is_lazy(column) and sizes is None:
         raise TypeError(
             f"{what} must be a dask collection or a number, because the sizes of the partitions of "
@@ -376,37 +345,17 @@ _MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the clien
 
 @dataclass(frozen=True, eq=False)
 class DaskDataset(Dataset):
-    """A training table whose rows stay on the workers.
-
-    Parameters
-    ----------
-    client : Client
-    parts : list of Future of ArrayDataset
-        Of the rows, none of which is empty.
-    n_features : int
-    summaries : list of Summary
-        Of each part.
-    units : TargetScaler
-        Of the standardised targets.
-    weighted, shifted : bool
-        Whether rows have weights, and offsets.
-    labels : ndarray of shape (n_classes,) or None
-        Those of which the targets are indices.
-    task : Task or None
-        The problem of a classifier whose labels are the targets.
-    least_noise : float
-        As in `ArrayDataset`.
-    """
+    """A training table whose rows stay on the workers."""
 
     client: Client
-    parts: list[Any]
+    parts: list  # futures of `ArrayDataset`, none of which is empty
     n_features: int
-    summaries: list[Summary]
+    summaries: list[Summary]  # of each part
     units: TargetScaler
-    weighted: bool = False
-    shifted: bool = False
-    labels: AnyArray | None = None
-    task: Any = None
+    weighted: bool = False  # whether rows have weights, ...
+    shifted: bool = False  # ... and offsets
+    labels: AnyArray | None = None  # (n_classes,) those of which the targets are indices
+    task: Any = None  # the problem of a classifier whose labels are the targets
     least_noise: float = 0.0
 
     in_memory = False

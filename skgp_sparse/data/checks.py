@@ -266,14 +266,11 @@ class Rules(NamedTuple):
 
 
 def is_lazy(value: Any) -> bool:
-    """Whether a value is a collection of dask, whose numbers are not here.
-
-    Arrays of xarray have a graph only if they are made of dask's; dask's own need not build it.
-    """
-    kind = type(value)
-    if not hasattr(kind, "__dask_graph__"):
+    """Whether a value is a collection of dask, whose numbers are not here."""
+    if not hasattr(type(value), "__dask_graph__"):
         return False
-    return kind.__module__.startswith("dask") or value.__dask_graph__() is not None
+    # dask's own need not build a graph; arrays of xarray have one only if they are made of dask's
+    return type(value).__module__.startswith("dask") or value.__dask_graph__() is not None
 
 
 def check_readable(name: str, **data: Any) -> None:

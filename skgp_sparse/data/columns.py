@@ -125,10 +125,7 @@ def _of_pandas(X: Any, kinds: Sequence[str | None]) -> list[Column]:
 
 
 def _together(X: Any, chosen: list[int], dtype: Any, objects: Any) -> list[Column]:
-    """Columns of a data frame that are read as an array of one type when one of them is.
-
-    `objects` is a function that returns all values of X; None where they are many.
-    """
+    """Columns of a data frame that are read as one array, of all `objects` where they are few."""
     if objects is None:
         read = cache(lambda: X.iloc[:, chosen].to_numpy(dtype=dtype))
     else:
@@ -219,16 +216,7 @@ def _coded(values: AnyArray, codes: dict[Any, float]) -> Array:
 
 
 class ColumnTypes:
-    """The types of the columns of the training rows, and the levels of categories.
-
-    Parameters
-    ----------
-    names : list
-        Of the columns; their numbers in an array.
-    kinds : list of str
-    values : dict of int to ndarray
-        Levels by the number of the category.
-    """
+    """The types of the columns of the training rows, and the levels of categories."""
 
     def __init__(self, names: list[Any], kinds: list[str], values: dict[int, AnyArray]) -> None:
         self.names, self.kinds, self.values = names, kinds, values
@@ -274,17 +262,7 @@ def numbers_only(X: Any) -> ColumnTypes:
 def types_of(
     X: Any, categorical_features: Any, name: str, warns: bool = False
 ) -> ColumnTypes | None:
-    """The `ColumnTypes` of a table, None where every column is a plain number.
-
-    Parameters
-    ----------
-    X : data frame or array-like of shape (n, d)
-    categorical_features : "from_dtype", None, or a list of bool, int or str
-    name : str
-        Of the estimator, for errors.
-    warns : bool
-        Whether columns are told of that are hardly meant as categories.
-    """
+    """The `ColumnTypes` of a table, None where every column is a plain number."""
     frame = is_frame(X)
     from_dtype = isinstance(categorical_features, str) and categorical_features == FROM_DTYPE
     if not frame and (from_dtype or categorical_features is None):
@@ -407,23 +385,7 @@ def order_of(y: Any) -> list[Any] | None:
 
 
 def ranks_of(classes: AnyArray, named: Any, known: list[Any] | None, name: str) -> tuple[int, ...]:
-    """The place of each class among all of them, in their order.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-        Sorted labels.
-    named : array-like or None
-        Labels in the order of `ordinal_classes`; those without rows are left out.
-    known : list or None
-        Labels in the order of a category, or of earlier rows.
-    name : str
-        Of the estimator, for errors.
-
-    Returns
-    -------
-    tuple of int
-    """
+    """The place of each class among all of them, in their order."""
     order = known
     if named is not None:
         labels = np.asarray(named, dtype=object)

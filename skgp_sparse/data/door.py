@@ -46,21 +46,7 @@ _SAME = "in the first pass. Give the same chunks each time."
 
 
 class OpenSource:
-    """A source during a fit, of which the last chunk that was read again waits in memory.
-
-    Parameters
-    ----------
-    source : source
-    name : str
-        Of the estimator, for errors.
-
-    Attributes
-    ----------
-    sizes : list of int
-        Rows of every chunk, after the first pass.
-    encode : callable
-        From the targets of a chunk to numbers (n, p), set after the first pass.
-    """
+    """A source during a fit, of which the last chunk that was read again waits in memory."""
 
     encode: Callable[[AnyArray], AnyArray]
     n_features: int
@@ -151,15 +137,7 @@ class OpenSource:
 
 
 def survey(source: OpenSource, rules: Rules, alpha: Any) -> Dataset:
-    """The table of a source, of which every chunk is checked in a first pass.
-
-    Parameters
-    ----------
-    source : OpenSource
-    rules : Rules
-    alpha : float, array-like of shape (n,) or None
-        Known noise variance.
-    """
+    """The table of a source, of which every chunk is checked in a first pass."""
     names, n, d, p = getattr(source.source, "feature_names", None), 0, 0, 1
     notes, known, datasets = list[Any](), [], list[ArrayDataset]()
     for dataset in source.first_pass(rules._replace(names=names)):
@@ -251,18 +229,7 @@ def _as_indices(classes: AnyArray, y: Any) -> Ints:
 
 
 def read(estimator: Any, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool) -> Any:
-    """All rows that an estimator is fitted to, as a `Dataset`.
-
-    Parameters
-    ----------
-    estimator : estimator
-        It is told the number of its features and their names, or asked for them if not `reset`.
-    rules : Rules
-    given : Given
-    types : ColumnTypes or None
-        Of the columns of X; None: all are numbers.
-    reset : bool
-    """
+    """All rows that an estimator is fitted to, as a `Dataset`."""
     alpha = getattr(estimator, "alpha", None)
     if isinstance(given.X, OpenSource):
         return _read_source(estimator, rules, given, alpha)
@@ -364,33 +331,7 @@ _INPUTS = 100_000  # rows that a user's own function sees
 
 @dataclass(frozen=True, eq=False)
 class ChunkedDataset(Dataset):
-    """A training table that is read chunk by chunk.
-
-    Parameters
-    ----------
-    source : OpenSource
-    n_features : int
-    units : TargetScaler
-        Of the standardised targets.
-    noise : float or ndarray of shape (n,)
-        Known noise variance in units of y².
-    weight : ndarray of shape (n,) or None
-        A row of weight w counts as w rows.
-    least_noise : float
-        Known noise variance of the standardised targets is at least this.
-    offset : ndarray of shape (n,) or None
-        Known offsets of the latent values, for likelihoods, in units of the standardised targets.
-    moments : Moments or None
-        Of the targets without their offsets, in the units of the user; None of labels.
-    classes : ndarray of shape (n_classes,) or None
-        As of `Dataset`.
-    relabel : callable or None
-        From the targets of the source to those of the table: numbers (n, p) for numbers (n, p).
-    index : ndarray of shape (n,) or None
-        Sorted numbers of the rows of the source that are those of the table; None: all of them.
-    known : dict
-        What all rows had to be read for.
-    """
+    """A training table that is read chunk by chunk."""
 
     source: OpenSource
     n_features: int
@@ -398,12 +339,12 @@ class ChunkedDataset(Dataset):
     noise: Scalars = 0.0
     weight: Array | None = None
     least_noise: float = 0.0
-    offset: Array | None = None
-    moments: Moments | None = None
+    offset: Array | None = None  # (n,) of latent values, in units of the standardised targets
+    moments: Moments | None = None  # of the targets without their offsets, in the user's units
     classes: AnyArray | None = None
-    relabel: Callable[[AnyArray], AnyArray] | None = None
-    index: Ints | None = None
-    known: dict[str, Any] = field(default_factory=dict)
+    relabel: Callable[[AnyArray], AnyArray] | None = None  # targets (n, p) of those of the source
+    index: Ints | None = None  # (n,) sorted numbers of rows of the source; None: all of them
+    known: dict = field(default_factory=dict)  # what all rows were read for
 
     n_targets = property(lambda self: self.units.n_varying)
 

@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Base class of all displays: axes, and errors about values that cannot be drawn.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes, or array of Axes
-    figure_ : matplotlib Figure
-    """
+    """Base class of all displays: axes, and errors about values that cannot be drawn."""
 
     def _axes(self, ax: "Axes | AnyArray | None", count: int = 1) -> AnyArray:
         """The axes to draw on, new ones if none are given."""
@@ -71,12 +65,7 @@ _UNITS = {
 
 
 class DrawnColumn(NamedTuple):
-    """Values of a column that are drawn, and the entries of a table that stand for them.
-
-    The column is of any type that `fit` takes. A column is read as estimators read it: by
-    `data.columns`, in numbers. What is drawn are values of its own type: times on an axis of dates,
-    levels as points.
-    """
+    """Values of a column that are drawn, and the entries of a table that stand for them."""
 
     values: AnyArray  # (k,) of its own type
     cells: Any  # (k,) what a table has, of its own type
@@ -93,20 +82,7 @@ def table_and_names(X: Any) -> tuple[Any, list[Any]]:
 
 
 def drawn_column(X: Any, names: list[Any], place: int, known: Any, n_points: int) -> DrawnColumn:
-    """The `DrawnColumn` of a table: a curve or points.
-
-    Parameters
-    ----------
-    X : data frame or ndarray of shape (n, d)
-    names : list
-        Of the columns.
-    place : int
-        Number of the column.
-    known : container
-        Names or numbers of columns that are categories whatever their type.
-    n_points : int
-        Of a grid, and the most levels, of which the most frequent are chosen.
-    """
+    """The `DrawnColumn` of a table: a curve or points."""
     is_level = (names[place] if is_named(names) else place) in known
     kinds: list[Any] = [None] * len(names)
     kinds[place] = CATEGORY if is_level else None

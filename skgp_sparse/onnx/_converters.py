@@ -35,13 +35,7 @@ _OF_NUMBERS = {"Add": of_numbers.add, "Mul": of_numbers.mul, "Pow": of_numbers.p
 
 
 class Operators:
-    """The operators of one version of ONNX: ``ops.Add(a, b)`` is a node, a number of two numbers.
-
-    Parameters
-    ----------
-    version : int
-        The version of the operator set.
-    """
+    """The operators of a version of ONNX: ``ops.Add(a, b)`` is a node, a number of two numbers."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -57,11 +51,7 @@ class Operators:
 
 
 def cross(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
-    """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise.
-
-    A kernel that is the same for all pairs is a number. Distances are differences of one column
-    after the other, which lose no digit where two points are close.
-    """
+    """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise."""
     K = _formula(ops, kernel, X, Z)
     if isinstance(K, float):
         return ops.Add(ops.MatMul(X, np.zeros(Z.T.shape)), K)
@@ -130,7 +120,7 @@ def _exp_sine_squared(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node
 
 def _squares(ops: Operators, X: Node, Z: Array, scale: Array | float) -> Node:
     """Squared distances (n, m) in units of the length scales."""
-    total = 0.0
+    total = 0.0  # by column: differences lose no digit where two points are close
     for column, (z, unit) in enumerate(zip(Z.T, np.broadcast_to(scale, Z.shape[1]))):
         x = ops.Gather(X, np.array([column]), axis=1)
         offsets = ops.Div(ops.Sub(x, z[None]), float(unit))
@@ -197,12 +187,8 @@ def latent_moments(ops: Operators, process: Any, X: Node, name: str) -> tuple[No
 
 
 def _whitened(ops: Operators, K: Node, L: Array) -> Node:
-    """``K L⁻ᵀ`` (n, m).
-
-    ONNX has no triangular solve. With ``T = L⁻¹``, the product ``K Tᵀ`` loses digits where L is
-    ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them back.
-    """
-    T = inverse_lower(L)
+    """``V = K L⁻ᵀ`` (n, m), refined as ``V + (K - V Lᵀ) Tᵀ`` where L is ill-conditioned."""
+    T = inverse_lower(L)  # ONNX has no triangular solve
     V = _times_transposed(ops, K, T)
     if is_well_conditioned(L, T):
         return V
@@ -226,12 +212,8 @@ def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
 
 
 def normal_cdf(ops: Operators, x: Node) -> Node:
-    """``Φ(x)`` of a node (n, 1).
-
-    It is ``Φ(x) = ½ t g(t) exp(-x²/2)`` for negative x, with ``t = 1 / (1 - x/√8)``, where g is
-    nearly a polynomial. So the probability of an unlikely class has as many digits as that of any
-    other.
-    """
+    """``Φ(x)`` of a node (n, 1): for x < 0, ``½ t g(t) exp(-x²/2)`` with ``t = 1/(1 - x/√8)``."""
+    # g is nearly a polynomial, and the probability of an unlikely class has all its digits
     t = ops.Div(1.0, ops.Add(ops.Mul(ops.Abs(x), 8.0**-0.5), 1.0))
     g = Chebyshev.interpolate(lambda t: erfcx(2.0 / t - 2.0) / t, _DEGREE, domain=[0.0, 1.0])
     series: Any = g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef

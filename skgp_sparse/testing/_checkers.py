@@ -314,12 +314,9 @@ def check_bound(bound: Bound) -> None:
 
 
 def _check_claim(bound: Bound, kernel: Kernel) -> None:
-    """Compare the objective with the exact value at targets where it is relatively large.
-
-    The difference of the log densities is a quadratic function of y. It is largest at y = 0, unless
-    the model has more variance than the exact process in some direction. In this case it grows
-    without limit along that direction.
-    """
+    """Compare the objective with the exact value at targets where it is relatively large."""
+    # the difference of log densities is quadratic in y, and largest at 0, or grows without limit
+    # along a direction in which the model has more variance than the exact process
     rng = np.random.RandomState(0)
     x, z = rng.uniform(0.0, 4.0, (12, 1)), rng.uniform(0.0, 4.0, (3, 1))
     K, cross, spread = kernel(x), kernel(x, z), rng.uniform(0.5, 2.0, 12)
