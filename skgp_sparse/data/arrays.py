@@ -15,6 +15,7 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
@@ -71,7 +72,7 @@ class GroupMeans(NamedTuple):
     mean: Array  # (u, p) ȳ
     rest: Array  # (n, p) y_i - ȳ_j
     constant: float
-    pull_diagonal: Callable[..., Any]
+    pull_diagonal: Callable
 
     def value(self, log_det: float, half: Array) -> float:
         """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
@@ -129,7 +130,7 @@ class PerRow:
 
     __array_ufunc__ = None  # NumPy leaves arithmetic to the methods below
 
-    def __init__(self, parts: Iterable[Any]) -> None:
+    def __init__(self, parts: Iterable) -> None:
         self.parts = list(parts)
 
     def __getitem__(self, block: int) -> Any:
@@ -147,11 +148,11 @@ class PerRow:
     def __rmul__(self, factor: float) -> "PerRow":
         return PerRow(factor * part for part in self.parts)
 
-    def __array__(self, dtype: Any = None, copy: object = None) -> AnyArray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: object = None) -> AnyArray:
         return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
 
 
-def by_row(function: Callable[..., Any], *values: Any) -> PerRow:
+def by_row(function: Callable, *values: Any) -> PerRow:
     """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
     return PerRow(map(function, *values))
 

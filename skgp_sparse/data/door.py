@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse.data.arrays import ArrayDataset, joined
@@ -37,10 +38,11 @@ from skgp_sparse.ground.validation import (
     Array,
     Index,
     Ints,
+    MaybeArray,
     Scalars,
     check_any_weight,
 )
-from skgp_sparse.sources import Chunk, is_source
+from skgp_sparse.sources import Chunk, Source, is_source
 
 _SAME = "in the first pass. Give the same chunks each time."
 
@@ -51,7 +53,7 @@ class OpenSource:
     encode: Callable[[AnyArray], AnyArray]
     n_features: int
 
-    def __init__(self, source: Any, name: str) -> None:
+    def __init__(self, source: Source, name: str) -> None:
         self.source, self.name, self.sizes = source, name, list[int]()
         self._last: Any = None, None  # the number of a chunk and its columns
 
@@ -74,8 +76,9 @@ class OpenSource:
     def close(self) -> None:
         """Give back the chunk that waits, and what the source has open."""
         self._last = None, None
-        if callable(getattr(self.source, "close", None)):
-            self.source.close()
+        close = getattr(self.source, "close", None)
+        if callable(close):
+            close()
 
     def first_pass(self, rules: Rules) -> Iterator[ArrayDataset]:
         """Yield the `ArrayDataset` of every chunk that has rows, which must be of one form."""
@@ -136,7 +139,7 @@ class OpenSource:
         return X, y
 
 
-def survey(source: OpenSource, rules: Rules, alpha: Any) -> Dataset:
+def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
     """The table of a source, of which every chunk is checked in a first pass."""
     names, n, d, p = getattr(source.source, "feature_names", None), 0, 0, 1
     notes, known, datasets = list[Any](), [], list[ArrayDataset]()
@@ -213,12 +216,12 @@ def _targets_of(chunk: Chunk) -> Any:
     return y
 
 
-def _as_numbers(ends: tuple[float, float], y: Any) -> Array:
+def _as_numbers(ends: tuple[float, float], y: AnyArray) -> Array:
     """Targets (n, p) within the ends of a likelihood."""
     return np.clip(np.asarray(y, dtype=np.float64).reshape(len(y), -1), *ends)
 
 
-def _as_indices(classes: AnyArray, y: Any) -> Ints:
+def _as_indices(classes: AnyArray, y: AnyArray) -> Ints:
     """Indices of labels (n, 1)."""
     y = np.asarray(y).ravel()
     index = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
@@ -228,7 +231,9 @@ def _as_indices(classes: AnyArray, y: Any) -> Ints:
     return index[:, None].astype(np.int32)
 
 
-def read(estimator: Any, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool) -> Any:
+def read(
+    estimator: BaseEstimator, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool
+) -> Dataset:
     """All rows that an estimator is fitted to, as a `Dataset`."""
     alpha = getattr(estimator, "alpha", None)
     if isinstance(given.X, OpenSource):
@@ -247,7 +252,11 @@ def read(estimator: Any, rules: Rules, given: Given, types: ColumnTypes | None, 
 
 
 def read_chunk(
-    estimator: Any, rules: Rules, given: Given, reset: bool, types: ColumnTypes | None = None
+    estimator: BaseEstimator,
+    rules: Rules,
+    given: Given,
+    reset: bool,
+    types: ColumnTypes | None = None,
 ) -> ArrayDataset:
     """The `ArrayDataset` of the rows of a call of partial_fit that count."""
     name, X = f"{rules.name}.partial_fit", given.X
@@ -273,7 +282,9 @@ def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
     return replace(rows, y=index.ravel(), classes=classes)
 
 
-def _read_source(estimator: Any, rules: Rules, given: Given, alpha: Any) -> Dataset:
+def _read_source(
+    estimator: BaseEstimator, rules: Rules, given: Given, alpha: MaybeArray
+) -> Dataset:
     named = given._asdict()
     X = named.pop("X")
     passed = [argument for argument, value in named.items() if value is not None]
@@ -397,7 +408,7 @@ class ChunkedDataset(Dataset):
         """As of all tables, read once."""
         return self._once("target_variance", super().target_variance)
 
-    def _once(self, name: str, find: Callable[[], Any]) -> Any:
+    def _once(self, name: str, find: Callable) -> Any:
         if name not in self.known:
             self.known[name] = find()
         return self.known[name]

@@ -88,10 +88,8 @@ def present_start(X: Array) -> Array:
     return np.ma.median(np.ma.masked_invalid(X), axis=0, keepdims=True).filled(0.0)
 
 
-def present_moments(
-    blocks: Callable[[], Iterator[tuple[Array, Any]]], total_weight: float
-) -> Triple:
-    """Mean, spread and weight of missing values of each column; the spread is 0 of a constant one."""
+def present_moments(blocks: Callable[[], Iterator], total_weight: float) -> Triple:
+    """Mean, spread (0 if constant) and weight of missing values of each column of blocks (k, d)."""
     origin = present_start(next(blocks())[0])
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
         offsets = [np.fmax.reduce(np.abs(X - origin), axis=0, initial=0.0) for X, _ in blocks()]
