@@ -43,7 +43,7 @@ from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import AnyArray, check_any_weight
 from skgp_sparse.regression import SparseGPRegressor
 
-Rows = da.Array | ArrayLike
+Rows = da.Array | ArrayLike | None
 _CLIENT = """
 client : distributed.Client, default=None
     The client of the cluster that works on dask collections. None means the client that is current
@@ -68,13 +68,9 @@ def init_with_client(plain: type[SparseGP]) -> Callable[..., None]:
     """``__init__`` with the parameters of a plain estimator and `client`."""
 
     def __init__(
-        self: "OnCluster",
-        kernel: Kernel | None = None,
-        *,
-        client: Client | None = None,
-        **parameters: Any,
+        self: "OnCluster", kernel: Kernel = None, *, client: object = None, **others: Any
     ) -> None:
-        plain.__init__(self, kernel, **parameters)
+        plain.__init__(self, kernel, **others)
         self.client = client
 
     signature = inspect.signature(plain.__init__)
@@ -280,9 +276,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
         SparseGPRegressor.log_predictive_density, SparseGPRegressor.predict
     )
 
-    def score(
-        self, X: Rows, y: Rows, sample_weight: Rows | None = None, offset: Rows | None = None
-    ) -> float:
+    def score(self, X: Rows, y: Rows, sample_weight: Rows = None, offset: Rows = None) -> float:
         """Compute the coefficient of determination R² of the predicted means.
 
         Parameters
@@ -346,7 +340,7 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     predict_proba = lazy(SparseGPClassifier.predict_proba)
     latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)
 
-    def score(self, X: Rows, y: Rows, sample_weight: Rows | None = None) -> float:
+    def score(self, X: Rows, y: Rows, sample_weight: Rows = None) -> float:
         """Compute the accuracy of the predicted labels.
 
         Parameters

@@ -252,25 +252,21 @@ def read(
 
 
 def read_chunk(
-    estimator: BaseEstimator,
-    rules: Rules,
-    given: Given,
-    reset: bool,
-    types: ColumnTypes | None = None,
+    model: BaseEstimator, rules: Rules, given: Given, reset: bool, types: ColumnTypes | None = None
 ) -> ArrayDataset:
     """The `ArrayDataset` of the rows of a call of partial_fit that count."""
     name, X = f"{rules.name}.partial_fit", given.X
     refuse_source(X, name, "Pass its chunks one by one, or the source itself to fit.")
     check_readable(name, **given._asdict())
-    if types is not None or types_of(X, estimator.categorical_features, name) is not None:
+    if types is not None or types_of(X, model.categorical_features, name) is not None:
         raise ValueError(
             f"{name} takes numbers, but columns of X are categories or times, or were so in fit. "
             "Pass all rows to fit, or encode them before, by sklearn.preprocessing."
         )
     if not reset:
-        rules = rules._replace(names=getattr(estimator, "feature_names_in_", None))
-    dataset = rules.check(given, getattr(estimator, "alpha", None), all_rows=True)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+        rules = rules._replace(names=getattr(model, "feature_names_in_", None))
+    dataset = rules.check(given, getattr(model, "alpha", None), all_rows=True)
+    validate_data(model, X, reset=reset, skip_check_array=True)
     return dataset.counting()
 
 
@@ -282,9 +278,7 @@ def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
     return replace(rows, y=index.ravel(), classes=classes)
 
 
-def _read_source(
-    estimator: BaseEstimator, rules: Rules, given: Given, alpha: MaybeArray
-) -> Dataset:
+def _read_source(model: BaseEstimator, rules: Rules, given: Given, alpha: MaybeArray) -> Dataset:
     named = given._asdict()
     X = named.pop("X")
     passed = [argument for argument, value in named.items() if value is not None]
@@ -294,11 +288,11 @@ def _read_source(
             "chunks are (X, y, sample_weight, offset)."
         )
     rows = survey(X, rules, alpha)
-    estimator.n_features_in_ = rows.n_features
-    vars(estimator).pop("feature_names_in_", None)
+    model.n_features_in_ = rows.n_features
+    vars(model).pop("feature_names_in_", None)
     names = getattr(X.source, "feature_names", None)
     if names is not None:
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        model.feature_names_in_ = np.asarray(names, dtype=object)
     return rows
 
 

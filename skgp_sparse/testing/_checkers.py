@@ -24,7 +24,7 @@ from sklearn.gaussian_process.kernels import RBF, Kernel
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from skgp_sparse import kernels
-from skgp_sparse._estimator import fits_of
+from skgp_sparse._estimator import SparseGP, fits_of
 from skgp_sparse.bounds import Bound
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.data.checks import Rules
@@ -111,11 +111,10 @@ def differences(function: Callable[[Array], ArrayLike], at: Array, step: float) 
 class _Curves:
     """A function that returns a value for each row, and derivatives of this value."""
 
-    def __init__(
-        self, what: str, function: Callable, names: tuple[str, ...], parts: tuple[str, ...]
-    ) -> None:
+    may_overflow = False
+
+    def __init__(self, what: str, function: Callable, names: tuple, parts: tuple) -> None:
         self.what, self.function, self.names, self.parts = what, function, names, parts
-        self.overflows: Callable[[Array], Bools | bool] = lambda rows: False
 
     def __call__(self, rows: Array) -> Sequence[Array]:
         """Return what the function returns, all finite and of the right shape."""
@@ -125,7 +124,9 @@ class _Curves:
         for part, values in zip(self.parts, found):
             what, shape = f"{self.what}: {part} of {rows.shape[1]} rows", np.shape(values)
             that(shape == rows[0].shape, f"{what} has shape {shape}, expected {rows[0].shape}.")
-            good = np.isfinite(values) | (self.overflows(rows) & ~np.isnan(values))
+            good = np.isfinite(values)
+            if self.may_overflow:
+                good |= ~_is_moderate(rows) & ~np.isnan(values)
             everywhere(good, values, what, "a finite number", self.place(rows))
         return found
 
@@ -415,7 +416,7 @@ def _curve(likelihood: Likelihood, kind: str) -> _Curves:
     quiet = np.errstate(all="ignore")(lambda *rows: function(*rows))
     parts, names = ("value", "slope", "curvature"), ("y", "mean", "variance")
     curve = _Curves(f"{likelihood!r}.{kind}", quiet, names, parts)
-    curve.overflows = lambda rows: ~_is_moderate(rows) & (kind == "expected")
+    curve.may_overflow = kind == "expected"  # where it is not moderate
     return curve
 
 
@@ -636,9 +637,7 @@ def check_predictions(posterior: Posterior, X: Array) -> None:
             close(one, other, most, f"{part} by {when} of {name}")
 
 
-def _uses(
-    method: PosteriorMethod, fitted: SparseGPRegressor, X: Array, y: Array
-) -> dict[str, Callable]:
+def _uses(method: PosteriorMethod, fitted: SparseGP, X: Array, y: Array) -> dict[str, Callable]:
     """Pairs of a name and a function, for everything that may be asked."""
 
     def fit(y: Array = y, X: Array = X, model: type = SparseGPRegressor, **options: object) -> None:
@@ -679,7 +678,5 @@ def _outcome(what: str, act: Callable) -> str:
         return message
 
 
-def _model(
-    method: PosteriorMethod, model: type = SparseGPRegressor, **options: object
-) -> SparseGPRegressor:
+def _model(method: PosteriorMethod, model: type = SparseGPRegressor, **options: object) -> SparseGP:
     return model(posterior=method, max_iter=5, random_state=0, n_jobs=1, **options)
