@@ -164,11 +164,7 @@ def ask(client: Client, wanted: list[Delayed]) -> list:
 
 
 def ask_each(
-    client: Client,
-    parts: Sequence,
-    function: Callable,
-    *args: object,
-    rows: dict | None = None,
+    client: Client, parts: Sequence, function: Callable, *args: object, rows: dict | None = None
 ) -> list:
     """``function(part, *args)`` of all parts, or ``function(part, *args, rows[k])`` of the k-th."""
     call, shared = delayed(function, pure=False), [once(arg) for arg in args]
