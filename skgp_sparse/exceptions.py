@@ -12,7 +12,8 @@ Those of what happens deep inside are told where the user called.
 import os
 import sys
 import warnings
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 import joblib
@@ -66,11 +67,11 @@ _ROOT = os.path.dirname(__file__)  # of this package
 _OTHERS = (os.path.dirname(module.__file__) for module in (sklearn, joblib))
 _INSIDE = tuple(folder + os.sep for folder in (_ROOT, *_OTHERS))  # through which users call us
 _about = ContextVar("about", default="")
-_collected = ContextVar("collected", default=None)
+_collected: ContextVar[list | None] = ContextVar("collected", default=None)
 
 
 @contextmanager
-def _during(variable, value):
+def _during(variable: ContextVar, value: object) -> Iterator:
     token = variable.set(value)
     try:
         yield value
@@ -78,22 +79,22 @@ def _during(variable, value):
         variable.reset(token)
 
 
-def about(name):
+def about(name: str) -> AbstractContextManager:
     """Context whose warnings begin with a name, unless it is empty."""
     return _during(_about, f"{name}: " if name else "")
 
 
-def collected():
+def collected() -> AbstractContextManager:
     """Context that keeps warnings in a list, as (message, category), to be told elsewhere."""
     return _during(_collected, [])
 
 
-def warn(message, category=UserWarning):
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the innermost line that is not of this package, scikit-learn or joblib."""
     message = _about.get() + message
-    if _collected.get() is not None:
-        _collected.get().append((message, category))
-        return
+    kept = _collected.get()
+    if kept is not None:
+        return kept.append((message, category))
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1

@@ -164,7 +164,7 @@ class Stream:
     _count: int | None
     _iterator: Any
 
-    def __init__(self, factory: Callable[[], Iterable[Any]]) -> None:
+    def __init__(self, factory: Callable[[], Iterable]) -> None:
         if not callable(factory):
             raise TypeError(
                 "Stream takes a function that returns a new iterator of chunks, as a fit reads the "

@@ -5,7 +5,7 @@ collections are dask arrays whose blocks a plain estimator computes (`lazy`).
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
@@ -15,7 +15,9 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask import delayed
-from distributed import Client
+from distributed import Client, Future
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import validate_data
 
@@ -41,6 +43,7 @@ from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import AnyArray, check_any_weight
 from skgp_sparse.regression import SparseGPRegressor
 
+Rows = da.Array | ArrayLike | None
 _CLIENT = """
 client : distributed.Client, default=None
     The client of the cluster that works on dask collections. None means the client that is current
@@ -52,7 +55,7 @@ client_ : distributed.Client
     The client that `fit` uses."""
 
 
-def described(cls: Any) -> Any:
+def described(cls: "type[OnCluster]") -> Any:
     """Decorator: parameters and attributes are described as those of the plain estimator."""
     plain, own = (str(inspect.getdoc(one)) for one in (cls._plain, cls))
     sections = plain[plain.index("Parameters\n---") : plain.index("See Also\n---")]
@@ -61,11 +64,13 @@ def described(cls: Any) -> Any:
     return cls
 
 
-def init_with_client(plain: Any) -> Callable[..., None]:
+def init_with_client(plain: type[SparseGP]) -> Callable[..., None]:
     """``__init__`` with the parameters of a plain estimator and `client`."""
 
-    def __init__(self: Any, kernel: Any = None, *, client: Any = None, **parameters: Any) -> None:
-        plain.__init__(self, kernel, **parameters)
+    def __init__(
+        self: "OnCluster", kernel: Kernel = None, *, client: object = None, **others: Any
+    ) -> None:
+        plain.__init__(self, kernel, **others)
         self.client = client
 
     signature = inspect.signature(plain.__init__)
@@ -78,22 +83,15 @@ def init_with_client(plain: Any) -> Callable[..., None]:
 _BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
 
 
-def lazy(method: Callable[..., Any], probed_by: Any = None) -> Callable[..., Any]:
+def lazy(method: Callable, probed_by: Callable | None = None) -> Callable:
     """A method of the plain estimator that answers dask collections with dask arrays.
 
-    The estimator travels as one object of the graph, which dask hands from worker to worker.
-
-    Parameters
-    ----------
-    method : function
-        ``(self, X, ...)``.
-    probed_by : function or None
-        A method of the same results that needs nothing but X, to know their shapes; None: itself.
+    `probed_by` is one of the same results that needs nothing but X, to know their shapes.
     """
     signature = inspect.signature(method)
 
     @wraps(method)
-    def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def predict(self: "OnCluster", *args: object, **kwargs: object) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments
         del given["self"]
         if not any(map(is_lazy, given.values())):
@@ -109,7 +107,7 @@ def lazy(method: Callable[..., Any], probed_by: Any = None) -> Callable[..., Any
 
 
 def _predict_lazily(
-    local: Any, method: Callable[..., Any], probed_by: Callable[..., Any], X: Any, **given: Any
+    local: SparseGP, method: Callable, probed_by: Callable, X: Any, **given: Any
 ) -> Any:
     blocks = blocks_of_inputs(X, f"Dask{type(local).__name__}.{method.__name__}")
     expected, sizes = getattr(local, "n_features_in_", X.shape[1]), known_sizes(X)
@@ -139,18 +137,20 @@ def _predict_lazily(
     return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
 
-def _predicted(estimator: Any, method: str, like: list[AnyArray], X: Any, **given: Any) -> Any:
+def _predicted(
+    estimator: SparseGP, method: str, like: list[AnyArray], X: Sequence, **given: object
+) -> Any:
     """Predictions of a plain estimator for a block of rows; `like` for an empty one."""
     with single_threaded_blas():
         return _as_tuple(getattr(estimator, method)(X, **given)) if len(X) else like
 
 
-def _as_tuple(answer: Any) -> tuple[AnyArray, ...]:
+def _as_tuple(answer: AnyArray | tuple) -> tuple[AnyArray, ...]:
     return answer if isinstance(answer, tuple) else (answer,)
 
 
 def table_of(
-    client: Client, rules: Rules, parts: list[Any], n: int, outline: ArrayDataset
+    client: Client, rules: Rules, parts: list[Future], n: int, outline: ArrayDataset
 ) -> Dataset:
     """Rows of parts as a `Dataset`, in the client if they are few; see `load`."""
     has_weight, has_offset = outline.weight is not None, outline.offset is not None
@@ -276,7 +276,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
         SparseGPRegressor.log_predictive_density, SparseGPRegressor.predict
     )
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+    def score(self, X: Rows, y: Rows, sample_weight: Rows = None, offset: Rows = None) -> float:
         """Compute the coefficient of determination R² of the predicted means.
 
         Parameters
@@ -340,7 +340,7 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     predict_proba = lazy(SparseGPClassifier.predict_proba)
     latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Rows, y: Rows, sample_weight: Rows = None) -> float:
         """Compute the accuracy of the predicted labels.
 
         Parameters
@@ -361,7 +361,7 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
         return accuracy_score(y, predicted, sample_weight=weight)
 
 
-def _computed(estimator: Any, *values: Any) -> Any:
+def _computed(estimator: OnCluster, *values: object) -> Any:
     """Values in memory; the cluster computes those that are lazy."""
     if not any(map(is_lazy, values)):
         return values

@@ -24,7 +24,8 @@ import cloudpickle
 import dask
 import numpy as np
 from dask import delayed
-from distributed import Client, get_client
+from dask.delayed import Delayed
+from distributed import Client, Future, get_client
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
@@ -42,7 +43,7 @@ from skgp_sparse.data.moments import (
     unique_rows,
 )
 from skgp_sparse.ground.parallel import single_threaded_blas, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Index, as_text
+from skgp_sparse.ground.validation import AnyArray, Array, Index, MaybeArray, as_text
 
 SAME_ROWS = (
     "Partitions of X and of what belongs to its rows must hold the same rows. Make them from one "
@@ -66,12 +67,9 @@ class Summary(NamedTuple):
 
 
 def checked(
-    number: int, rules: Rules, X: Any, alpha: Any = None, **columns: Any
+    number: int, rules: Rules, X: Sequence, alpha: MaybeArray = None, **columns: Sequence
 ) -> ArrayDataset | None:
-    """The `ArrayDataset` of what the user's partition holds, None if that has no rows.
-
-    Raises what a local fit would.
-    """
+    """The `ArrayDataset` of the user's partition, None without rows; raises as a local fit."""
     with naming(f"Partition {number}"):
         if 0 == len(X) == len(columns["y"]):
             return None
@@ -85,7 +83,7 @@ def outline_of(dataset: ArrayDataset | None) -> tuple[int, ArrayDataset] | None:
     return None if dataset is None else (len(dataset), dataset.subset(slice(0)))
 
 
-def read(dataset: ArrayDataset, view: dict[str, Any]) -> ArrayDataset:
+def read(dataset: ArrayDataset, view: dict) -> ArrayDataset:
     """A part as `DaskDataset.view` says."""
     if view["labels"] is not None:
         dataset = replace(dataset, y=np.searchsorted(view["labels"], dataset.y))
@@ -94,21 +92,9 @@ def read(dataset: ArrayDataset, view: dict[str, Any]) -> ArrayDataset:
     return replace(in_units, least_noise=view["least_noise"])
 
 
-def read_and(
-    dataset: ArrayDataset, view: dict[str, Any], function: Callable[..., Any], *args: Any
-) -> Any:
+def read_and(dataset: ArrayDataset, view: dict, function: Callable, *args: object) -> Any:
     """``function(rows, *args)`` of the rows of a part."""
     return function(read(dataset, view), *args)
-
-
-def column(rows: ArrayDataset, name: str, which: Index) -> AnyArray:
-    """`weight`, `offset` or `y` of some rows."""
-    return getattr(rows, name)[which]
-
-
-def target_moments(rows: ArrayDataset) -> Moments | None:
-    """`Moments` of the standardised targets; None where no row has weight."""
-    return moments_of(rows.targets(), rows.weight)
 
 
 def summarise(rows: ArrayDataset) -> Summary:
@@ -123,20 +109,8 @@ def summarise(rows: ArrayDataset) -> Summary:
     return Summary(len(rows), inputs, X.min(axis=0), X.max(axis=0), targets, noise)
 
 
-def visit(
-    asked: tuple[Callable[..., Any], dict[str, Any], bool], dataset: ArrayDataset, own: bytes
-) -> Any:
-    """Visit the blocks of a part in order, as `Dataset.visit` does; its sums if nothing is left.
-
-    Parameters
-    ----------
-    asked : tuple
-        The function, how parts are read, and whether anything is left: the same for all parts.
-    dataset : ArrayDataset
-    own : bytes
-        A pickle of the number of blocks, of what earlier visits left for each block, and of which
-        of them are to leave something (None: all).
-    """
+def visit(asked: tuple[Callable, dict, bool], dataset: ArrayDataset, own: bytes) -> Any:
+    """Visit the blocks of a part in order, as `Dataset.visit` does; its sums if nothing is left."""
     function, view, leave = asked
     count, kept, keep = cloudpickle.loads(own)
     rows = read(dataset, view)
@@ -146,7 +120,7 @@ def visit(
     return found if leave else found[0]
 
 
-def total(*sums: tuple[Any, ...]) -> tuple[Any, ...]:
+def total(*sums: tuple) -> tuple:
     """Sums of visits, in order."""
     return tuple(reduce(add, values) for values in zip(*sums))
 
@@ -161,7 +135,7 @@ _CONFIG = Lock()  # what dask.config sets for a while, it sets for all threads
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}  # it is meant to be large
 
 
-def resolve_client(client: Any, name: str) -> Client:
+def resolve_client(client: Client | None, name: str) -> Client:
     """The user's client, or the one that is current."""
     if client is None:
         try:
@@ -179,7 +153,7 @@ def resolve_client(client: Any, name: str) -> Client:
     return client
 
 
-def ask(client: Client, wanted: list[Any]) -> list[Any]:
+def ask(client: Client, wanted: list[Delayed]) -> list:
     """Results that workers compute of a list of delayed objects; none stays on the cluster."""
     futures = send(client, wanted)
     try:
@@ -190,26 +164,22 @@ def ask(client: Client, wanted: list[Any]) -> list[Any]:
 
 
 def ask_each(
-    client: Client, parts: Sequence[Any], function: Callable[..., Any], *args: Any, rows: Any = None
-) -> list[Any]:
-    """``function(part, *args)`` of all parts, in order.
-
-    With `rows`, a dict, it is ``function(part, *args, rows[k])`` of the parts whose numbers k are
-    its keys.
-    """
+    client: Client, parts: Sequence, function: Callable, *args: object, rows: dict | None = None
+) -> list:
+    """``function(part, *args)`` of all parts, or ``function(part, *args, rows[k])`` of the k-th."""
     call, shared = delayed(function, pure=False), [once(arg) for arg in args]
     if rows is None:
         return ask(client, [call(part, *shared) for part in parts])
     return ask(client, [call(parts[k], *shared, selected) for k, selected in rows.items()])
 
 
-def send(client: Client, wanted: list[Any]) -> list[Any]:
+def send(client: Client, wanted: list[Delayed]) -> list[Future]:
     """Futures of delayed objects."""
     with in_words(client), _CONFIG, dask.config.set(_QUIET):
         return client.compute(wanted, optimize_graph=False)
 
 
-def release(futures: list[Any]) -> None:
+def release(futures: list[Future]) -> None:
     """Let the cluster forget, whether it is still there or not."""
     for future in futures:
         with suppress(Exception):
@@ -217,7 +187,7 @@ def release(futures: list[Any]) -> None:
 
 
 @contextmanager
-def in_words(client: Any) -> Iterator[None]:
+def in_words(client: Client) -> Iterator[None]:
     """Context in which an error that comes from the cluster says what to do."""
     _check_running(client)
     try:
@@ -238,7 +208,7 @@ def in_words(client: Any) -> Iterator[None]:
         raise
 
 
-def _check_running(client: Any) -> None:
+def _check_running(client: Client) -> None:
     if client.status not in ("running", "connecting"):
         raise RuntimeError(
             f"The client of the cluster is not connected (its status is {client.status!r}). Pass "
@@ -246,7 +216,7 @@ def _check_running(client: Any) -> None:
         )
 
 
-def once(thing: object) -> Any:
+def once(thing: object) -> Delayed:
     """Anything as one delayed object, which the workers hand to each other and unpickle once."""
     return delayed(cloudpickle.loads, pure=False)(cloudpickle.dumps(thing))
 
@@ -261,20 +231,9 @@ _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 
 
 def load(
-    client: Client, rules: Rules, held: ExitStack, X: Any, **columns: Any
-) -> tuple[list[Any], int, ArrayDataset]:
-    """Futures of parts of the user's collections, how many rows they have, and one without rows.
-
-    Parameters
-    ----------
-    client : Client
-    rules : Rules
-    held : ExitStack
-        Which lets the cluster forget them, when it is closed.
-    X : dask array or dataframe
-    **columns : dask collection, ndarray, number or None
-        ``y``, ``sample_weight``, ``offset`` and ``alpha``: one value or row for each row of X.
-    """
+    client: Client, rules: Rules, held: ExitStack, X: object, **columns: Any
+) -> tuple[list[Future], int, ArrayDataset]:
+    """Futures of parts of the user's collections, how many rows they have, and one without rows."""
     with ExitStack() as until_loaded:
         blocks, sizes = blocks_of_inputs(X, rules.name), None
         if any(np.ndim(column) and not is_lazy(column) for column in columns.values()):
@@ -293,7 +252,7 @@ def load(
     return _in_good_parts(client, parts, outlines, held, rules.name)
 
 
-def blocks_of_inputs(X: Any, name: str) -> list[Any]:
+def blocks_of_inputs(X: object, name: str) -> list:
     """The partitions of X; raises unless it is a dask array or dataframe."""
     if is_lazy(X) and hasattr(X, "to_delayed") and getattr(X, "ndim", None) == 2:
         return blocks_of(X)
@@ -303,7 +262,7 @@ def blocks_of_inputs(X: Any, name: str) -> list[Any]:
     )
 
 
-def blocks_of(collection: Any) -> list[Any]:
+def blocks_of(collection: Any) -> list[Delayed]:
     """The partitions of a dask array or dataframe, as delayed objects."""
     if hasattr(collection, "chunks"):
         if collection.ndim == 2 and collection.numblocks[1] > 1:
@@ -312,23 +271,22 @@ def blocks_of(collection: Any) -> list[Any]:
     return list(collection.to_delayed())
 
 
-def known_sizes(collection: Any) -> Any:
+def known_sizes(collection: object) -> Any:
     """Rows of each partition of a dask array, None where they are not known."""
     chunks = getattr(collection, "chunks", None)
     return None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
 
 
-def aligned(column: Any, what: str, X: Any, blocks: list[Any], sizes: Any) -> list[Any]:
-    """Parts of a column for each block of X: partitions of a collection, or slices of an array.
-
-    `sizes` are the numbers of rows of the blocks, None if they are not known.
-    """
-    if not is_lazy(column) and sizes is None:
-        raise TypeError(
-            f"{what} must be a dask collection or a number, because the sizes of the partitions of "
-            f"X are not known. Got {type(column).__name__}."
-        )
+def aligned(
+    column: Any, what: str, X: Any, blocks: list[Delayed], sizes: Sequence | None
+) -> list[Delayed]:
+    """Parts of a column for each block of X: partitions of a collection, or slices of an array."""
     if not is_lazy(column):
+        if sizes is None:
+            raise TypeError(
+                f"{what} must be a dask collection or a number, because the sizes of the "
+                f"partitions of X are not known. Got {type(column).__name__}."
+            )
         if len(column) != sum(sizes):
             raise ValueError(
                 f"{what} has {len(column)} rows and X has {sum(sizes)}. Pass one for each row of X."
@@ -344,15 +302,15 @@ def aligned(column: Any, what: str, X: Any, blocks: list[Any], sizes: Any) -> li
     return partitions
 
 
-def _hold(client: Client, wanted: list[Any], held: ExitStack) -> list[Any]:
+def _hold(client: Client, wanted: list[Delayed], held: ExitStack) -> list[Future]:
     futures = send(client, wanted)
     held.callback(release, futures)
     return futures
 
 
 def _in_good_parts(
-    client: Client, parts: list[Any], outlines: list[Any], held: ExitStack, name: str
-) -> tuple[list[Any], int, ArrayDataset]:
+    client: Client, parts: list[Future], outlines: list, held: ExitStack, name: str
+) -> tuple[list[Future], int, ArrayDataset]:
     """The parts that have rows, the large ones cut; the number of rows; a table without them."""
     full = [(number, *outline) for number, outline in enumerate(outlines) if outline is not None]
     if not full:
@@ -376,37 +334,17 @@ _MOST_INPUTS = 1 << 27  # numbers (1 GB) of one kind for each row that the clien
 
 @dataclass(frozen=True, eq=False)
 class DaskDataset(Dataset):
-    """A training table whose rows stay on the workers.
-
-    Parameters
-    ----------
-    client : Client
-    parts : list of Future of ArrayDataset
-        Of the rows, none of which is empty.
-    n_features : int
-    summaries : list of Summary
-        Of each part.
-    units : TargetScaler
-        Of the standardised targets.
-    weighted, shifted : bool
-        Whether rows have weights, and offsets.
-    labels : ndarray of shape (n_classes,) or None
-        Those of which the targets are indices.
-    task : Task or None
-        The problem of a classifier whose labels are the targets.
-    least_noise : float
-        As in `ArrayDataset`.
-    """
+    """A training table whose rows stay on the workers."""
 
     client: Client
-    parts: list[Any]
+    parts: list[Future]  # of `ArrayDataset`, none of which is empty
     n_features: int
-    summaries: list[Summary]
+    summaries: list[Summary]  # of each part
     units: TargetScaler
-    weighted: bool = False
-    shifted: bool = False
-    labels: AnyArray | None = None
-    task: Any = None
+    weighted: bool = False  # whether rows have weights, ...
+    shifted: bool = False  # ... and offsets
+    labels: AnyArray | None = None  # (n_classes,) those of which the targets are indices
+    task: Any = None  # the problem of a classifier whose labels are the targets
     least_noise: float = 0.0
 
     in_memory = False
@@ -464,7 +402,7 @@ class DaskDataset(Dataset):
             rows = np.arange(*rows.indices(len(self)))
         return self.subset(rows).everything()
 
-    def subset(self, rows: Any) -> ArrayDataset:
+    def subset(self, rows: Index) -> ArrayDataset:
         """The table of some rows, selected by an index array, in the memory of the client."""
         rows = np.asarray(rows)
         part = np.searchsorted(self._edges, rows, side="right") - 1
@@ -490,9 +428,9 @@ class DaskDataset(Dataset):
 
     def visit(
         self,
-        function: Callable[..., Any],
+        function: Callable,
         layout: Layout,
-        *kept: Any,
+        *kept: list,
         keep: list[bool] | None = None,
         spend: bool = False,
         reads: list[bool] | None = None,
@@ -543,7 +481,8 @@ class DaskDataset(Dataset):
     @cached_property
     def _size(self) -> Any:
         """Root mean squares of the standardised targets (p,)."""
-        return merge(self._ask(target_moments)).root_mean_square()
+        moments = self._ask(lambda rows: moments_of(rows.targets(), rows.weight))
+        return merge(moments).root_mean_square()
 
     @cached_property
     def _edges(self) -> Any:
@@ -553,7 +492,7 @@ class DaskDataset(Dataset):
     def _first(self) -> Batch:
         return self.subset(np.array([0])).everything()
 
-    def _ask(self, function: Callable[..., Any], *args: Any, rows: Any = None) -> list[Any]:
+    def _ask(self, function: Callable, *args: object, rows: dict | None = None) -> list:
         """``function(table, *args)`` of the tables of all parts, or of `rows`; see `ask_each`."""
         return ask_each(self.client, self.parts, read_and, self.view, function, *args, rows=rows)
 
@@ -565,4 +504,6 @@ class DaskDataset(Dataset):
             for part, (edge, size) in enumerate(zip(self._edges.tolist(), self.sizes))
             if start < edge + size and edge < stop
         }
-        return np.concatenate(self._ask(column, name, rows=chosen))
+        return np.concatenate(
+            self._ask(lambda table, which: getattr(table, name)[which], rows=chosen)
+        )

@@ -15,6 +15,7 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
@@ -48,10 +49,7 @@ class DistinctInputs(NamedTuple):
 
     @classmethod
     def of_block(cls, block: Batch) -> "DistinctInputs":
-        """Distinct inputs of a `Batch`.
-
-        Rows of weight zero count nowhere, their inputs neither; they are put to the first one.
-        """
+        """Distinct inputs of a `Batch`; rows of weight zero do not count: they are at the first."""
         n = len(block.X)
         noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
         X = block.X[weight > 0]
@@ -74,7 +72,7 @@ class GroupMeans(NamedTuple):
     mean: Array  # (u, p) ȳ
     rest: Array  # (n, p) y_i - ȳ_j
     constant: float
-    pull_diagonal: Callable[..., Any]
+    pull_diagonal: Callable
 
     def value(self, log_det: float, half: Array) -> float:
         """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
@@ -128,14 +126,11 @@ class Bundles(NamedTuple):
 
 
 class PerRow:
-    """Numbers of every row, kept by blocks: arrays whose last axis are the rows of a block.
-
-    Such numbers wait between two visits to the rows.
-    """
+    """Numbers of every row between two visits: arrays, whose last axis are the rows of a block."""
 
     __array_ufunc__ = None  # NumPy leaves arithmetic to the methods below
 
-    def __init__(self, parts: Iterable[Any]) -> None:
+    def __init__(self, parts: Iterable) -> None:
         self.parts = list(parts)
 
     def __getitem__(self, block: int) -> Any:
@@ -153,11 +148,11 @@ class PerRow:
     def __rmul__(self, factor: float) -> "PerRow":
         return PerRow(factor * part for part in self.parts)
 
-    def __array__(self, dtype: Any = None, copy: object = None) -> AnyArray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: object = None) -> AnyArray:
         return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
 
 
-def by_row(function: Callable[..., Any], *values: Any) -> PerRow:
+def by_row(function: Callable, *values: Any) -> PerRow:
     """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
     return PerRow(map(function, *values))
 
@@ -167,46 +162,19 @@ _COLUMNS = "X", "y", "noise", "weight", "offset", "X_std"
 
 @dataclass(frozen=True, eq=False)
 class ArrayDataset(Dataset):
-    """A training table by reference, in the units of the user if no others are given.
+    """A training table by reference, in the units of the user if no others are given."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float32 or float64
-    y : ndarray of shape (n, p)
-        Or labels, or indices of classes (n,), of which problems make targets.
-    noise : float or ndarray of shape (n,)
-        Known noise variance in units of y².
-    weight : ndarray of shape (n,) or None
-        A row of weight w counts as w rows.
-    units : TargetScaler
-        Of the standardised targets. Targets of scale 0 are none of these.
-    least_noise : float
-        Known noise variance of the standardised targets is at least this.
-    offset : ndarray of shape (n,) or None
-        Known offsets of the latent values, for likelihoods, in units of the standardised targets.
-    original : tuple of ndarray (k, d) and (k, p), or None
-        The user's own X and y, where those above are another form of them.
-    merged : bool
-        Whether weights are numbers of equal rows, and nothing else.
-    X_std : ndarray of shape (n, d) or None
-        Known standard deviations of the inputs.
-    places : ndarray of shape (k,) or None
-        The row of this table for each of the user's own, -1 for one without weight; None: the same.
-    classes : ndarray of shape (n_classes,) or None
-        As of `Dataset`.
-    """
-
-    X: AnyArray
-    y: AnyArray
-    noise: Scalars = 0.0
+    X: AnyArray  # (n, d), float32 or float64
+    y: AnyArray  # (n, p), or labels, or indices of classes (n,), of which problems make targets
+    noise: Scalars = 0.0  # known variance in units of y², or (n,)
     weight: Array | None = None
     units: TargetScaler = None  # type: ignore[assignment]  # those of the user
-    least_noise: float = 0.0
-    offset: Array | None = None
-    original: tuple[AnyArray, AnyArray] | None = None
+    least_noise: float = 0.0  # known noise variance of the standardised targets is at least this
+    offset: Array | None = None  # (n,) of latent values, in units of the standardised targets
+    original: tuple[AnyArray, AnyArray] | None = None  # the user's X and y, if those are others
     merged: bool = False
     X_std: Array | None = None
-    places: Ints | None = None
+    places: Ints | None = None  # (k,) the row of each of the user's own, -1 of one without weight
     classes: AnyArray | None = None
 
     in_memory = True

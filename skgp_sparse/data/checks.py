@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 from sklearn import config_context
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array, check_consistent_length, check_X_y
@@ -26,6 +27,8 @@ from skgp_sparse.ground.validation import (
     Bools,
     Index,
     Ints,
+    MaybeArray,
+    Scalars,
     as_text,
     check_number,
     check_sample_weight,
@@ -52,7 +55,7 @@ def naming(what: str) -> Iterator[None]:
         raise
 
 
-def is_frame(X: object) -> bool:
+def is_frame(X: object) -> TypeGuard[Any]:
     """Whether a table is a data frame of pandas or polars, in which every column has a type."""
     return hasattr(X, "iloc") and hasattr(X, "dtypes") or hasattr(X, "get_columns")
 
@@ -76,7 +79,7 @@ MISSING_REMEDY = (
 
 
 def check_finite(
-    X: Array, names: Sequence[Any] | None, name: str, remedy: str, bare: Bools | bool = True
+    X: Array, names: Sequence | None, name: str, remedy: str, bare: Bools | bool = True
 ) -> None:
     """Raise at infinity, and at a value missing in a column of which `bare`, (d,), says so."""
     if np.isfinite(X).all():
@@ -97,7 +100,7 @@ def check_finite(
 _HIGHEST = 90.0 + 1e-9  # degrees: a pole may be off by rounding
 
 
-def check_latitudes(X: Array, kernel: Kernel | None, names: Any, name: str) -> None:
+def check_latitudes(X: Array, kernel: Kernel | None, names: Sequence | None, name: str) -> None:
     """Raise if a `Sphere` of a kernel sees a latitude beyond a pole; missing ones are no matter."""
     if kernel is None or not kernels.parts(kernel, kernels.Sphere):
         return
@@ -122,7 +125,7 @@ _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _FEW = 100  # rows of an array of one type, to find a column of text that does not spell numbers
 
 
-def check_dimensions(X: Any, name: str) -> None:
+def check_dimensions(X: object, name: str) -> None:
     """Raise if X has one dimension, as a row of a data frame has."""
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if len(shape) == 1:
@@ -133,7 +136,7 @@ def check_dimensions(X: Any, name: str) -> None:
         )
 
 
-def check_numbers(values: Any, argument: str, name: str) -> None:
+def check_numbers(values: object, argument: str, name: str) -> None:
     """Raise if there is text, or times that would be read as nanoseconds."""
     table = np.asarray(values)
     if table.dtype.kind not in "USmMO":
@@ -169,7 +172,7 @@ def spells_number(text: object) -> bool:
     return any(map(str.isdigit, str(text)))
 
 
-def check_no_missing(y: Any) -> None:
+def check_no_missing(y: object) -> None:
     """Raise if a target is missing."""
     values = np.asarray(y) if isinstance(y, (list, tuple)) or hasattr(y, "__array__") else None
     if values is None or values.dtype.kind not in "fO" or 0 in (values.ndim, values.size):
@@ -215,7 +218,7 @@ class Rules(NamedTuple):
     names: Any = None  # of the columns, where X itself does not say them
 
     @on_numpy
-    def check(self, given: Given, alpha: Any = None, all_rows: bool = False) -> ArrayDataset:
+    def check(self, given: Given, alpha: MaybeArray = None, all_rows: bool = False) -> ArrayDataset:
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
         check_readable(self.name, **given._asdict())
         X, y, sample_weight, offset, X_std = given
@@ -266,17 +269,14 @@ class Rules(NamedTuple):
 
 
 def is_lazy(value: Any) -> bool:
-    """Whether a value is a collection of dask, whose numbers are not here.
-
-    Arrays of xarray have a graph only if they are made of dask's; dask's own need not build it.
-    """
-    kind = type(value)
-    if not hasattr(kind, "__dask_graph__"):
+    """Whether a value is a collection of dask, whose numbers are not here."""
+    if not hasattr(type(value), "__dask_graph__"):
         return False
-    return kind.__module__.startswith("dask") or value.__dask_graph__() is not None
+    # dask's own need not build a graph; arrays of xarray have one only if they are made of dask's
+    return type(value).__module__.startswith("dask") or value.__dask_graph__() is not None
 
 
-def check_readable(name: str, **data: Any) -> None:
+def check_readable(name: str, **data: object) -> None:
     """Raise if an argument of that name is no array in memory, but on a GPU, lazy, or of dask."""
     for argument, value in data.items():
         if type(value).__name__ == "LazyFrame":
@@ -298,7 +298,7 @@ def check_readable(name: str, **data: Any) -> None:
             ) from error
 
 
-def check_inputs(X: Any, kernel: Kernel | None, name: str, labels: bool = False) -> None:
+def check_inputs(X: object, kernel: Kernel | None, name: str, labels: bool = False) -> None:
     """Raise if inputs are no numbers, or what only a structured kernel understands."""
     if not (kernel is None or kernel.requires_vector_input or np.asarray(X).dtype.kind in "biuf"):
         exact = "GaussianProcessClassifier" if labels else "GaussianProcessRegressor"
@@ -311,7 +311,7 @@ def check_inputs(X: Any, kernel: Kernel | None, name: str, labels: bool = False)
     check_numbers(X, "X", name)
 
 
-def check_one_column(y: Any, likelihood: object, name: str) -> None:
+def check_one_column(y: object, likelihood: object, name: str) -> None:
     """Raise if there are several targets, of which a likelihood takes only one."""
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
@@ -321,7 +321,7 @@ def check_one_column(y: Any, likelihood: object, name: str) -> None:
         )
 
 
-def within_limits(y: Any, likelihood: object) -> Any:
+def within_limits(y: npt.ArrayLike, likelihood: object) -> npt.ArrayLike:
     """Targets of which R² is computed: those beyond a limit of `Censored` are at it."""
     if not isinstance(likelihood, Censored):
         return y
@@ -346,7 +346,7 @@ def check_classes(y: AnyArray, weight: Array | None, name: str) -> tuple[AnyArra
     return classes, index
 
 
-def check_offset(offset: Any, X: Array, is_taken: bool, name: str) -> Array | None:
+def check_offset(offset: MaybeArray, X: Array, is_taken: bool, name: str) -> Array | None:
     """Known offsets of the rows as an array (n,), None where there are none."""
     if offset is None:
         return None
@@ -358,31 +358,32 @@ def check_offset(offset: Any, X: Array, is_taken: bool, name: str) -> Array | No
     if np.asarray(offset).dtype.kind not in "biuf":
         raise ValueError(f"{name}: offset must be numbers. Got {as_text(offset)} instead.")
     offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
-    offset = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
-    if offset.shape != (len(X),):
+    known: Array = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
+    if known.shape != (len(X),):
         raise ValueError(
             f"{name}: offset must be a number or an array with one number for each of the "
-            f"{len(X)} rows of X. Got an array of shape {offset.shape}."
+            f"{len(X)} rows of X. Got an array of shape {known.shape}."
         )
-    return offset
+    return known
 
 
-def check_std(std: Any, X: Array, argument: str, name: str) -> Array:
+def check_std(std: npt.ArrayLike, X: Array, argument: str, name: str) -> Array:
     """Standard deviations of the entries of X, as an array of its shape."""
-    std = check_array(np.atleast_1d(std), dtype=np.float64, ensure_2d=False, input_name=argument)
+    given: Array = np.atleast_1d(std)
+    given = check_array(given, dtype=np.float64, ensure_2d=False, input_name=argument)
     must = f"standard deviations, which are not negative, of the shape of X, {X.shape}"
-    require(std.shape == X.shape and std.min(initial=0.0) >= 0, argument, std, name, must)
-    return std
+    require(given.shape == X.shape and given.min(initial=0.0) >= 0, argument, given, name, must)
+    return given
 
 
 @on_numpy
-def check_truth(y: Any, X: Array, p: int, name: str) -> Array:
+def check_truth(y: npt.ArrayLike, X: Array, p: int, name: str) -> Array:
     """Targets (n,) or (n, p) of the rows of X, as many as a model has; raises otherwise."""
     check_readable(name, y=y)
     check_numbers(y, "y", name)
-    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    check_consistent_length(X, y)
-    return check_columns(y, p, name)
+    targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    check_consistent_length(X, targets)
+    return check_columns(targets, p, name)
 
 
 def check_columns(y: Array, p: int, name: str) -> Array:
@@ -395,23 +396,23 @@ def check_columns(y: Array, p: int, name: str) -> Array:
     )
 
 
-def check_alpha(alpha: Any, n: int, name: str) -> Any:
+def check_alpha(alpha: MaybeArray, n: int, name: str) -> Scalars:
     """Known noise variance as a float or an array (n,); 0 where there is none."""
     if alpha is None:
         return 0.0
     if np.ndim(alpha) == 0:
         check_number(alpha, "alpha", name, Real, low=0)
-        return float(alpha)
+        return float(np.asarray(alpha))
     options = {"ensure_2d": False, "ensure_min_samples": 0, "dtype": float}
-    alpha = check_array(alpha, input_name="alpha", **options)
-    if alpha.shape == (1,) and n != 1:  # one row of many stays an array, as the others
-        return check_alpha(float(alpha[0]), n, name)
-    if alpha.shape != (n,):
+    noise = check_array(alpha, input_name="alpha", **options)
+    if noise.shape == (1,) and n != 1:  # one row of many stays an array, as the others
+        return check_alpha(float(noise[0]), n, name)
+    if noise.shape != (n,):
         raise ValueError(
             "alpha must be a scalar or an array with same number of entries as y. "
-            f"({alpha.shape[0] if alpha.ndim == 1 else alpha.shape} != {n}). Set it to the noise "
+            f"({noise.shape[0] if noise.ndim == 1 else noise.shape} != {n}). Set it to the noise "
             "of the rows of this call. Cross-validation does not: see docs/recipes.md."
         )
     must = "noise variances, which are not negative"
-    require(alpha.min(initial=0.0) >= 0, "alpha", alpha.min(initial=0.0), name, must)
-    return alpha
+    require(noise.min(initial=0.0) >= 0, "alpha", noise.min(initial=0.0), name, must)
+    return noise

@@ -13,9 +13,10 @@ from decimal import Decimal
 from functools import cache, cached_property, partial
 from itertools import repeat
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
@@ -27,7 +28,11 @@ from skgp_sparse.data.checks import (
     spells_number,
 )
 from skgp_sparse.exceptions import TextColumnWarning, warn
-from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, Bools, as_text, require
+from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, Bools, Index, as_text, require
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+    from pandas.api.extensions import ExtensionDtype
 
 NUMBER, TIME, DURATION, CATEGORY = "a number", "a time", "a duration", "a category"
 TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"
@@ -48,7 +53,7 @@ class Column(NamedTuple):
     is_text: bool = False  # whether its type is text, not that of a category
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: object) -> Any:
     """X or, if it is a list of numbers and text, the array (n, d) of its objects."""
     if not isinstance(X, (list, tuple)):
         return X
@@ -56,7 +61,7 @@ def as_table(X: Any) -> Any:
     return np.array(X, dtype=object) if values.dtype.kind in "US" else values
 
 
-def columns_of(X: Any, kinds: Sequence[str | None] | None = None) -> list[Column]:
+def columns_of(X: object, kinds: Sequence[str | None] | None = None) -> list[Column]:
     """The `Column` of every column; those of an array are what `kinds` says they should be."""
     if hasattr(X, "get_columns"):
         return [
@@ -102,15 +107,16 @@ def _days_of_objects(values: AnyArray, missing: Bools, kind: str) -> Array:
     return 24.0 * _days(times) if kind == TIME_OF_DAY else _days(times)
 
 
-def _without_zone(one: Any) -> Any:
+def _without_zone(one: object) -> Any:
     """A time in UTC; of a time of the day, how long it is after midnight."""
     if isinstance(one, time):
         return datetime.combine(date.min, one.replace(tzinfo=None)) - datetime.min
-    is_aware = getattr(one, "tzinfo", None) is not None
-    return one.astimezone(timezone.utc).replace(tzinfo=None) if is_aware else one
+    if isinstance(one, datetime) and one.tzinfo is not None:
+        return one.astimezone(timezone.utc).replace(tzinfo=None)
+    return one
 
 
-def _of_pandas(X: Any, kinds: Sequence[str | None]) -> list[Column]:
+def _of_pandas(X: "DataFrame", kinds: Sequence[str | None]) -> list[Column]:
     """Columns of a data frame of pandas; plain numbers are read together, and so are categories."""
     dtypes = [*X.dtypes]
     plain = [j for j, one in enumerate(dtypes) if isinstance(one, np.dtype) and one.kind in "biuf"]
@@ -124,11 +130,10 @@ def _of_pandas(X: Any, kinds: Sequence[str | None]) -> list[Column]:
     return [columns[j] for j in range(len(dtypes))]
 
 
-def _together(X: Any, chosen: list[int], dtype: Any, objects: Any) -> list[Column]:
-    """Columns of a data frame that are read as an array of one type when one of them is.
-
-    `objects` is a function that returns all values of X; None where they are many.
-    """
+def _together(
+    X: "DataFrame", chosen: list[int], dtype: type, objects: Callable | None
+) -> list[Column]:
+    """Columns of a data frame that are read as one array, of all `objects` where they are few."""
     if objects is None:
         read = cache(lambda: X.iloc[:, chosen].to_numpy(dtype=dtype))
     else:
@@ -141,7 +146,7 @@ def _column(read: Callable[[], AnyArray], k: int) -> AnyArray:
     return read()[:, k]
 
 
-def _of_series(series: Any, dtype: Any) -> Column:
+def _of_series(series: "Series", dtype: "ExtensionDtype") -> Column:
     """The column of a series of pandas, if it is no array of numbers."""
     if str(dtype) == "category":
         return Column(CATEGORY, partial(series.to_numpy, dtype=object))
@@ -157,7 +162,7 @@ def _of_series(series: Any, dtype: Any) -> Column:
     )
 
 
-def _of_polars(series: Any, kind: str | None) -> Column:
+def _of_polars(series: "Series", kind: str | None) -> Column:
     if str(series.dtype) == "Null" and kind is None:
         return Column(EMPTY, lambda: np.full(len(series), np.nan))
     if kind == CATEGORY or str(series.dtype).startswith(("Categorical", "Enum")):
@@ -165,7 +170,7 @@ def _of_polars(series: Any, kind: str | None) -> Column:
     return _of_array(series.to_numpy())
 
 
-def objects_of(values: Sequence[Any]) -> AnyArray:
+def objects_of(values: Sequence) -> AnyArray:
     """A list as an array (n,), whatever its items are."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
@@ -202,7 +207,7 @@ def _codes_of(levels: AnyArray) -> dict[Any, float]:
     return codes | dict.fromkeys((np.nan, None), codes[last]) if last != last else codes
 
 
-def _coded(values: AnyArray, codes: dict[Any, float]) -> Array:
+def _coded(values: AnyArray, codes: dict) -> Array:
     """Codes (n,) of values; every level that is not known has a negative one of its own."""
     found = values.tolist()
     try:
@@ -219,18 +224,9 @@ def _coded(values: AnyArray, codes: dict[Any, float]) -> Array:
 
 
 class ColumnTypes:
-    """The types of the columns of the training rows, and the levels of categories.
+    """The types of the columns of the training rows, and the levels of categories."""
 
-    Parameters
-    ----------
-    names : list
-        Of the columns; their numbers in an array.
-    kinds : list of str
-    values : dict of int to ndarray
-        Levels by the number of the category.
-    """
-
-    def __init__(self, names: list[Any], kinds: list[str], values: dict[int, AnyArray]) -> None:
+    def __init__(self, names: list, kinds: list[str], values: dict[int, AnyArray]) -> None:
         self.names, self.kinds, self.values = names, kinds, values
 
     def __getstate__(self) -> dict[str, Any]:
@@ -246,7 +242,7 @@ class ColumnTypes:
         keys = self.names if is_named(self.names) else range(len(self.names))
         return {keys[j]: values.copy() for j, values in self.values.items()}
 
-    def encoded(self, X: Any, name: str) -> Array:
+    def encoded(self, X: object, name: str) -> Array:
         """The numbers (n, d) of a table: codes of levels, days of times, NaN of missing values."""
         columns = columns_of(X, self.kinds)
         return np.column_stack([self._numbers(j, one, name) for j, one in enumerate(columns)])
@@ -266,34 +262,23 @@ class ColumnTypes:
         )
 
 
-def numbers_only(X: Any) -> ColumnTypes:
+def numbers_only(X: "DataFrame") -> ColumnTypes:
     """The `ColumnTypes` of a data frame in which every column is a number."""
     return ColumnTypes([*X.columns], [NUMBER] * X.shape[1], {})
 
 
 def types_of(
-    X: Any, categorical_features: Any, name: str, warns: bool = False
+    X: npt.ArrayLike, categorical_features: object, name: str, warns: bool = False
 ) -> ColumnTypes | None:
-    """The `ColumnTypes` of a table, None where every column is a plain number.
-
-    Parameters
-    ----------
-    X : data frame or array-like of shape (n, d)
-    categorical_features : "from_dtype", None, or a list of bool, int or str
-    name : str
-        Of the estimator, for errors.
-    warns : bool
-        Whether columns are told of that are hardly meant as categories.
-    """
-    frame = is_frame(X)
+    """The `ColumnTypes` of a table, None where every column is a plain number."""
     from_dtype = isinstance(categorical_features, str) and categorical_features == FROM_DTYPE
-    if not frame and (from_dtype or categorical_features is None):
+    if not is_frame(X) and (from_dtype or categorical_features is None):
         return None
-    shape = X.shape if frame else np.shape(X)
+    shape = np.shape(X)
     if issparse(X) or min(shape, default=0) == 0 or len(shape) != 2:
         return None  # refused elsewhere
     columns = columns_of(X)
-    names = [*X.columns] if frame else [*range(len(columns))]
+    names = [*X.columns] if is_frame(X) else [*range(len(columns))]
     if from_dtype:
         chosen = [j for j, column in enumerate(columns) if column.kind in (CATEGORY, EMPTY)]
     else:
@@ -319,7 +304,7 @@ def types_of(
     return ColumnTypes(names, kinds, values)
 
 
-def _warn_of_text(column: Any, values: AnyArray, name: str) -> None:
+def _warn_of_text(column: object, values: AnyArray, name: str) -> None:
     """Tell of a column of text that spells numbers or dates."""
     some = values[:: -(-len(values) // _TEXTS_READ)].tolist()
     texts = [one.strip() for one in some if isinstance(one, str)]
@@ -337,7 +322,7 @@ def _warn_of_text(column: Any, values: AnyArray, name: str) -> None:
             )
 
 
-def _chosen(categorical_features: Any, names: list[Any], name: str) -> list[int]:
+def _chosen(categorical_features: object, names: list, name: str) -> list[int]:
     """Numbers of the columns that a mask, numbers or names choose."""
     given, d = np.asarray(categorical_features), len(names)
     if categorical_features is None or given.size == 0:
@@ -355,7 +340,7 @@ def _chosen(categorical_features: Any, names: list[Any], name: str) -> list[int]
     return sorted({names.index(one) for one in given})
 
 
-def is_named(names: list[Any]) -> bool:
+def is_named(names: list) -> bool:
     """Whether columns have names, and not only numbers."""
     return all(isinstance(name, str) for name in names)
 
@@ -389,7 +374,7 @@ class ColumnTable(NamedTuple):
         """The name of a column or, where there are none, its number."""
         return int(j) if self.names is None else self.names[j]
 
-    def misses(self, numbers: Any) -> bool:
+    def misses(self, numbers: Index) -> bool:
         """Whether a value of these columns is missing."""
         return self.missing is not None and bool(self.missing[numbers].any())
 
@@ -397,7 +382,7 @@ class ColumnTable(NamedTuple):
 NUMBERS = ColumnTable()  # all columns, without names
 
 
-def order_of(y: Any) -> list[Any] | None:
+def order_of(y: object) -> list[Any] | None:
     """Labels of an ordered category of pandas or polars, lowest first; None: y is none."""
     if is_frame(y) and np.shape(y)[1:] == (1,):
         y = y[y.columns[0]]
@@ -406,24 +391,8 @@ def order_of(y: Any) -> list[Any] | None:
     return [*dtype.categories] if is_ordered else None
 
 
-def ranks_of(classes: AnyArray, named: Any, known: list[Any] | None, name: str) -> tuple[int, ...]:
-    """The place of each class among all of them, in their order.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-        Sorted labels.
-    named : array-like or None
-        Labels in the order of `ordinal_classes`; those without rows are left out.
-    known : list or None
-        Labels in the order of a category, or of earlier rows.
-    name : str
-        Of the estimator, for errors.
-
-    Returns
-    -------
-    tuple of int
-    """
+def ranks_of(classes: AnyArray, named: object, known: list | None, name: str) -> tuple[int, ...]:
+    """The place of each class among all of them, in their order."""
     order = known
     if named is not None:
         labels = np.asarray(named, dtype=object)

@@ -294,9 +294,9 @@ class Dataset(ABC):
 
     def visit(
         self,
-        function: Callable[..., Any],
+        function: Callable,
         layout: Layout,
-        *kept: list[Any],
+        *kept: list,
         keep: list[bool] | None = None,
         spend: bool = False,
         reads: list[bool] | None = None,
@@ -333,7 +333,7 @@ class Dataset(ABC):
             is_read = reads is None or reads[index]
             return index, self.block_reader(layout.blocks[index]) if is_read else None
 
-        def run(task: Any) -> tuple[Any, Any]:
+        def run(task: tuple) -> tuple[Any, Any]:
             index, read = task
             own = [items[index] for items in kept]
             if spend:

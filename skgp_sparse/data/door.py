@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from skgp_sparse.data.arrays import ArrayDataset, joined
@@ -37,35 +38,22 @@ from skgp_sparse.ground.validation import (
     Array,
     Index,
     Ints,
+    MaybeArray,
     Scalars,
     check_any_weight,
 )
-from skgp_sparse.sources import Chunk, is_source
+from skgp_sparse.sources import Chunk, Source, is_source
 
 _SAME = "in the first pass. Give the same chunks each time."
 
 
 class OpenSource:
-    """A source during a fit, of which the last chunk that was read again waits in memory.
-
-    Parameters
-    ----------
-    source : source
-    name : str
-        Of the estimator, for errors.
-
-    Attributes
-    ----------
-    sizes : list of int
-        Rows of every chunk, after the first pass.
-    encode : callable
-        From the targets of a chunk to numbers (n, p), set after the first pass.
-    """
+    """A source during a fit, of which the last chunk that was read again waits in memory."""
 
     encode: Callable[[AnyArray], AnyArray]
     n_features: int
 
-    def __init__(self, source: Any, name: str) -> None:
+    def __init__(self, source: Source, name: str) -> None:
         self.source, self.name, self.sizes = source, name, list[int]()
         self._last: Any = None, None  # the number of a chunk and its columns
 
@@ -88,8 +76,9 @@ class OpenSource:
     def close(self) -> None:
         """Give back the chunk that waits, and what the source has open."""
         self._last = None, None
-        if callable(getattr(self.source, "close", None)):
-            self.source.close()
+        close = getattr(self.source, "close", None)
+        if callable(close):
+            close()
 
     def first_pass(self, rules: Rules) -> Iterator[ArrayDataset]:
         """Yield the `ArrayDataset` of every chunk that has rows, which must be of one form."""
@@ -150,16 +139,8 @@ class OpenSource:
         return X, y
 
 
-def survey(source: OpenSource, rules: Rules, alpha: Any) -> Dataset:
-    """The table of a source, of which every chunk is checked in a first pass.
-
-    Parameters
-    ----------
-    source : OpenSource
-    rules : Rules
-    alpha : float, array-like of shape (n,) or None
-        Known noise variance.
-    """
+def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
+    """The table of a source, of which every chunk is checked in a first pass."""
     names, n, d, p = getattr(source.source, "feature_names", None), 0, 0, 1
     notes, known, datasets = list[Any](), [], list[ArrayDataset]()
     for dataset in source.first_pass(rules._replace(names=names)):
@@ -235,12 +216,12 @@ def _targets_of(chunk: Chunk) -> Any:
     return y
 
 
-def _as_numbers(ends: tuple[float, float], y: Any) -> Array:
+def _as_numbers(ends: tuple[float, float], y: AnyArray) -> Array:
     """Targets (n, p) within the ends of a likelihood."""
     return np.clip(np.asarray(y, dtype=np.float64).reshape(len(y), -1), *ends)
 
 
-def _as_indices(classes: AnyArray, y: Any) -> Ints:
+def _as_indices(classes: AnyArray, y: AnyArray) -> Ints:
     """Indices of labels (n, 1)."""
     y = np.asarray(y).ravel()
     index = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
@@ -250,19 +231,10 @@ def _as_indices(classes: AnyArray, y: Any) -> Ints:
     return index[:, None].astype(np.int32)
 
 
-def read(estimator: Any, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool) -> Any:
-    """All rows that an estimator is fitted to, as a `Dataset`.
-
-    Parameters
-    ----------
-    estimator : estimator
-        It is told the number of its features and their names, or asked for them if not `reset`.
-    rules : Rules
-    given : Given
-    types : ColumnTypes or None
-        Of the columns of X; None: all are numbers.
-    reset : bool
-    """
+def read(
+    estimator: BaseEstimator, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool
+) -> Dataset:
+    """All rows that an estimator is fitted to, as a `Dataset`."""
     alpha = getattr(estimator, "alpha", None)
     if isinstance(given.X, OpenSource):
         return _read_source(estimator, rules, given, alpha)
@@ -280,21 +252,21 @@ def read(estimator: Any, rules: Rules, given: Given, types: ColumnTypes | None, 
 
 
 def read_chunk(
-    estimator: Any, rules: Rules, given: Given, reset: bool, types: ColumnTypes | None = None
+    model: BaseEstimator, rules: Rules, given: Given, reset: bool, types: ColumnTypes | None = None
 ) -> ArrayDataset:
     """The `ArrayDataset` of the rows of a call of partial_fit that count."""
     name, X = f"{rules.name}.partial_fit", given.X
     refuse_source(X, name, "Pass its chunks one by one, or the source itself to fit.")
     check_readable(name, **given._asdict())
-    if types is not None or types_of(X, estimator.categorical_features, name) is not None:
+    if types is not None or types_of(X, model.categorical_features, name) is not None:
         raise ValueError(
             f"{name} takes numbers, but columns of X are categories or times, or were so in fit. "
             "Pass all rows to fit, or encode them before, by sklearn.preprocessing."
         )
     if not reset:
-        rules = rules._replace(names=getattr(estimator, "feature_names_in_", None))
-    dataset = rules.check(given, getattr(estimator, "alpha", None), all_rows=True)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+        rules = rules._replace(names=getattr(model, "feature_names_in_", None))
+    dataset = rules.check(given, getattr(model, "alpha", None), all_rows=True)
+    validate_data(model, X, reset=reset, skip_check_array=True)
     return dataset.counting()
 
 
@@ -306,7 +278,7 @@ def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
     return replace(rows, y=index.ravel(), classes=classes)
 
 
-def _read_source(estimator: Any, rules: Rules, given: Given, alpha: Any) -> Dataset:
+def _read_source(model: BaseEstimator, rules: Rules, given: Given, alpha: MaybeArray) -> Dataset:
     named = given._asdict()
     X = named.pop("X")
     passed = [argument for argument, value in named.items() if value is not None]
@@ -316,11 +288,11 @@ def _read_source(estimator: Any, rules: Rules, given: Given, alpha: Any) -> Data
             "chunks are (X, y, sample_weight, offset)."
         )
     rows = survey(X, rules, alpha)
-    estimator.n_features_in_ = rows.n_features
-    vars(estimator).pop("feature_names_in_", None)
+    model.n_features_in_ = rows.n_features
+    vars(model).pop("feature_names_in_", None)
     names = getattr(X.source, "feature_names", None)
     if names is not None:
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        model.feature_names_in_ = np.asarray(names, dtype=object)
     return rows
 
 
@@ -364,33 +336,7 @@ _INPUTS = 100_000  # rows that a user's own function sees
 
 @dataclass(frozen=True, eq=False)
 class ChunkedDataset(Dataset):
-    """A training table that is read chunk by chunk.
-
-    Parameters
-    ----------
-    source : OpenSource
-    n_features : int
-    units : TargetScaler
-        Of the standardised targets.
-    noise : float or ndarray of shape (n,)
-        Known noise variance in units of y².
-    weight : ndarray of shape (n,) or None
-        A row of weight w counts as w rows.
-    least_noise : float
-        Known noise variance of the standardised targets is at least this.
-    offset : ndarray of shape (n,) or None
-        Known offsets of the latent values, for likelihoods, in units of the standardised targets.
-    moments : Moments or None
-        Of the targets without their offsets, in the units of the user; None of labels.
-    classes : ndarray of shape (n_classes,) or None
-        As of `Dataset`.
-    relabel : callable or None
-        From the targets of the source to those of the table: numbers (n, p) for numbers (n, p).
-    index : ndarray of shape (n,) or None
-        Sorted numbers of the rows of the source that are those of the table; None: all of them.
-    known : dict
-        What all rows had to be read for.
-    """
+    """A training table that is read chunk by chunk."""
 
     source: OpenSource
     n_features: int
@@ -398,12 +344,12 @@ class ChunkedDataset(Dataset):
     noise: Scalars = 0.0
     weight: Array | None = None
     least_noise: float = 0.0
-    offset: Array | None = None
-    moments: Moments | None = None
+    offset: Array | None = None  # (n,) of latent values, in units of the standardised targets
+    moments: Moments | None = None  # of the targets without their offsets, in the user's units
     classes: AnyArray | None = None
-    relabel: Callable[[AnyArray], AnyArray] | None = None
-    index: Ints | None = None
-    known: dict[str, Any] = field(default_factory=dict)
+    relabel: Callable[[AnyArray], AnyArray] | None = None  # targets (n, p) of those of the source
+    index: Ints | None = None  # (n,) sorted numbers of rows of the source; None: all of them
+    known: dict = field(default_factory=dict)  # what all rows were read for
 
     n_targets = property(lambda self: self.units.n_varying)
 
@@ -456,7 +402,7 @@ class ChunkedDataset(Dataset):
         """As of all tables, read once."""
         return self._once("target_variance", super().target_variance)
 
-    def _once(self, name: str, find: Callable[[], Any]) -> Any:
+    def _once(self, name: str, find: Callable) -> Any:
         if name not in self.known:
             self.known[name] = find()
         return self.known[name]

@@ -48,9 +48,7 @@ def moments_of(values: Array, weight: Array | None) -> Moments | None:
 
 
 def merge(moments: Iterable[Moments | None]) -> Any:
-    """`Moments` of all rows, from those of parts of them, of which some may be None, or all.
-
-    Those of some rows can be merged with those of others, so that a column need not be in memory:
+    """`Moments` of all rows, from those of parts of them, of which some may be None, or all:
 
         m = m₁ + δ w₂/w,    s² = (w₁ s₁² + w₂ s₂²)/w + δ² w₁ w₂/w²,    δ = m₂ - m₁,    w = w₁ + w₂
 
@@ -84,26 +82,14 @@ def present_mean_and_spread(values: Array, weight: Array | None) -> Any:
 
 
 def present_start(X: Array) -> Array:
-    """A point (1, d) near the rows of X, which costs no digits when it is subtracted: the first.
-
-    Where a value of it is missing, it is the median of those that are there, or 0.
-    """
+    """A point (1, d) near the rows of X: the first or, where it misses a value, the median."""
     if np.isfinite(X[0]).all():
         return X[:1]
     return np.ma.median(np.ma.masked_invalid(X), axis=0, keepdims=True).filled(0.0)
 
 
-def present_moments(
-    blocks: Callable[[], Iterator[tuple[Array, Any]]], total_weight: float
-) -> Triple:
-    """Mean, spread and weight of missing values of each column; the spread is 0 of a constant one.
-
-    Parameters
-    ----------
-    blocks : callable
-        Returns an iterator of blocks of rows (k, d) of positive weight, and their weights.
-    total_weight : float
-    """
+def present_moments(blocks: Callable[[], Iterator], total_weight: float) -> Triple:
+    """Mean, spread (0 if constant) and weight of missing values of each column of blocks (k, d)."""
     origin = present_start(next(blocks())[0])
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
         offsets = [np.fmax.reduce(np.abs(X - origin), axis=0, initial=0.0) for X, _ in blocks()]
@@ -138,12 +124,9 @@ def spread_or_zero(spread: Array, unit: Array) -> Array:
 
 
 def spread_of_the_shortest_quarter(x: Array) -> float:
-    """A spread of numbers (n,) that far ones do not move; infinite of a single value.
-
-    It is the length of the shortest interval that has a quarter of the distinct values, in units of
-    that of a standard normal distribution. (Rousseeuw and Leroy 1988 do this with halves; two
-    clusters of a size, far from each other, would then have the distance as their spread.)
-    """
+    """A spread of numbers (n,) that far ones do not move; infinite of a single value."""
+    # that of the shortest interval with a quarter of the distinct values, in units of a standard
+    # normal one: of halves (Rousseeuw and Leroy 1988), two far clusters would have their distance
     values = np.unique(x[np.isfinite(x)])
     if len(values) < 2:
         return np.inf
@@ -168,14 +151,10 @@ FEW_ROWS = 2  # that differ, up to which equal targets have no known scale
 
 
 class TargetScaler(NamedTuple):
-    """Means and scales of the targets, which are standardised as ``(y - mean) / scale``.
-
-    One that is constant beside others has the scale 0, and is predicted as that constant. It is
-    none of the standardised targets, of which there are q ≤ p.
-    """
+    """Means and scales of the targets, which are standardised as ``(y - mean) / scale``."""
 
     mean: Array  # (p,)
-    scale: Array  # (p,)
+    scale: Array  # (p,), 0 of a constant beside others: of the p targets, q are standardised
 
     @property
     def n_varying(self) -> int:
@@ -189,23 +168,9 @@ class TargetScaler(NamedTuple):
 
     @classmethod
     def of(cls, rows: Any, normalize: bool, name: str, shared: bool = False) -> "TargetScaler":
-        """Units in which targets have mean 0 and variance 1, if they are to be normalised.
-
-        Targets of known noise share one scale: the noise is in units of y², the same for all of
-        them. They also do if it is `shared`, as noise may come with later rows. If rows are so few
-        that equal targets are no constant, these are in units of their size.
-
-        Parameters
-        ----------
-        rows : Dataset
-            In the units of the user.
-        normalize : bool
-        name : str
-            Of the estimator, for errors.
-        shared : bool
-        """
+        """Units in which targets have mean 0 and variance 1, if they are to be normalised."""
         scaler = rows.units
-        if normalize:
+        if normalize:  # one scale if there is known noise, which is in units of y², or may be later
             moments, shared = rows.target_moments(), shared or bool(np.any(rows.noise))
             few = rows.in_memory and (len(rows) <= FEW_ROWS or is_small(rows.X.size))
             few = few and len(unique_rows(rows.X)) <= FEW_ROWS
@@ -248,13 +213,10 @@ class TargetScaler(NamedTuple):
 
 
 def scale_of(mean: Array, std: Array, shared: bool = False, few: bool = False) -> Array:
-    """Scale (p,) of targets with these means and standard deviations; 0 where some are constant.
-
-    Where all of them are, it is 1 or, of `few` rows, the size of the target unless that is 0.
-    """
+    """Scale (p,) of targets with these means and standard deviations; 0 where some are constant."""
     rounding = rounding_of(mean)
     std = np.where(std <= rounding, 0.0, std)
-    if not std.any():
+    if not std.any():  # all are: 1 or, of few rows, the size of the target unless that is 0
         size = np.abs(mean) if few else std
         std = np.where(size > 0, size, np.maximum(rounding, 1.0))
     varies = std > 0
@@ -286,10 +248,7 @@ class Distinct(NamedTuple):
 
 
 def unique_rows(X: Array) -> Array:
-    """Sorted distinct rows of an array (n, d) without infinities.
-
-    Missing values, NaN, are equal to each other.
-    """
+    """Sorted distinct rows of an array (n, d) without infinities; missing values are equal."""
     return X[Distinct.of(X).first]
 
 

@@ -1,8 +1,8 @@
 """The axes, what all displays share, and values to draw of a column of any type."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,16 +21,14 @@ from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, as_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from pandas import DataFrame
+
+    Table: TypeAlias = DataFrame | AnyArray
 
 
 class Display:
-    """Base class of all displays: axes, and errors about values that cannot be drawn.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes, or array of Axes
-    figure_ : matplotlib Figure
-    """
+    """Base class of all displays: axes, and errors about values that cannot be drawn."""
 
     def _axes(self, ax: "Axes | AnyArray | None", count: int = 1) -> AnyArray:
         """The axes to draw on, new ones if none are given."""
@@ -48,7 +46,7 @@ class Display:
         return axes
 
 
-def shorten_dates(*axes: Any) -> None:
+def shorten_dates(*axes: "Axis") -> None:
     """Write dates of axes, if they have some, in short labels."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -71,19 +69,14 @@ _UNITS = {
 
 
 class DrawnColumn(NamedTuple):
-    """Values of a column that are drawn, and the entries of a table that stand for them.
-
-    The column is of any type that `fit` takes. A column is read as estimators read it: by
-    `data.columns`, in numbers. What is drawn are values of its own type: times on an axis of dates,
-    levels as points.
-    """
+    """Values of a column that are drawn, and the entries of a table that stand for them."""
 
     values: AnyArray  # (k,) of its own type
     cells: Any  # (k,) what a table has, of its own type
     is_curve: bool = True  # whether values may be connected
 
 
-def table_and_names(X: Any) -> tuple[Any, list[Any]]:
+def table_and_names(X: object) -> tuple[Any, list]:
     """A data frame as it is, all else as an array (n, d), and the names of its columns."""
     if is_frame(X):
         return X, [*X.columns]
@@ -92,27 +85,14 @@ def table_and_names(X: Any) -> tuple[Any, list[Any]]:
     return values, [*range(values.shape[1])]
 
 
-def drawn_column(X: Any, names: list[Any], place: int, known: Any, n_points: int) -> DrawnColumn:
-    """The `DrawnColumn` of a table: a curve or points.
-
-    Parameters
-    ----------
-    X : data frame or ndarray of shape (n, d)
-    names : list
-        Of the columns.
-    place : int
-        Number of the column.
-    known : container
-        Names or numbers of columns that are categories whatever their type.
-    n_points : int
-        Of a grid, and the most levels, of which the most frequent are chosen.
-    """
+def drawn_column(X: "Table", names: list, place: int, known: Container, most: int) -> DrawnColumn:
+    """The `DrawnColumn` of a table: a curve or points."""
     is_level = (names[place] if is_named(names) else place) in known
-    kinds: list[Any] = [None] * len(names)
+    kinds: list[str | None] = [None] * len(names)
     kinds[place] = CATEGORY if is_level else None
     column = columns_of(X, kinds)[place]
     if column.kind == CATEGORY:
-        return _points(X, place, _rows_of_levels(column.read(), _ordered(X, place), n_points))
+        return _points(X, place, _rows_of_levels(column.read(), _ordered(X, place), most))
     numbers = column.read()
     distinct, rows = np.unique(numbers, return_index=True)
     if np.isnan(distinct[0]) or isinstance(_cell(X, rows[0], place), BOOLS):
@@ -121,7 +101,7 @@ def drawn_column(X: Any, names: list[Any], place: int, known: Any, n_points: int
     example = _cell(X, rows[0], place)
     if len(distinct) <= _MOST_VALUES:
         return DrawnColumn(_shown(distinct, column.kind, example), _cells(X, rows, place))
-    grid = _grid(numbers[~np.isnan(numbers)], distinct, n_points, hasattr(example, "to_timestamp"))
+    grid = _grid(numbers[~np.isnan(numbers)], distinct, most, hasattr(example, "to_timestamp"))
     return DrawnColumn(_shown(grid, column.kind, example), _as_cells(grid, column.kind))
 
 
@@ -142,7 +122,7 @@ class Range(NamedTuple):
         return _as_cells(numbers, self.kind)
 
 
-def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range:
+def range_of_column(X: "Table", place: int, n_points: int, margin: float) -> Range:
     """The `Range` of a column; raises if it has levels, booleans among them, or no value."""
     column = columns_of(X)[place]
     numbers = np.empty(0) if column.kind == CATEGORY else column.read()
@@ -158,7 +138,7 @@ def range_of_column(X: Any, place: int, n_points: int, margin: float) -> Range:
     return Range(column.kind, example, numbers, np.linspace(*ends, n_points))
 
 
-def with_column(X: Any, rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
+def with_column(X: "Table", rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
     """Rows of a table in which a column has the value number k."""
     return _replaced(X, rows, place, drawn.cells[np.repeat(k, len(rows))])
 
@@ -173,12 +153,12 @@ def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[A
     return f"{name} ({unit})", lambda values: values.astype("timedelta64[us]") / _UNITS[unit]
 
 
-def _points(X: Any, place: int, rows: AnyArray) -> DrawnColumn:
+def _points(X: "Table", place: int, rows: AnyArray) -> DrawnColumn:
     values = objects_of([_cell(X, row, place) for row in rows])
     return DrawnColumn(values, _cells(X, rows, place), is_curve=False)
 
 
-def _rows_of_levels(values: AnyArray, order: Any, most: int) -> AnyArray:
+def _rows_of_levels(values: AnyArray, order: list | None, most: int) -> AnyArray:
     """Rows in which the most frequent levels stand, in their order; the missing one is last."""
     missing = missing_among(values)
     known = np.flatnonzero(~missing)
@@ -189,7 +169,7 @@ def _rows_of_levels(values: AnyArray, order: Any, most: int) -> AnyArray:
     return np.concatenate([known[first[chosen]], np.flatnonzero(missing)[:1]])
 
 
-def _ordered(X: Any, place: int) -> list[Any] | None:
+def _ordered(X: "Table", place: int) -> list | None:
     """Levels in the order of the type of a column of a frame, None where it has none."""
     if not is_frame(X):
         return None
@@ -222,7 +202,7 @@ def _time_of_day(hours: float) -> Any:
     return (datetime.min + min(timedelta(hours=since), timedelta(days=1, microseconds=-1))).time()
 
 
-def _shown(numbers: Array, kind: str, example: Any) -> AnyArray:
+def _shown(numbers: Array, kind: str, example: object) -> AnyArray:
     """Numbers as values of the type of a column, whose times may be in a zone; hours of a day."""
     if kind == TIME_OF_DAY:
         return numbers
@@ -235,27 +215,27 @@ def _shown(numbers: Array, kind: str, example: Any) -> AnyArray:
     )
 
 
-def _column(X: Any, place: int) -> Any:
+def _column(X: "DataFrame", place: int) -> Any:
     return X.to_series(place) if hasattr(X, "get_columns") else X.iloc[:, place]
 
 
-def _cell(X: Any, row: int, place: int) -> Any:
+def _cell(X: "Table", row: int, place: int) -> Any:
     """The entry of a table, of its own type."""
     return _cells(X, np.array([row]), place)[0]
 
 
-def _cells(X: Any, rows: AnyArray, place: int) -> Any:
+def _cells(X: "Table", rows: AnyArray, place: int) -> Any:
     """Entries of a column, of its own type."""
     if hasattr(X, "get_columns"):
         return _column(X, place)[rows.tolist()]
     return _column(X, place).iloc[rows].array if is_frame(X) else X[rows, place]
 
 
-def _replaced(X: Any, rows: AnyArray, place: int, cells: Any) -> Any:
+def _replaced(X: "Table", rows: AnyArray, place: int, cells: Sequence) -> Any:
     """Rows of a table with other entries of a column."""
     if hasattr(X, "get_columns"):
-        series = type(_column(X, place))(X.columns[place], cells)
-        return X[rows.tolist()].with_columns(series)
+        column = _column(X, place)
+        return X[rows.tolist()].with_columns(type(column)(column.name, cells))
     if is_frame(X):
         table = X.iloc[rows].copy()
         table.isetitem(place, cells)

@@ -28,6 +28,8 @@ from ._display import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ._display import Table
+
 _MARGIN_OF_RANGE = 0.05  # of the range of the data, beyond which a band goes on
 
 
@@ -205,7 +207,7 @@ class PredictionBandDisplay(Display):
             shorten_dates(ax.xaxis, ax.yaxis)
 
 
-def _predictions(estimator: BaseEstimator, table: Any, ranges: list[Range]) -> list[Array]:
+def _predictions(estimator: BaseEstimator, table: "Table", ranges: list[Range]) -> list[Array]:
     """Means and standard deviations at all points of grids, an axis for each input."""
     points = np.meshgrid(*(one.grid for one in ranges), indexing="ij")
     cells = [one.cells(values.ravel()) for one, values in zip(ranges, points)]
@@ -404,7 +406,7 @@ class EffectDisplay(Display):
 
 
 def _average(
-    estimator: BaseEstimator, at: Any, target: int | None, has_band: bool
+    estimator: BaseEstimator, at: "Table", target: int | None, has_band: bool
 ) -> tuple[float, float]:
     """Mean and standard deviation of the average over rows; NaN where there is no band."""
 
@@ -419,7 +421,7 @@ def _average(
 
 
 def _question(
-    estimator: BaseEstimator, target: Any, latent: bool, at: Any
+    estimator: BaseEstimator, target: Any, latent: bool, at: "Table"
 ) -> tuple[int | None, str, bool]:
     """The number of the class or target that is averaged, its words, and whether it has a band.
 

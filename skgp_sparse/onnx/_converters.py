@@ -14,6 +14,8 @@ from scipy.special import erfcx
 from skl2onnx import update_registered_converter
 from skl2onnx.algebra import onnx_ops
 from skl2onnx.algebra.onnx_operator import OnnxOperator as Node
+from skl2onnx.common._container import ModelComponentContainer as Container
+from skl2onnx.common._topology import Operator, Scope, Variable
 from skl2onnx.common.data_types import guess_proto_type, guess_tensor_type
 from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 from skl2onnx.common.utils_classifier import get_label_classes
@@ -27,7 +29,7 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import AnyArray, Array
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.regression import SparseGPRegressor
 
@@ -35,13 +37,7 @@ _OF_NUMBERS = {"Add": of_numbers.add, "Mul": of_numbers.mul, "Pow": of_numbers.p
 
 
 class Operators:
-    """The operators of one version of ONNX: ``ops.Add(a, b)`` is a node, a number of two numbers.
-
-    Parameters
-    ----------
-    version : int
-        The version of the operator set.
-    """
+    """The operators of a version of ONNX: ``ops.Add(a, b)`` is a node, a number of two numbers."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -49,7 +45,7 @@ class Operators:
     def __getattr__(self, name: str) -> Any:
         return partial(self._node, name)
 
-    def _node(self, name: str, *inputs: Any, **attributes: Any) -> Any:
+    def _node(self, name: str, *inputs: Node | Array | float, **attributes: object) -> Any:
         if all(isinstance(one, float) for one in inputs):
             return _OF_NUMBERS[name](*inputs)
         arrays = [np.array([one]) if isinstance(one, float) else one for one in inputs]
@@ -57,11 +53,7 @@ class Operators:
 
 
 def cross(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
-    """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise.
-
-    A kernel that is the same for all pairs is a number. Distances are differences of one column
-    after the other, which lose no digit where two points are close.
-    """
+    """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise."""
     K = _formula(ops, kernel, X, Z)
     if isinstance(K, float):
         return ops.Add(ops.MatMul(X, np.zeros(Z.T.shape)), K)
@@ -130,7 +122,7 @@ def _exp_sine_squared(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node
 
 def _squares(ops: Operators, X: Node, Z: Array, scale: Array | float) -> Node:
     """Squared distances (n, m) in units of the length scales."""
-    total = 0.0
+    total = 0.0  # by column: differences lose no digit where two points are close
     for column, (z, unit) in enumerate(zip(Z.T, np.broadcast_to(scale, Z.shape[1]))):
         x = ops.Gather(X, np.array([column]), axis=1)
         offsets = ops.Div(ops.Sub(x, z[None]), float(unit))
@@ -197,12 +189,8 @@ def latent_moments(ops: Operators, process: Any, X: Node, name: str) -> tuple[No
 
 
 def _whitened(ops: Operators, K: Node, L: Array) -> Node:
-    """``K L⁻ᵀ`` (n, m).
-
-    ONNX has no triangular solve. With ``T = L⁻¹``, the product ``K Tᵀ`` loses digits where L is
-    ill-conditioned, and a step of refinement, ``V + (K - V Lᵀ) Tᵀ``, gives them back.
-    """
-    T = inverse_lower(L)
+    """``V = K L⁻ᵀ`` (n, m), refined as ``V + (K - V Lᵀ) Tᵀ`` where L is ill-conditioned."""
+    T = inverse_lower(L)  # ONNX has no triangular solve
     V = _times_transposed(ops, K, T)
     if is_well_conditioned(L, T):
         return V
@@ -226,12 +214,8 @@ def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
 
 
 def normal_cdf(ops: Operators, x: Node) -> Node:
-    """``Φ(x)`` of a node (n, 1).
-
-    It is ``Φ(x) = ½ t g(t) exp(-x²/2)`` for negative x, with ``t = 1 / (1 - x/√8)``, where g is
-    nearly a polynomial. So the probability of an unlikely class has as many digits as that of any
-    other.
-    """
+    """``Φ(x)`` of a node (n, 1): for x < 0, ``½ t g(t) exp(-x²/2)`` with ``t = 1/(1 - x/√8)``."""
+    # g is nearly a polynomial, and the probability of an unlikely class has all its digits
     t = ops.Div(1.0, ops.Add(ops.Mul(ops.Abs(x), 8.0**-0.5), 1.0))
     g = Chebyshev.interpolate(lambda t: erfcx(2.0 / t - 2.0) / t, _DEGREE, domain=[0.0, 1.0])
     series: Any = g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
@@ -297,8 +281,8 @@ def register() -> None:
 
 
 def _outputs_of_regression(
-    scope: Any, model: SparseGPRegressor, inputs: list[Any], custom_parsers: object = None
-) -> list[Any]:
+    scope: Scope, model: SparseGPRegressor, inputs: list[Variable], custom_parsers: object = None
+) -> list[Variable]:
     """The operator's outputs, named as those of `GaussianProcessRegressor`."""
     operator = scope.declare_local_operator("SkgpSparseGPRegressor", model)
     operator.inputs = inputs
@@ -309,7 +293,7 @@ def _outputs_of_regression(
     return operator.outputs
 
 
-def _shapes_of_regression(operator: Any) -> None:
+def _shapes_of_regression(operator: Operator) -> None:
     view = fitted_view(operator.raw_operator)
     n, n_targets = operator.inputs[0].get_first_dimension(), len(view.units.scale)
     shapes = [n, n_targets], [n, n_targets] if n_targets > 1 else [n]
@@ -317,7 +301,7 @@ def _shapes_of_regression(operator: Any) -> None:
         output.type.shape = shape
 
 
-def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
+def _convert_regressor(scope: Scope, operator: Operator, container: Container) -> None:
     model, outputs = operator.raw_operator, operator.outputs
     ops, X = _start(operator, container)
     for output, node in zip(outputs, _moments(ops, X, model)):
@@ -339,7 +323,7 @@ def _moments(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
     return ops.Add(ops.Mul(mean, units.scale), units.mean), std
 
 
-def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
+def _convert_classifier(scope: Scope, operator: Operator, container: Container) -> None:
     model, (label, probability) = operator.raw_operator, operator.outputs
     ops, X = _start(operator, container)
     best, probabilities = _decide(ops, X, model)
@@ -376,19 +360,18 @@ def _decide(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
     return ops.ArgMax(positive, axis=1, keepdims=0), probabilities
 
 
-def _labels(classes: Any) -> Any:
+def _labels(classes: AnyArray) -> AnyArray:
     """The labels as constants of ONNX: strings or whole numbers."""
     classes = np.asarray(classes)
     return classes.astype(str if classes.dtype.kind in "USO" else np.int64)
 
 
-def _start(operator: Any, container: Any) -> tuple[Operators, Node]:
+def _start(operator: Operator, container: Container) -> tuple[Operators, Node]:
     """The operators, and the queries in double precision."""
     ops = Operators(container.target_opset)
     return ops, ops.Cast(operator.inputs[0], to=onnx_proto.TensorProto.DOUBLE)
 
 
-def _finish(ops: Operators, node: Node, output: Any, scope: Any, container: Any) -> None:
-    """Write a node, in the type of the output."""
-    to = guess_proto_type(output.type)
-    ops.Cast(node, to=to, output_names=[output]).add_to(scope, container)
+def _finish(ops: Operators, node: Node, output: Variable, *place: Scope | Container) -> None:
+    """Write a node, in the type of the output, to a container of a scope."""
+    ops.Cast(node, to=guess_proto_type(output.type), output_names=[output]).add_to(*place)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from numbers import Real
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ from sklearn.gaussian_process.kernels import RBF, Kernel
 from sklearn.utils import check_array, check_random_state, column_or_1d
 
 from skgp_sparse import kernels
-from skgp_sparse._estimator import fits_of
+from skgp_sparse._estimator import SparseGP, fits_of
 from skgp_sparse.bounds import Bound
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.data.checks import Rules
@@ -35,20 +35,20 @@ from skgp_sparse.ground.validation import RandomStateLike as Seed
 from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.regression import SparseGPRegressor
-from skgp_sparse.sources import Chunk, Stream, is_source
+from skgp_sparse.sources import Chunk, Source, Stream, is_source
 
 Place = Mapping[str, Array]  # the arguments of every entry by their names
-Allowed = Callable[[Array, Array], Array]
+Answer = TypeVar("Answer")
 NOWHERE: Place = {}
 
 
-def that(condition: Any, sentence: str) -> None:
+def that(condition: object, sentence: str) -> None:
     """Raise an AssertionError unless `condition` is true, even under ``python -O``."""
     if not condition:
         raise AssertionError(sentence)
 
 
-def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def call(what: str, function: Callable[..., Answer], *arguments: object) -> Answer:
     """Return what a function returns; it must not write into the arrays that it is given."""
     try:
         return function(*map(_read_only, arguments))
@@ -76,7 +76,9 @@ def everywhere(good: Array, actual: Array, what: str, expected: Array | str, at:
         raise AssertionError(f"{what} is {found}, expected {text}.")
 
 
-def close(actual, expected, allowed, what, at=NOWHERE):
+def close(
+    actual: ArrayLike, expected: ArrayLike, allowed: ArrayLike, what: str, at: Place = NOWHERE
+) -> None:
     """Require that two arrays are equal, or differ by at most `allowed`."""
     shape, expected = np.shape(actual), np.asarray(expected)
     that(shape == expected.shape, f"{what} has shape {shape}, expected {expected.shape}.")
@@ -109,9 +111,10 @@ def differences(function: Callable[[Array], ArrayLike], at: Array, step: float) 
 class _Curves:
     """A function that returns a value for each row, and derivatives of this value."""
 
-    def __init__(self, what, function, names, parts, overflows=lambda rows: False):
+    may_overflow = False
+
+    def __init__(self, what: str, function: Callable, names: tuple, parts: tuple) -> None:
         self.what, self.function, self.names, self.parts = what, function, names, parts
-        self.overflows = overflows
 
     def __call__(self, rows: Array) -> Sequence[Array]:
         """Return what the function returns, all finite and of the right shape."""
@@ -121,7 +124,9 @@ class _Curves:
         for part, values in zip(self.parts, found):
             what, shape = f"{self.what}: {part} of {rows.shape[1]} rows", np.shape(values)
             that(shape == rows[0].shape, f"{what} has shape {shape}, expected {rows[0].shape}.")
-            good = np.isfinite(values) | (self.overflows(rows) & ~np.isnan(values))
+            good = np.isfinite(values)
+            if self.may_overflow:
+                good |= ~_is_moderate(rows) & ~np.isnan(values)
             everywhere(good, values, what, "a finite number", self.place(rows))
         return found
 
@@ -137,7 +142,7 @@ class _Curves:
                 what = f"{self.what}: {part} of a row alone"
                 close(alone, values[some], allowed, what, self.place(rows[:, some]))
 
-    def check_slopes(self, rows: Array, low: Array, high: Array, allowed: Allowed) -> None:
+    def check_slopes(self, rows: Array, low: Array, high: Array, allowed: Callable) -> None:
         """Compare derivatives with central differences; a third part is a negative second one."""
         found, above, below = self(rows), self(high), self(low)
         for k, part in enumerate(self.parts[1:]):
@@ -193,7 +198,7 @@ def check_kernel_rule(kernel: Kernel, X: MaybeArray = None, random_state: Seed =
     G = rng.normal(size=(len(X), _POINTS))
     X.flags.writeable = False
     _check_rule(kernel, Z, X, G)
-    _check_rule(kernel, X, X, G[:, 0], on_diag=True)
+    _check_rule(kernel, X, X, G[:, 0])
     pull = lambda inputs: kernels.linearize(kernel, X, Z)[1](G.copy(), inputs)[0]
     what, whole = f"{kernel}: the gradient of theta with inputs=False", pull(True)
     close(call(what, pull, False), whole, 1e-9 * _largest(whole), what)
@@ -208,12 +213,12 @@ def check_kernel_rule(kernel: Kernel, X: MaybeArray = None, random_state: Seed =
     _check_rule(kernel * kernel + RBF(np.sqrt(np.mean(_unit(X) ** 2))), Z, X, G)
 
 
-def _cross(kernel: Kernel, Z: Array, X: Array) -> tuple[Array, Callable[[Array], Any]]:
+def _cross(kernel: Kernel, Z: Array, X: Array) -> tuple[Array, Callable]:
     value, pull = kernels.linearize(kernel, X, Z)
     return value, lambda G: pull(G.copy(), True)
 
 
-def _diagonal(kernel: Kernel, x: Array, X: Array) -> tuple[Array, Callable[[Array], Any]]:
+def _diagonal(kernel: Kernel, x: Array, X: Array) -> tuple[Array, Callable]:
     """Return ``k(x, x)`` with white noise, and the pullback."""
     signal, noise, pull = kernels.diagonal(kernel, x)
     return np.broadcast_to(signal + noise, len(x)), lambda g: pull(g, g, inputs=True)
@@ -227,8 +232,11 @@ def _largest(values: ArrayLike) -> float:
     return np.max(np.abs(values), initial=1e-80)
 
 
-def _check_rule(kernel, at, X, G, where="", tolerance=1e-6, on_diag=False):
+def _check_rule(
+    kernel: Kernel, at: Array, X: Array, G: Array, where: str = "", tolerance: float = 1e-6
+) -> None:
     """Compare values with those of the kernel, and gradients of ``sum(G * k)`` with differences."""
+    on_diag = G.ndim == 1
     name, of = ("linearize_diag", "k(x, x)") if on_diag else ("linearize", "k(X, Z)")
     itself = (lambda kernel, x: kernel.diag(x)) if on_diag else lambda kernel, Z: kernel(X, Z)
     what, theta, unit = f"{name}{where}", kernel.theta.copy(), _unit(X)
@@ -314,12 +322,9 @@ def check_bound(bound: Bound) -> None:
 
 
 def _check_claim(bound: Bound, kernel: Kernel) -> None:
-    """Compare the objective with the exact value at targets where it is relatively large.
-
-    The difference of the log densities is a quadratic function of y. It is largest at y = 0, unless
-    the model has more variance than the exact process in some direction. In this case it grows
-    without limit along that direction.
-    """
+    """Compare the objective with the exact value at targets where it is relatively large."""
+    # the difference of log densities is quadratic in y, and largest at 0, or grows without limit
+    # along a direction in which the model has more variance than the exact process
     rng = np.random.RandomState(0)
     x, z = rng.uniform(0.0, 4.0, (12, 1)), rng.uniform(0.0, 4.0, (3, 1))
     K, cross, spread = kernel(x), kernel(x, z), rng.uniform(0.5, 2.0, 12)
@@ -409,9 +414,10 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
 def _curve(likelihood: Likelihood, kind: str) -> _Curves:
     function = partial(getattr(likelihood, kind.split()[0]), **_POWERS[kind])
     quiet = np.errstate(all="ignore")(lambda *rows: function(*rows))
-    overflows = lambda rows: ~_is_moderate(rows) & (kind == "expected")
     parts, names = ("value", "slope", "curvature"), ("y", "mean", "variance")
-    return _Curves(f"{likelihood!r}.{kind}", quiet, names, parts, overflows)
+    curve = _Curves(f"{likelihood!r}.{kind}", quiet, names, parts)
+    curve.may_overflow = kind == "expected"  # where it is not moderate
+    return curve
 
 
 def _is_moderate(rows: Array) -> Bools:
@@ -471,7 +477,7 @@ def _check_samples(likelihood: Likelihood, rows: Array, rng: np.random.RandomSta
         everywhere(good, actual, f"{likelihood!r}.quantile", expected, place)
 
 
-def check_source(source: Any, pickles: bool = False) -> None:
+def check_source(source: Source, pickles: bool = False) -> None:
     """Check that an object meets the requirements of `skgp_sparse.sources`.
 
     All chunks are read in order three times, as in the evaluations of a fit, and then every other
@@ -512,7 +518,7 @@ def check_source(source: Any, pickles: bool = False) -> None:
     members |= {one: getattr(source, one, None) for one in ("chunk_sizes", "feature_names")}
     call(f"a fit to {name}", survey, OpenSource(type(name, (), members)(), name), rules, None)
 
-    def compare(source: Any, when: str, step: int = 1) -> None:
+    def compare(source: Source, when: str, step: int = 1) -> None:
         again, before = _chunks(source, step), chunks[::step]
         counts = f"{len(again)} chunks, expected {len(before)}"
         that(len(again) == len(before), f"{name} {when} has {counts}.")
@@ -530,11 +536,11 @@ def check_source(source: Any, pickles: bool = False) -> None:
         compare(call(f"pickling {name}", _pickled, source), "from a pickle")
 
 
-def _pickled(value: Any) -> Any:
+def _pickled(value: Answer) -> Answer:
     return pickle.loads(pickle.dumps(value))
 
 
-def _chunks(source: Any, step: int = 1) -> list[Chunk]:
+def _chunks(source: Source, step: int = 1) -> list[Chunk]:
     """Copies of every step-th chunk, as some sources fill the same array again."""
     sizes, found = source.chunk_sizes, []
     for number in count(0, step) if sizes is None else range(0, len(sizes), step):
@@ -602,20 +608,7 @@ def check_posterior(method: PosteriorMethod) -> dict[str, str]:
 
 
 def check_predictions(posterior: Posterior, X: Array) -> None:
-    """Check that the predictions of a `Posterior` belong together.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        The posterior to check.
-    X : ndarray of shape (n, d)
-        A few distinct rows.
-
-    Raises
-    ------
-    AssertionError
-        If a requirement of `Posterior` is not met.
-    """
+    """Check that the predictions of a `Posterior` at a few distinct rows (n, d) belong together."""
     name, n = type(posterior).__name__, len(X)
     mean, variance = posterior.mean_and_variance(X)
     draws = posterior.deviations(X, _DRAWS, np.random.RandomState(0))
@@ -644,10 +637,10 @@ def check_predictions(posterior: Posterior, X: Array) -> None:
             close(one, other, most, f"{part} by {when} of {name}")
 
 
-def _uses(method: PosteriorMethod, fitted: Any, X: Array, y: Array) -> dict[str, Callable[[], Any]]:
+def _uses(method: PosteriorMethod, fitted: SparseGP, X: Array, y: Array) -> dict[str, Callable]:
     """Pairs of a name and a function, for everything that may be asked."""
 
-    def fit(y: Array = y, X: Array = X, model: Any = SparseGPRegressor, **options: Any) -> None:
+    def fit(y: Array = y, X: Array = X, model: type = SparseGPRegressor, **options: object) -> None:
         rows = {key: options.pop(key) for key in ("sample_weight", "X_std") if key in options}
         _model(method, model, **options).fit(X, y, **rows).predict(X)
 
@@ -672,7 +665,7 @@ def _uses(method: PosteriorMethod, fitted: Any, X: Array, y: Array) -> dict[str,
     }
 
 
-def _outcome(what: str, act: Callable[[], Any]) -> str:
+def _outcome(what: str, act: Callable) -> str:
     """The message by which a use was refused, "" where it works; raises where it fails."""
     try:
         act()
@@ -685,5 +678,5 @@ def _outcome(what: str, act: Callable[[], Any]) -> str:
         return message
 
 
-def _model(method: PosteriorMethod, model: Any = SparseGPRegressor, **options: Any) -> Any:
+def _model(method: PosteriorMethod, model: type = SparseGPRegressor, **options: object) -> SparseGP:
     return model(posterior=method, max_iter=5, random_state=0, n_jobs=1, **options)
