@@ -6,7 +6,7 @@ the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
 
 import numpy as np
 import pytest
-from conftest import stored
+from conftest import differences, stored
 from inside import (
     ArrayDataset,
     Batch,
@@ -19,6 +19,7 @@ from inside import (
     whitened,
 )
 from inside import neighbors_of_engine as neighbors
+from kernel_cases import check_stack, parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
 from scipy.stats import norm
@@ -31,13 +32,12 @@ from skgp_sparse.posteriors import Neighbors
 
 ORACLE = stored("neighbors")
 CASES = [str(name) for name in ORACLE["cases"]]
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
 
 
 def golden(name):
     """Values of a case by name, and its kernel with its noise."""
     ref = {key.split("/")[1]: one for key, one in ORACLE.items() if key.startswith(f"{name}/")}
-    kernel, noise = eval(str(ref["kernel"]), SCOPE), float(ref["noise"])
+    kernel, noise = parsed(ref["kernel"]), float(ref["noise"])
     return ref, kernel if np.isnan(noise) else kernel + WhiteKernel(noise)
 
 
@@ -122,20 +122,9 @@ STACKED = [
 
 @pytest.mark.parametrize("kernel", STACKED, ids=str)
 def test_the_pullback_of_a_stack_is_that_of_each_set(kernel):
-    rng = np.random.RandomState(0)
-    P, G = rng.normal(size=(3, 7, 3)), rng.normal(size=(3, 7, 7))
+    P = np.random.RandomState(0).normal(size=(3, 7, 3))
     P[1, 2] = P[1, 4]
-    G += G.transpose(0, 2, 1)
-    K, pull = kernels.linearize_stack(kernel, P)
-    theta_bar, P_bar = pull(G.copy())
-    expected = np.zeros(len(kernel.theta))
-    for points, of_one, K_one, bar in zip(P, G, K, P_bar):
-        value, pull_one = kernels.linearize(kernel, points, points)
-        of_theta, of_Z = pull_one(of_one.copy())
-        expected += of_theta
-        assert_allclose(K_one, value, atol=1e-12)
-        assert_allclose(bar, 2.0 * of_Z, atol=1e-10)
-    assert_allclose(theta_bar, expected, atol=1e-10)
+    check_stack(kernel, P)
 
 
 def test_a_kernel_without_a_rule_has_a_pullback_to_theta_alone():
@@ -230,9 +219,8 @@ def test_all_other_rows_as_neighbours_are_exact_leave_one_out():
     assert_allclose(model.log_marginal_likelihood_value_, expected, rtol=1e-10)
     value, gradient = model.log_marginal_likelihood(model.kernel_.theta, eval_gradient=True)
     assert_allclose(value, expected, rtol=1e-10)
-    for i, step in enumerate(1e-5 * np.eye(len(gradient))):
-        up, down = (model.log_marginal_likelihood(KERNEL.theta + s) for s in (step, -step))
-        assert_allclose(gradient[i], (up - down) / 2e-5, rtol=1e-6, atol=1e-6)
+    slopes = differences(model.log_marginal_likelihood, KERNEL.theta)
+    assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("p", [1, 2])
@@ -380,24 +368,9 @@ def test_candidates_are_judged_in_units_of_y(racers):
     assert_allclose(found, density - np.log(10), atol=0.3)
 
 
-@pytest.mark.second
-def test_a_metric_is_learned_where_columns_add():
-    rng = np.random.RandomState(0)
-    X = rng.uniform(-1, 1, size=(1500, 4))
-    y = np.sin(6 * (X[:, 0] + X[:, 1] - X[:, 2]))
-    given = {"posterior": "neighbors", "random_state": 0}
-    full = SparseGPRegressor(**given).fit(X[:1200], y[:1200])
-    ard = SparseGPRegressor(metric="ard", **given).fit(X[:1200], y[:1200])
-    assert full.metric_.shape == (4, 4) and ard.metric_ is None
-    errors = [np.sqrt(np.mean((one.predict(X[1200:]) - y[1200:]) ** 2)) for one in (full, ard)]
-    assert errors[0] < 0.5 * errors[1]
-
-
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"metric": "euclid"}, "metric.*must be one of .*'ard', 'full'.*Got 'euclid'"),
-        ({"metric": "full", "kernel": sk.DotProduct()}, "mixes columns of stationary kernels"),
         ({"posterior": Neighbors(n_neighbors=0)}, "n_neighbors.*must be"),
         ({"posterior": Neighbors(n_neighbors_fit="few")}, "n_neighbors_fit.*must be"),
     ],
