@@ -166,6 +166,13 @@ def slope(value_at, step=1e-4):
     return (8 * near - far) / (12 * step)
 
 
+def slopes_of_parameters(likelihood, kind, *row):
+    """Differences (parameters, n) of values of `expected` or `tilted` along the parameters."""
+    value = lambda theta: getattr(likelihood.with_theta(theta), kind)(*row)[0]
+    units = np.eye(len(likelihood.theta))
+    return [slope(lambda h, u=unit: value(likelihood.theta + h * u), 3e-4) for unit in units]
+
+
 def agree_evaluations(actual, expected, tolerance):
     """Assert that two evaluations have the same value and gradient."""
     agree(actual.value, expected.value, tolerance)

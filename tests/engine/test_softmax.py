@@ -104,9 +104,7 @@ def test_probabilities_and_curvatures_are_derivatives(deviation):
     mean, variance = random_rows(4, 6, deviation)
     _, p, curvature = integrals.log_sum_exp(mean, variance)
     change = 1e-4 * max(1.0, deviation)
-    for c in range(4):
-        move = np.zeros((4, 1))
-        move[c] = change
+    for c, move in enumerate(change * np.eye(4)[..., None]):
         up, down = (integrals.log_sum_exp(mean + sign * move, variance) for sign in (1.0, -1.0))
         assert_allclose((up[0] - down[0]) / (2 * change), p[c], rtol=1e-7, atol=1e-8)
         assert_allclose((up[1] - down[1])[c] / (2 * change), curvature[c], rtol=1e-7, atol=1e-8)
@@ -117,12 +115,9 @@ def test_curvatures_are_twice_the_derivatives_by_the_variances(deviation):
     mean, variance = random_rows(3, 6, deviation)
     change = 1e-4 * deviation**2
     curvature = integrals.log_sum_exp(mean, variance)[2]
-    for c in range(3):
-        move = np.zeros((3, 1))
-        move[c] = change
-        difference = integrals.log_sum_exp(mean, variance + move)[0]
-        difference -= integrals.log_sum_exp(mean, variance - move)[0]
-        assert_allclose(difference / change, curvature[c], rtol=1e-6, atol=1e-8 / deviation**2)
+    for c, move in enumerate(change * np.eye(3)[..., None]):
+        up, down = (integrals.log_sum_exp(mean, variance + k * move)[0] for k in (1, -1))
+        assert_allclose((up - down) / change, curvature[c], rtol=1e-6, atol=1e-8 / deviation**2)
 
 
 @pytest.mark.second

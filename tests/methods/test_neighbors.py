@@ -162,10 +162,8 @@ def test_of_rows_that_are_equally_far_the_first_one_is_nearer(d):
     squares = np.sum((X - X[40]) ** 2, axis=1)
     assert near[0].tolist() == np.lexsort((np.arange(len(X)), squares))[:7].tolist()
     assert_allclose(distances[0], np.sqrt(squares[near[0]]), atol=1e-7)
-    for n_jobs in (1, 2):
-        assert np.array_equal(
-            NearestRows(X).nearest(X, 7, n_jobs)[0], NearestRows(X).nearest(X, 7)[0]
-        )
+    one, two = (NearestRows(X).nearest(X, 7, n_jobs)[0] for n_jobs in (1, 2))
+    assert np.array_equal(one, two)
 
 
 def test_copies_are_one_row_of_their_weight():
@@ -329,14 +327,17 @@ def test_a_lead_is_more_than_a_standard_error_of_paired_differences():
     gain = rng.normal(size=100)
     gain -= gain.mean()
     error = np.sqrt(np.mean(gain**2) / 100)
-    for lead in (0.9, 1.1):
+    behind = ValidationScore(rows, count)
+    for lead in (0.9, 1.1, 2.0):
         ahead = ValidationScore(rows + gain + lead * error, count)
-        assert ahead.is_better_than(ValidationScore(rows, count)) == (lead > 1)
-    twice = ValidationScore(np.tile(rows + gain + error, 2), np.ones(200))
-    assert twice.is_better_than(ValidationScore(np.tile(rows, 2), np.ones(200)))
-    assert ValidationScore(rows + gain + error, 2 * count).is_better_than(
-        ValidationScore(rows, 2 * count)
-    )
+        assert ahead.is_better_than(behind) == (lead > 1)
+        assert ahead.is_better_than(behind, lead - 0.1)
+        assert not ahead.is_better_than(behind, lead + 0.1)
+    assert ahead.take(slice(10)).of_rows.shape == (10,)
+    for copies, weight in ((2, 1.0), (1, 2.0)):
+        one, other = (np.tile(each, copies) for each in (rows + gain + error, rows))
+        count = np.full(100 * copies, weight)
+        assert ValidationScore(one, count).is_better_than(ValidationScore(other, count))
 
 
 def test_copies_are_held_aside_one_by_one():
@@ -349,10 +350,8 @@ def test_copies_are_held_aside_one_by_one():
     known = validation.training_rows(1000)
     assert_allclose(known.weight, count)
     held, left = np.zeros(400), np.zeros(400)
-    held[validation.chosen], left[chosen] = (
-        validation.count * np.minimum(weight[validation.chosen], 1),
-        count,
-    )
+    held[validation.chosen] = validation.count * np.minimum(weight[validation.chosen], 1)
+    left[chosen] = count
     assert_allclose(held + left, weight)
     assert validation.count.sum() == 80 and np.all(validation.count == np.round(validation.count))
     assert 50 < held[:40].sum() < 75 and np.all(left[:40] > 0)  # 1,600 of 1,935 copies
