@@ -296,9 +296,13 @@ def test_data_that_cannot_be_used(fitted):
         model().fit(np.where(X > 3, np.inf, X))
     with pytest.raises(ValueError, match="2 components. Got an array of shape"):
         fitted.inverse_transform(X)
-    with pytest.raises(ValueError, match="X_std must have a standard deviation for each entry"):
+    with pytest.raises(
+        ValueError, match="must be standard deviations, which are not negative, of the shape of X"
+    ):
         fitted.inverse_transform(fitted.embedding_, np.ones((2, 2)))
-    with pytest.raises(ValueError, match="X_std must have a standard deviation for each entry"):
+    with pytest.raises(
+        ValueError, match="must be standard deviations, which are not negative, of the shape of X"
+    ):
         fitted.inverse_transform(fitted.embedding_, 0.1)
     with pytest.raises(ValueError, match="not negative"):
         fitted.inverse_transform(fitted.embedding_, -fitted.embedding_std_)
