@@ -88,6 +88,15 @@ def stored(name):
     return dict(np.load(DATA / f"{name}.npz"))
 
 
+def stored_cases(name):
+    """Golden values {case: {what: array}} of a file in tests/data."""
+    found = {}
+    for key, array in stored(name).items():
+        case, _, what = key.partition("/")
+        found.setdefault(case, {})[what] = array
+    return found
+
+
 class Case(NamedTuple):
     """A model and a table: what a `Problem` needs apart from the bound."""
 

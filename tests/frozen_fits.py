@@ -38,6 +38,8 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.likelihoods import NegativeBinomial
+from skgp_sparse.posteriors import InducingPoints
+from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Stream
 
 STORE = Path(__file__).parent / "data" / "frozen_fits.npz"
@@ -202,29 +204,6 @@ def learn(model, some, **first):
 # -- choices ---------------------------------------------------------------------------
 
 
-def is_spelled(name):
-    """Whether this version of the package has a parameter of the estimators."""
-    return name in SparseGPRegressor().get_params()
-
-
-def larger_mean(n_mean):
-    """Inducing points of the mean."""
-    if is_spelled("n_mean"):
-        return {"posterior": "inducing", "n_mean": n_mean}
-    from skgp_sparse.posteriors import InducingPoints
-
-    return {"posterior": InducingPoints(n_mean=n_mean)}
-
-
-def minibatches(batch_size):
-    """Minibatches after the samples."""
-    if is_spelled("batch_size"):
-        return {"solver": "stochastic", "batch_size": batch_size}
-    from skgp_sparse.solvers import Minibatches
-
-    return {"solver": Minibatches(batch_size=batch_size)}
-
-
 class Opaque(RBF):
     """A kernel without a derivative rule."""
 
@@ -350,7 +329,7 @@ def posterior_cases():
     yield Case("posterior/rows", few, MANY)
     yield Case("posterior/rows_weights", few, partial(TWO_WEIGHTED, 700))
     yield Case("posterior/rows_alpha", regressor(SIGNAL, **precise, alpha=ROWS_ALPHA), MANY)
-    mean = regressor(**larger_mean(60))
+    mean = regressor(posterior=InducingPoints(n_mean=60))
     yield Case("posterior/n_mean", mean, partial(numbers, 300))
     dtc = clone(mean).set_params(bound="dtc")
     yield Case("posterior/n_mean_dtc", dtc, partial(WEIGHTED, 300))
@@ -396,7 +375,7 @@ def learned_cases():
     rows = {"posterior": "rows", "bound": "auto", "n_inducing": 400, "tol": 1e-10, "max_iter": 100}
     yield Case("learned/rows", model(**rows), MANY)
     yield Case("learned/rows_callable", model(**rows | steps), partial(TWO, 700))
-    yield Case("learned/n_mean", model(**larger_mean(60)), partial(numbers, 300))
+    yield Case("learned/n_mean", model(posterior=InducingPoints(n_mean=60)), partial(numbers, 300))
     yield Case("learned/alpha_targets_weights", model(alpha=ALPHA), TWO_WEIGHTED)
     yield Case("learned/fixed_inducing", model(optimize_inducing=False), numbers)
     yield Case("learned/inducing_array", model(inducing_init=Z), numbers)
@@ -430,7 +409,7 @@ def stochastic_cases():
     counts = learned_regressor(SIGNAL, likelihood="poisson", **samples)
     yield Case("stochastic/samples_poisson", counts, partial(COUNTS, n=700))
     yield Case("stochastic/samples_labels", learned_classifier(**samples), many)
-    batches = few | minibatches(100)
+    batches = few | {"solver": Minibatches(100)}
     yield Case("stochastic/minibatches", learned_regressor(**batches), MANY)
     gamma = learned_regressor(SIGNAL, likelihood="gamma", **batches | {"max_iter": 1})
     yield Case("stochastic/minibatches_gamma", gamma, partial(responses, "gamma", 700))

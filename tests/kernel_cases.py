@@ -58,6 +58,10 @@ COMPOSITES = [
 ALL = STATIONARY + COMPOSITES
 
 
+class Opaque(RBF):
+    """An RBF that is none to the registry, which goes by exact type."""
+
+
 class Rippled(RBF):
     """A subclass with another formula: not an RBF."""
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import row_differences
+from kernel_cases import Opaque
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -104,10 +105,6 @@ def test_latent_values(likelihood, posterior):
         1.5 * RBF([1.0, 2.0, 3.0]), likelihood=likelihood, optimizer=None, **options
     ).fit(X, np.round(np.exp(Y / 2)))
     check(model, latent=True)
-
-
-class Opaque(RBF):
-    """A kernel without a derivative rule."""
 
 
 def test_what_has_no_gradient():

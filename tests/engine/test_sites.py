@@ -2,7 +2,6 @@
 
 import tracemalloc
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from conftest import (
     infer,
     make_case,
     slope,
-    stored,
+    stored_cases,
 )
 from gaussian import Gaussian
 from inside import (
@@ -33,15 +32,14 @@ from inside import (
     single_threaded_blas,
 )
 from inside import exact as exact_regression
-from kernel_cases import parsed
+from kernel_cases import Opaque, parsed
 from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
 from skgp_sparse import bounds, kernels
 from skgp_sparse.likelihoods import Logit, Probit
 
-ORACLE = stored("classification")
-CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE))
+CASES = stored_cases("classification")
 # condition number of Kuu above 1e7; separable classes, where the fixed point is hardly attractive
 DIFFICULT = {"ill_conditioned", "separable", "rbf_iso"}
 TIGHT = Inner(max_iter=1000, tol=1e-18)
@@ -58,13 +56,8 @@ METHODS = {
 GOLDEN = [name for name in METHODS if name != "gfitc_logit"]
 
 
-@cache
-def golden(name):
-    return {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == name}
-
-
 def golden_objective(name, method, inner=TIGHT):
-    ref = golden(name)
+    ref = CASES[name]
     case = make_case()._replace(X=ref["X"], y=ref["y"])
     options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
     kernel, basis = parsed(ref["kernel"]), InducingBasis(ref["Z"])
@@ -279,7 +272,7 @@ def unequal(case):
 
 @pytest.mark.parametrize("name", CASES)
 def test_exact_values_agree_with_ball_arithmetic(name):
-    ref = golden(name)
+    ref = CASES[name]
     case = make_case()._replace(X=ref["X"], y=ref["y"])
     kernel = parsed(ref["kernel"])
     for method, full in (
@@ -293,7 +286,7 @@ def test_exact_values_agree_with_ball_arithmetic(name):
 
 @pytest.mark.parametrize("method", GOLDEN)
 def test_exact_gradient_marginals_and_predictions_agree_with_ball_arithmetic(method):
-    ref = golden("z_equals_x")
+    ref = CASES["z_equals_x"]
     case = make_case()._replace(X=ref["X"], y=ref["y"])
     kernel, found = parsed(ref["kernel"]), exact(case, method)
     evaluation = found.value_and_gradient(kernel)
@@ -462,9 +455,6 @@ def test_exact_hard_problems_converge_without_jitter(method):
 
 
 def test_exact_kernel_without_a_rule():
-    class Opaque(sk.RBF):
-        """Unknown to the registry, as any class of a user is."""
-
     case = conflicting(labelled())
     evaluations = [
         exact(case, "new_logit").value_and_gradient(1.3 * kernel([0.7, 1.5]))

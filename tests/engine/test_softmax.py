@@ -4,14 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import stored
+from conftest import stored_cases
 from inside import Softmax, integrals
 from numpy.testing import assert_allclose
 
 from skgp_sparse.likelihoods import Logit
 
-GOLDEN = stored("multiclass")
-GOLDEN_CASES = sorted({key.split("/")[0] for key in GOLDEN})
+GOLDEN = stored_cases("multiclass")
 TOLERANCE = 1e-11
 DEVIATIONS = [1e-5, 0.03, 0.06, 0.2, 0.5, 1.0, 2.0, 6.0, 20.0, 100.0]
 
@@ -173,18 +172,17 @@ def test_a_shift_of_all_means_moves_only_the_value():
 
 
 @pytest.mark.parametrize("method", ["vfe", "new", "new_class"])
-@pytest.mark.parametrize("case", GOLDEN_CASES)
+@pytest.mark.parametrize("case", GOLDEN)
 def test_stored_sites_and_probabilities(case, method):
-    def stored(key):
-        return GOLDEN[f"{case}/{method}_{key}"].T
-
-    likelihood = Softmax(int(GOLDEN[f"{case}/n_classes"]))
-    y, mean, variance = GOLDEN[f"{case}/y"], stored("qf_mean_train"), stored("qf_var_train")
-    _, slope, curvature = likelihood.expected(y, mean, variance)
-    assert_allclose(curvature, stored("site_precision"), rtol=0, atol=TOLERANCE)
-    assert_allclose(curvature * mean + slope, stored("site_linear"), rtol=0, atol=TOLERANCE)
-    found = likelihood.probability(stored("mean_test"), stored("var_test"))
-    assert_allclose(found, stored("prob_test"), rtol=0, atol=3 * TOLERANCE)
+    ref = {what: array.T for what, array in GOLDEN[case].items()}
+    likelihood = Softmax(int(ref["n_classes"]))
+    mean, variance = ref[f"{method}_qf_mean_train"], ref[f"{method}_qf_var_train"]
+    _, slope, curvature = likelihood.expected(ref["y"], mean, variance)
+    linear = curvature * mean + slope
+    assert_allclose(curvature, ref[f"{method}_site_precision"], rtol=0, atol=TOLERANCE)
+    assert_allclose(linear, ref[f"{method}_site_linear"], rtol=0, atol=TOLERANCE)
+    found = likelihood.probability(ref[f"{method}_mean_test"], ref[f"{method}_var_test"])
+    assert_allclose(found, ref[f"{method}_prob_test"], rtol=0, atol=3 * TOLERANCE)
 
 
 def test_labels_are_checked():

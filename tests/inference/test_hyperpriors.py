@@ -42,11 +42,6 @@ def log_prior(model, X, prior=STRONG):
     return -0.5 * np.sum((of_columns - prior.location) ** 2) / prior.variance
 
 
-def length_scales(model):
-    """Those of a kernel ``ConstantKernel() * RBF(...) + WhiteKernel()`` and the like."""
-    return model.kernel_.k1.k2.length_scale
-
-
 # the formula
 
 
@@ -210,9 +205,8 @@ def test_a_firm_prior_decides_length_scales_of_partial_fit():
     model = SparseGPRegressor(prior=FIRM, n_inducing=15, random_state=0)
     for part in np.array_split(np.arange(700), 3):
         model.partial_fit(MANY[part], WAVE[part])
-    np.testing.assert_allclose(
-        length_scales(model), np.exp(FIRM.location) * MANY.std(axis=0), rtol=0.1
-    )
+    expected = np.exp(FIRM.location) * MANY.std(axis=0)
+    np.testing.assert_allclose(model.kernel_.k1.k2.length_scale, expected, rtol=0.1)
 
 
 @pytest.mark.second
@@ -273,9 +267,8 @@ def test_many_columns_and_few_rows_gain():
 
 
 def test_scaled_is_the_object_without_parameters():
-    fits = [
-        SparseGPRegressor(prior=prior).fit(X, Y) for prior in ("scaled", LogNormalLengthScales())
-    ]
+    priors = "scaled", LogNormalLengthScales()
+    fits = (SparseGPRegressor(prior=prior).fit(X, Y) for prior in priors)
     np.testing.assert_array_equal(*(fit.kernel_.theta for fit in fits))
 
 

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from conftest import agree, differences, stored
+from conftest import agree, differences, stored_cases
 from inside import gauss_hermite
 from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skgp_sparse import kernels
 
-ORACLE = stored("gplvm")
-CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE))
+CASES = stored_cases("gplvm")
 MIXED = (
     ConstantKernel(0.7, "fixed") * ConstantKernel(1.3) * RBF([0.8, 1.5])
     + DotProduct(0.6)
@@ -41,7 +40,7 @@ def second_moments(expected):
 
 @pytest.mark.parametrize("name", CASES)
 def test_expectations_agree_with_ball_arithmetic(name):
-    ref = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == name}
+    ref = CASES[name]
     kernel, rule = parsed(ref["kernel"]), gauss_hermite(50, ref["Z"].shape[1])
     if "nodes" in ref:
         rule = ref["nodes"], ref["weights"]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import agree, differences, stored
+from conftest import agree, differences, stored_cases
 from inside import _differentiable
 from kernel_cases import ALL, COMPOSITES, STATIONARY, Rippled, parsed
 from numpy.testing import assert_allclose, assert_array_equal
@@ -27,8 +27,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgp_sparse import kernels
 
-ORACLE = stored("kernels")
-CASES = sorted({key.split("/")[0] for key in ORACLE})
+CASES = stored_cases("kernels")
 
 
 class Speckled(WhiteKernel):
@@ -50,8 +49,7 @@ def points(n=23, m=7, d=3, seed=0):
 
 
 def oracle(case):
-    entries = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == case}
-    return parsed(entries["kernel"]), entries
+    return parsed(CASES[case]["kernel"]), CASES[case]
 
 
 @pytest.mark.parametrize("case", CASES)

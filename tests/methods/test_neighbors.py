@@ -6,7 +6,7 @@ the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
 
 import numpy as np
 import pytest
-from conftest import differences, stored
+from conftest import differences, stored_cases
 from inside import (
     ArrayDataset,
     Batch,
@@ -19,7 +19,7 @@ from inside import (
     whitened,
 )
 from inside import neighbors_of_engine as neighbors
-from kernel_cases import check_stack, parsed
+from kernel_cases import Opaque, check_stack, parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
 from scipy.stats import norm
@@ -30,13 +30,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse.posteriors import Neighbors
 
-ORACLE = stored("neighbors")
-CASES = [str(name) for name in ORACLE["cases"]]
+ORACLE = stored_cases("neighbors")
+CASES = [str(name) for name in ORACLE["cases"][""]]
 
 
 def golden(name):
     """Values of a case by name, and its kernel with its noise."""
-    ref = {key.split("/")[1]: one for key, one in ORACLE.items() if key.startswith(f"{name}/")}
+    ref = ORACLE[name]
     kernel, noise = parsed(ref["kernel"]), float(ref["noise"])
     return ref, kernel if np.isnan(noise) else kernel + WhiteKernel(noise)
 
@@ -128,9 +128,6 @@ def test_the_pullback_of_a_stack_is_that_of_each_set(kernel):
 
 
 def test_a_kernel_without_a_rule_has_a_pullback_to_theta_alone():
-    class Opaque(RBF):
-        pass
-
     P, G = np.random.RandomState(0).normal(size=(3, 5, 2)), np.ones((3, 5, 5))
     K, pull = kernels.linearize_stack(Opaque(0.7), P)
     expected, of_rule = kernels.linearize_stack(RBF(0.7), P)

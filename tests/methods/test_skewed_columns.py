@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import differences
-from inside import ColumnTable
+from inside import ArrayDataset, ColumnTable
 from inside import scales as skewed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -109,26 +109,12 @@ def test_it_does_not_where_the_evidence_is_lower_or_nobody_asked():
 
 
 def test_skewed_columns_are_found():
-    class Rows:
-        n_features = 4
-
-        def __init__(self, X):
-            self.X = X
-
-        def sample(self, size, random_state):
-            return np.arange(len(self.X))
-
-        def subset(self, rows):
-            return self
-
-        def stored_inputs(self):
-            return self.X
-
     rng = np.random.RandomState(0)
     X = np.column_stack(
         [np.exp(2 * rng.normal(size=200)), rng.normal(size=200), rng.geometric(0.7, 200)]
     )
     X = np.column_stack([X, np.where(rng.uniform(size=200) < 0.3, np.nan, X[:, 0])])
-    skew = skewed.skew_of(Rows(X), ColumnTable(["a", "b", "c", "d"]))
+    rows = ArrayDataset(X, X[:, :1])
+    skew = skewed.skew_of(rows, ColumnTable(["a", "b", "c", "d"]))
     assert skew.names == ["a", "d"] and np.all(skew.units > 0) and np.all(skew.shift[[0, 3]] < 0)
-    assert skewed.skew_of(Rows(X), ColumnTable(["a", "b", "c", "d"], ["a", "d"])) is None
+    assert skewed.skew_of(rows, ColumnTable(["a", "b", "c", "d"], ["a", "d"])) is None

@@ -68,10 +68,8 @@ def test_the_noise_is_found(posterior):
 @pytest.mark.second
 def test_several_targets_share_it():
     X, y = table(500)
-    Y = np.column_stack(
-        [y, np.cos(X[:, 0]) + noise_at(X) * np.random.RandomState(1).normal(size=500)]
-    )
-    model = SparseGPRegressor(random_state=0).fit(X, Y)
+    other = np.cos(X[:, 0]) + noise_at(X) * np.random.RandomState(1).normal(size=500)
+    model = SparseGPRegressor(random_state=0).fit(X, np.column_stack([y, other]))
     found = model.noise_std(QUERIES)
     assert found.shape == (9, 2) and varies(model)
     assert_allclose(found[-1] / found[0], noise_at(QUERIES)[-1] / noise_at(QUERIES)[0], rtol=0.4)
@@ -186,9 +184,8 @@ def test_hyperparameters_of_the_noise_are_of_some_errors(monkeypatch):
         sizes.append(len(objective.rows))
         return LBFGS().solve(objective, *given, **options)
 
-    monkeypatch.setattr(
-        heteroscedastic_noise, "LBFGS", type("Counted", (LBFGS,), {"solve": counted})
-    )
+    counting = type("Counted", (LBFGS,), {"solve": counted})
+    monkeypatch.setattr(heteroscedastic_noise, "LBFGS", counting)
     X, y = table(1500)
     options = {"n_inducing": 20, "posterior": "inducing", "noise": "learned"}
     assert varies(SparseGPRegressor(random_state=0, **options).fit(X, y))
@@ -276,15 +273,11 @@ def test_errors(message, capsys):
     assert capsys.readouterr().out == ""  # nothing was fitted
 
 
-def test_errors_of_inputs_change_nothing_about_the_noise():
-    X, y = table(100)
-    with pytest.raises(ValueError, match="fit was given X_std"):
-        SparseGPRegressor(noise="learned", n_inducing=20).fit(X, y, X_std=0.1 + 0.0 * X)
-
-
 def test_errors_of_streams_and_of_other_likelihoods():
     X, y = table(100)
     with pytest.raises(ValueError, match="noise='learned' needs all rows at once"):
         SparseGPRegressor(noise="learned").partial_fit(X, y)
+    with pytest.raises(ValueError, match="fit was given X_std"):
+        SparseGPRegressor(noise="learned", n_inducing=20).fit(X, y, X_std=0.1 + 0.0 * X)
     with pytest.raises(ValueError, match="noise_std needs likelihood='gaussian'"):
         SparseGPRegressor(likelihood="student_t", max_iter=2).fit(X, y).noise_std(X)
