@@ -268,35 +268,31 @@ def log_expected_power(likelihood, y, kernel, w):
 @pytest.mark.parametrize("bound", ["gfitc-ep", "pep"])
 def test_a_thousand_random_weighted_fits_neither_raise_nor_warn(bound):
     rng = np.random.default_rng(0)
+    for trial in range(500):
+        X, y = rng.uniform(-3, 3, (12, 1)), np.where(rng.uniform(size=12) < 0.5, "a", "b")
+        y[:2] = "a", "b"
+        variance, length = np.exp(rng.uniform(-1, 5)), np.exp(rng.uniform(-1, 1))
+        kernel = sk.ConstantKernel(variance) * sk.RBF(length)
+        given = {"likelihood": ("probit", "logit")[trial % 2], "optimizer": None}
+        given["n_inducing"] = int(rng.integers(2, 15))
+        check_quiet_fit(X, y, rng.uniform(1e-3, 2.0, 12), kernel=kernel, bound=bound, **given)
+
+
+def check_quiet_fit(X, y, weight, **given):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for trial in range(500):
-            X, y = rng.uniform(-3, 3, (12, 1)), np.where(rng.uniform(size=12) < 0.5, "a", "b")
-            y[:2] = "a", "b"
-            variance, length = np.exp(rng.uniform(-1, 5)), np.exp(rng.uniform(-1, 1))
-            model = SparseGPClassifier(
-                sk.ConstantKernel(variance) * sk.RBF(length),
-                bound=bound,
-                likelihood=("probit", "logit")[trial % 2],
-                n_inducing=int(rng.integers(2, 15)),
-                optimizer=None,
-                random_state=0,
-            )
-            model.fit(X, y, sample_weight=rng.uniform(1e-3, 2.0, 12))
-            assert np.isfinite(model.log_marginal_likelihood_value_)
+        model = SparseGPClassifier(**given, random_state=0).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.log_marginal_likelihood_value_)
 
 
 @pytest.mark.second
 @pytest.mark.parametrize("bound", ["gfitc-ep", "pep"])
 def test_default_fits_with_random_weights_neither_raise_nor_warn(bound):
     rng = np.random.default_rng(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(8):
-            X = rng.uniform(-3, 3, (30, 1))
-            y = np.where(np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=30) > 0, 1, 0)
-            model = SparseGPClassifier(bound=bound, n_inducing=8, random_state=0)
-            model.fit(X, y, sample_weight=rng.uniform(0.0, 2.0, 30))
+    for _ in range(8):
+        X = rng.uniform(-3, 3, (30, 1))
+        y = np.where(np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=30) > 0, 1, 0)
+        check_quiet_fit(X, y, rng.uniform(0.0, 2.0, 30), bound=bound, n_inducing=8)
 
 
 # -- Student-t is not log-concave ------------------------------------------------------

@@ -90,11 +90,8 @@ def table(n=900, seed=0):
 
 
 def model(metric="full", **given):
-    given = {
-        "kernel": ConstantKernel() * RBF(np.ones(5)),
-        "random_state": 0,
-        "max_iter": 15,
-    } | given
+    kernel = ConstantKernel() * RBF(np.ones(5))
+    given = {"kernel": kernel, "random_state": 0, "max_iter": 15} | given
     if given.setdefault("posterior", "neighbors") == "neighbors":
         given["posterior"] = Neighbors(n_neighbors=30, n_neighbors_fit=20)
     return SparseGPRegressor(metric=metric, **given)
@@ -109,9 +106,8 @@ def test_a_metric_is_learned_and_kept():
     X, y = table()
     fitted = model().fit(X[:700], y[:700])
     assert fitted.metric_.shape == (5, 5)
-    assert rmse(fitted, X[700:], y[700:]) < 0.5 * rmse(
-        model("ard").fit(X[:700], y[:700]), X[700:], y[700:]
-    )
+    ard = model("ard").fit(X[:700], y[:700])
+    assert rmse(fitted, X[700:], y[700:]) < 0.5 * rmse(ard, X[700:], y[700:])
     mean, std = fitted.predict(X, return_std=True)
     again, cov = pickle.loads(pickle.dumps(fitted)).predict(X[:5], return_cov=True)
     assert_allclose(again, mean[:5])
@@ -202,9 +198,8 @@ def test_labels_that_depend_on_a_direction_gain_by_a_metric():
     fitted, plain = classifier("full").fit(X, f > 0), classifier("auto").fit(X, f > 0)
     assert fitted.metric_.shape == (4, 4) and plain.metric_ is None
     assert log_loss(fitted, Q, g > 0) < 0.6 * log_loss(plain, Q, g > 0)
-    assert np.array_equal(
-        pickle.loads(pickle.dumps(fitted)).predict_proba(Q), fitted.predict_proba(Q)
-    )
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict_proba(Q), fitted.predict_proba(Q))
     theta = fitted.kernel_.theta
     value = fitted.log_marginal_likelihood_value_
     assert_allclose(fitted.log_marginal_likelihood(theta), value, rtol=1e-5)
