@@ -88,6 +88,15 @@ def stored(name):
     return dict(np.load(DATA / f"{name}.npz"))
 
 
+def stored_cases(name):
+    """Golden values {case: {what: array}} of a file in tests/data."""
+    found = {}
+    for key, array in stored(name).items():
+        case, _, what = key.partition("/")
+        found.setdefault(case, {})[what] = array
+    return found
+
+
 class Case(NamedTuple):
     """A model and a table: what a `Problem` needs apart from the bound."""
 
@@ -141,10 +150,36 @@ def _with_noise(signal, noise):
     return signal + WhiteKernel(0.15)
 
 
-def agree(actual, expected, tolerance):
+def agree(actual, expected, tolerance=1e-10):
     """Assert equality up to `tolerance` times the largest entry, or 1 if that is larger."""
     scale = max(1.0, np.max(np.abs(expected), initial=0.0))
     assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
+
+
+def differences(function, at, step=1e-5):
+    """Central differences of a number along every entry of an array."""
+    moves = step * np.eye(np.size(at)).reshape(np.size(at), *np.shape(at))
+    slopes = [(function(at + move) - function(at - move)) / (2 * step) for move in moves]
+    return np.reshape(slopes, np.shape(at))
+
+
+def row_differences(function, X, step=1e-5):
+    """Central differences (n, ..., d) of what a function makes of rows (n, d)."""
+    changes = step * np.eye(X.shape[1])
+    return np.stack([(function(X + h) - function(X - h)) / (2 * step) for h in changes], axis=-1)
+
+
+def slope(value_at, step=1e-4):
+    """Central difference of the fourth order at 0."""
+    near, far = (value_at(k * step) - value_at(-k * step) for k in (1, 2))
+    return (8 * near - far) / (12 * step)
+
+
+def slopes_of_parameters(likelihood, kind, *row):
+    """Differences (parameters, n) of values of `expected` or `tilted` along the parameters."""
+    value = lambda theta: getattr(likelihood.with_theta(theta), kind)(*row)[0]
+    units = np.eye(len(likelihood.theta))
+    return [slope(lambda h, u=unit: value(likelihood.theta + h * u), 3e-4) for unit in units]
 
 
 def agree_evaluations(actual, expected, tolerance):

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,8 @@ from sklearn.gaussian_process.kernels import (
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.likelihoods import NegativeBinomial
+from skgp_sparse.posteriors import InducingPoints
+from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Stream
 
 STORE = Path(__file__).parent / "data" / "frozen_fits.npz"
@@ -202,29 +204,6 @@ def learn(model, some, **first):
 # -- choices ---------------------------------------------------------------------------
 
 
-def is_spelled(name):
-    """Whether this version of the package has a parameter of the estimators."""
-    return name in SparseGPRegressor().get_params()
-
-
-def larger_mean(n_mean):
-    """Inducing points of the mean."""
-    if is_spelled("n_mean"):
-        return {"posterior": "inducing", "n_mean": n_mean}
-    from skgp_sparse.posteriors import InducingPoints
-
-    return {"posterior": InducingPoints(n_mean=n_mean)}
-
-
-def minibatches(batch_size):
-    """Minibatches after the samples."""
-    if is_spelled("batch_size"):
-        return {"solver": "stochastic", "batch_size": batch_size}
-    from skgp_sparse.solvers import Minibatches
-
-    return {"solver": Minibatches(batch_size=batch_size)}
-
-
 class Opaque(RBF):
     """A kernel without a derivative rule."""
 
@@ -308,11 +287,25 @@ class Case(NamedTuple):
     warm: bool = False  # whether the fit is repeated
 
 
+MANY = partial(numbers, 700)
+WEIGHTED = partial(numbers, weights=True)
+TWO = partial(numbers, targets=2)
+TWO_WEIGHTED = partial(numbers, targets=2, weights=True)
+COUNTS = partial(responses, "poisson", offsets=True)
+COUNTS_WEIGHTED = partial(responses, "poisson", weights=True, offsets=True)
+LABELS_WEIGHTED = partial(labels, weights=True)
+THREE = partial(labels, 150, classes=3)
+THREE_WEIGHTED = partial(labels, 150, classes=3, weights=True)
+POISSON = regressor(SIGNAL, likelihood="poisson")
+LARGE_ALPHA = regressor(LARGE_KERNEL, alpha=np.linspace(0.01, 0.2, 2100))
+STRATEGIES = ("one_vs_rest", "one_vs_one", "softmax")
+
+
 def gaussian_cases():
     """Fixed hyperparameters, Gaussian noise."""
-    for bound in ("titsias", "titsias_new", "artemev", "fitc", "pep", "dtc"):
-        yield Case(f"bound/{bound}", regressor(bound=bound), numbers)
-    yield Case("bound/PEP(0.3)", regressor(bound=PEP(0.3)), numbers)
+    for bound in ("titsias", "titsias_new", "artemev", "fitc", "pep", "dtc", PEP(0.3)):
+        name = bound if isinstance(bound, str) else "PEP(0.3)"
+        yield Case(f"bound/{name}", regressor(bound=bound), numbers)
     for init in ("k-means", "k-means++", "greedy", "rp-cholesky", Z, even_rows):
         name = init if isinstance(init, str) else getattr(init, "__name__", "array")
         yield Case(f"init/{name}", regressor(inducing_init=init), numbers)
@@ -328,347 +321,193 @@ def gaussian_cases():
 
 def posterior_cases():
     """The same, by what the posterior is given and by the columns of the table."""
-    yield Case("posterior/exact", regressor(n_inducing=300), numbers)
-    yield Case(
-        "posterior/exact_copies",
-        regressor(n_inducing=300, alpha=0.3),
-        lambda: numbers(targets=2, weights=True),
-    )
-    rows = {
-        "posterior": "rows",
-        "bound": "auto",
-        "n_inducing": 60,
-        "tol": 1e-11,
-    }  # beyond single precision
-    precise = rows | {"n_inducing": 500}
-    yield Case("posterior/rows", regressor(**rows), lambda: numbers(700))
-    yield Case(
-        "posterior/rows_weights", regressor(**rows), lambda: numbers(700, targets=2, weights=True)
-    )
-    yield Case(
-        "posterior/rows_alpha", regressor(SIGNAL, **precise, alpha=ROWS_ALPHA), lambda: numbers(700)
-    )
-    yield Case("posterior/n_mean", regressor(**larger_mean(60)), lambda: numbers(300))
-    yield Case(
-        "posterior/n_mean_dtc",
-        regressor(**larger_mean(60), bound="dtc"),
-        lambda: numbers(300, weights=True),
-    )
+    exact = regressor(n_inducing=300)
+    yield Case("posterior/exact", exact, numbers)
+    yield Case("posterior/exact_copies", clone(exact).set_params(alpha=0.3), TWO_WEIGHTED)
+    rows = {"posterior": "rows", "bound": "auto", "tol": 1e-11}  # beyond single precision
+    few, precise = regressor(**rows, n_inducing=60), rows | {"n_inducing": 500}
+    yield Case("posterior/rows", few, MANY)
+    yield Case("posterior/rows_weights", few, partial(TWO_WEIGHTED, 700))
+    yield Case("posterior/rows_alpha", regressor(SIGNAL, **precise, alpha=ROWS_ALPHA), MANY)
+    mean = regressor(posterior=InducingPoints(n_mean=60))
+    yield Case("posterior/n_mean", mean, partial(numbers, 300))
+    dtc = clone(mean).set_params(bound="dtc")
+    yield Case("posterior/n_mean_dtc", dtc, partial(WEIGHTED, 300))
     yield Case("noise/alpha", regressor(SIGNAL, alpha=0.3), numbers)
     yield Case("noise/array", regressor(SIGNAL, alpha=ALPHA), numbers)
-    yield Case(
-        "noise/array_fitc_targets_weights",
-        regressor(alpha=ALPHA, bound="fitc"),
-        lambda: numbers(targets=3, weights=True),
-    )
-    yield Case("rows/weights", regressor(), lambda: numbers(weights=True))
-    yield Case("rows/targets", regressor(), lambda: numbers(targets=3), evidence=True)
+    three, fitc = partial(numbers, targets=3), regressor(alpha=ALPHA, bound="fitc")
+    yield Case("noise/array_fitc_targets_weights", fitc, partial(three, weights=True))
+    yield Case("rows/weights", regressor(), WEIGHTED)
+    yield Case("rows/targets", regressor(), three, evidence=True)
     yield Case("rows/as_they_are", regressor(normalize_y=False), numbers)
-    yield Case("rows/evidence", regressor(), lambda: numbers(400, weights=True), evidence=True)
+    yield Case("rows/evidence", regressor(), partial(WEIGHTED, 400), evidence=True)
 
 
 def likelihood_cases():
     """Fixed hyperparameters, other likelihoods."""
+
+    def model(kind, **choices):
+        return regressor(SIGNAL, likelihood=kind, **choices)
+
     for kind in ("poisson", "negative_binomial", "gamma", "student_t"):
-        model = regressor(SIGNAL, likelihood=kind)
-        yield Case(f"likelihood/{kind}", model, lambda kind=kind: responses(kind, offsets=True))
+        yield Case(f"likelihood/{kind}", model(kind), partial(responses, kind, offsets=True))
     for bound in ("titsias", "gfitc-ep", PEP(0.4)):
         name = bound if isinstance(bound, str) else "pep"
-        yield Case(
-            f"likelihood/poisson_{name}",
-            regressor(SIGNAL, likelihood="poisson", bound=bound),
-            lambda: responses("poisson", weights=True, offsets=True),
-        )
-    yield Case(
-        "likelihood/gamma_pep",
-        regressor(SIGNAL, likelihood="gamma", bound="pep"),
-        lambda: responses("gamma"),
-    )
-    yield Case(
-        "likelihood/fixed_size",
-        regressor(SIGNAL, likelihood=NegativeBinomial(size=4.0, size_bounds="fixed")),
-        lambda: responses("negative_binomial"),
-    )
-    yield Case(
-        "likelihood/student_t_as_they_are",
-        regressor(SIGNAL, likelihood="student_t", bound="titsias", normalize_y=False),
-        lambda: responses("student_t", weights=True),
-    )
-    yield Case(
-        "likelihood/poisson_exact",
-        regressor(SIGNAL, likelihood="poisson", n_inducing=300),
-        lambda: responses("poisson", 100, weights=True, offsets=True),
-    )
+        yield Case(f"likelihood/poisson_{name}", model("poisson", bound=bound), COUNTS_WEIGHTED)
+    yield Case("likelihood/gamma_pep", model("gamma", bound="pep"), partial(responses, "gamma"))
+    fixed = model(NegativeBinomial(size=4.0, size_bounds="fixed"))
+    yield Case("likelihood/fixed_size", fixed, partial(responses, "negative_binomial"))
+    as_they_are = model("student_t", bound="titsias", normalize_y=False)
+    outliers = partial(responses, "student_t", weights=True)
+    yield Case("likelihood/student_t_as_they_are", as_they_are, outliers)
+    exact, few = model("poisson", n_inducing=300), partial(COUNTS_WEIGHTED, n=100)
+    yield Case("likelihood/poisson_exact", exact, few)
 
 
 def learned_cases():
     """Hyperparameters and inducing points that are learned."""
+    model, steps = learned_regressor, {"optimizer": few_steps}
     for bound in ("titsias", "titsias_new", "fitc"):
-        yield Case(f"learned/{bound}", learned_regressor(bound=bound), numbers)
-    yield Case("learned/no_kernel", learned_regressor(None), numbers)
-    yield Case("learned/exact", learned_regressor(n_inducing=300), numbers)
-    yield Case("learned/exact_of_many", learned_regressor(n_inducing=1200), lambda: numbers(1100))
+        yield Case(f"learned/{bound}", model(bound=bound), numbers)
+    yield Case("learned/no_kernel", model(None), numbers)
+    yield Case("learned/exact", model(n_inducing=300), numbers)
+    yield Case("learned/exact_of_many", model(n_inducing=1200), partial(numbers, 1100))
     rows = {"posterior": "rows", "bound": "auto", "n_inducing": 400, "tol": 1e-10, "max_iter": 100}
-    yield Case("learned/rows", learned_regressor(**rows), lambda: numbers(700))
-    yield Case(
-        "learned/rows_callable",
-        learned_regressor(**rows, optimizer=few_steps),
-        lambda: numbers(700, targets=2),
-    )
-    yield Case("learned/n_mean", learned_regressor(**larger_mean(60)), lambda: numbers(300))
-    yield Case(
-        "learned/alpha_targets_weights",
-        learned_regressor(alpha=ALPHA),
-        lambda: numbers(targets=2, weights=True),
-    )
-    yield Case("learned/fixed_inducing", learned_regressor(optimize_inducing=False), numbers)
-    yield Case("learned/inducing_array", learned_regressor(inducing_init=Z), numbers)
-    yield Case("learned/restarts", learned_regressor(n_restarts_optimizer=2), numbers)
-    yield Case("learned/callable", learned_regressor(optimizer=few_steps), numbers)
-    yield Case(
-        "learned/callable_exact", learned_regressor(optimizer=few_steps, n_inducing=300), numbers
-    )
+    yield Case("learned/rows", model(**rows), MANY)
+    yield Case("learned/rows_callable", model(**rows | steps), partial(TWO, 700))
+    yield Case("learned/n_mean", model(posterior=InducingPoints(n_mean=60)), partial(numbers, 300))
+    yield Case("learned/alpha_targets_weights", model(alpha=ALPHA), TWO_WEIGHTED)
+    yield Case("learned/fixed_inducing", model(optimize_inducing=False), numbers)
+    yield Case("learned/inducing_array", model(inducing_init=Z), numbers)
+    yield Case("learned/restarts", model(n_restarts_optimizer=2), numbers)
+    yield Case("learned/callable", model(**steps), numbers)
+    yield Case("learned/callable_exact", model(**steps, n_inducing=300), numbers)
 
 
 def learned_likelihood_cases():
     """The same with other likelihoods, whose parameters are learned, too."""
+
+    def model(kind, kernel=SIGNAL, **choices):
+        return learned_regressor(kernel, likelihood=kind, **choices)
+
     for kind in ("poisson", "negative_binomial", "gamma", "student_t"):
-        yield Case(
-            f"learned/{kind}",
-            learned_regressor(SIGNAL, likelihood=kind),
-            lambda kind=kind: responses(kind, weights=True, offsets=True),
-        )
-    yield Case(
-        "learned/poisson_ep",
-        learned_regressor(SIGNAL, likelihood="poisson", bound="gfitc-ep", max_iter=2),
-        lambda: responses("poisson", offsets=True),
-    )
-    yield Case(
-        "learned/poisson_no_kernel",
-        learned_regressor(None, likelihood="poisson", max_iter=3),
-        lambda: responses("poisson"),
-    )
-    yield Case(
-        "learned/poisson_callable",
-        learned_regressor(SIGNAL, likelihood="poisson", optimizer=few_steps),
-        lambda: responses("poisson", offsets=True),
-    )
+        table = partial(responses, kind, weights=True, offsets=True)
+        yield Case(f"learned/{kind}", model(kind), table)
+    yield Case("learned/poisson_ep", model("poisson", bound="gfitc-ep", max_iter=2), COUNTS)
+    no_kernel = model("poisson", None, max_iter=3)
+    yield Case("learned/poisson_no_kernel", no_kernel, partial(responses, "poisson"))
+    yield Case("learned/poisson_callable", model("poisson", optimizer=few_steps), COUNTS)
 
 
 def stochastic_cases():
     """Training on parts of the rows."""
-    few = {"n_inducing": 4, "max_iter": 2}
+    few, many = {"n_inducing": 4, "max_iter": 2}, partial(labels, 700)
     samples = few | {"solver": "stochastic"}
-    yield Case("stochastic/samples", learned_regressor(**samples), lambda: numbers(700))
-    yield Case(
-        "stochastic/samples_weights",
-        learned_regressor(**samples),
-        lambda: numbers(700, targets=2, weights=True),
-    )
-    yield Case(
-        "stochastic/samples_poisson",
-        learned_regressor(SIGNAL, likelihood="poisson", **samples),
-        lambda: responses("poisson", 700, offsets=True),
-    )
-    yield Case("stochastic/samples_labels", learned_classifier(**samples), lambda: labels(700))
-    batches = few | minibatches(100)
-    yield Case("stochastic/minibatches", learned_regressor(**batches), lambda: numbers(700))
-    yield Case(
-        "stochastic/minibatches_gamma",
-        learned_regressor(SIGNAL, likelihood="gamma", **batches | {"max_iter": 1}),
-        lambda: responses("gamma", 700),
-    )
-    yield Case("stochastic/minibatches_labels", learned_classifier(**batches), lambda: labels(700))
+    yield Case("stochastic/samples", learned_regressor(**samples), MANY)
+    weighted = partial(TWO_WEIGHTED, 700)
+    yield Case("stochastic/samples_weights", learned_regressor(**samples), weighted)
+    counts = learned_regressor(SIGNAL, likelihood="poisson", **samples)
+    yield Case("stochastic/samples_poisson", counts, partial(COUNTS, n=700))
+    yield Case("stochastic/samples_labels", learned_classifier(**samples), many)
+    batches = few | {"solver": Minibatches(100)}
+    yield Case("stochastic/minibatches", learned_regressor(**batches), MANY)
+    gamma = learned_regressor(SIGNAL, likelihood="gamma", **batches | {"max_iter": 1})
+    yield Case("stochastic/minibatches_gamma", gamma, partial(responses, "gamma", 700))
+    yield Case("stochastic/minibatches_labels", learned_classifier(**batches), many)
 
 
 def classifier_cases():
     for bound in ("titsias", "titsias_new", "gfitc-ep", "pep"):
         yield Case(f"binary/{bound}", classifier(bound=bound), labels)
-    yield Case(
-        "binary/logit", classifier(likelihood="logit", bound=PEP(0.3)), lambda: labels(weights=True)
-    )
-    yield Case("binary/exact", classifier(n_inducing=300), lambda: labels(100))
-    for multi_class in ("one_vs_rest", "one_vs_one", "softmax"):
-        table = lambda: labels(150, classes=3, weights=True)
-        fixed = classifier(multi_class=multi_class)
-        yield Case(f"classes/{multi_class}", fixed, table)
+    logit = classifier(likelihood="logit", bound=PEP(0.3))
+    yield Case("binary/logit", logit, LABELS_WEIGHTED)
+    yield Case("binary/exact", classifier(n_inducing=300), partial(labels, 100))
+    for multi_class in STRATEGIES:
+        yield Case(f"classes/{multi_class}", classifier(multi_class=multi_class), THREE_WEIGHTED)
         few = learned_classifier(multi_class=multi_class, n_inducing=6, max_iter=3)
-        yield Case(f"classes/{multi_class}_learned", few, table)
-    yield Case(
-        "classes/softmax_exact",
-        classifier(multi_class="softmax", n_inducing=300),
-        lambda: labels(60, classes=3),
-    )
+        yield Case(f"classes/{multi_class}_learned", few, THREE_WEIGHTED)
+    softmax = classifier(multi_class="softmax", n_inducing=300)
+    yield Case("classes/softmax_exact", softmax, partial(labels, 60, classes=3))
+    no_kernel = learned_classifier(None, likelihood="logit", bound="gfitc-ep")
+    warm = learned_classifier(warm_start=True)
     yield Case("binary/learned", learned_classifier(), labels)
-    yield Case(
-        "binary/learned_no_kernel",
-        learned_classifier(None, likelihood="logit", bound="gfitc-ep"),
-        labels,
-    )
-    yield Case("binary/learned_exact", learned_classifier(n_inducing=300), lambda: labels(100))
+    yield Case("binary/learned_no_kernel", no_kernel, labels)
+    yield Case("binary/learned_exact", learned_classifier(n_inducing=300), partial(labels, 100))
     yield Case("binary/callable", learned_classifier(optimizer=few_steps), labels)
-    yield Case("binary/warm", learned_classifier(warm_start=True), labels, warm=True)
-    yield Case(
-        "classes/warm",
-        learned_classifier(warm_start=True, n_inducing=6, max_iter=2),
-        lambda: labels(150, classes=3),
-        warm=True,
-    )
+    yield Case("binary/warm", warm, labels, warm=True)
+    yield Case("classes/warm", clone(warm).set_params(n_inducing=6, max_iter=2), THREE, warm=True)
 
 
 def source_cases():
     """Chunks and files; memory maps; tables that stay where they are."""
-    yield Case("source/small", regressor(), lambda: numbers(weights=True), source)
-    yield Case("source/small_learned", learned_regressor(), lambda: numbers(targets=2), stream)
-    yield Case(
-        "source/small_poisson",
-        regressor(SIGNAL, likelihood="poisson"),
-        lambda: responses("poisson", weights=True, offsets=True),
-        files,
-    )
-    yield Case(
-        "source/small_classes",
-        classifier(multi_class="softmax"),
-        lambda: labels(150, classes=3, weights=True),
-        files,
-    )
+    softmax = classifier(multi_class="softmax")
+    yield Case("source/small", regressor(), WEIGHTED, source)
+    yield Case("source/small_learned", learned_regressor(), TWO, stream)
+    yield Case("source/small_poisson", POISSON, COUNTS_WEIGHTED, files)
+    yield Case("source/small_classes", softmax, THREE_WEIGHTED, files)
     yield Case("memory_map/small", regressor(), numbers, memory_map)
-    fixed = regressor(LARGE_KERNEL)
+    fixed, single = regressor(LARGE_KERNEL), partial(large, TWO, dtype=np.float32)
+    alpha = regressor(LARGE_SIGNAL, alpha=0.3, normalize_y=False)
+    steps = learned_regressor(LARGE_KERNEL, optimizer=few_steps)
+    few = learned_regressor(LARGE_KERNEL, n_inducing=6, max_iter=2)
     counts = regressor(LARGE_SIGNAL, likelihood="poisson")
     two, three = classifier(LARGE_SIGNAL), classifier(LARGE_SIGNAL, multi_class="softmax")
-    yield Case("arrays/large", fixed, lambda: large(numbers, weights=True))
-    yield Case(
-        "arrays/large_alpha",
-        regressor(LARGE_KERNEL, alpha=np.linspace(0.01, 0.2, 2100)),
-        lambda: large(numbers),
-    )
-    yield Case(
-        "memory_map/large", fixed, lambda: large(numbers, targets=2, dtype=np.float32), memory_map
-    )
-    yield Case("source/large", fixed, lambda: large(numbers, targets=2, weights=True), source)
-    yield Case(
-        "source/large_alpha",
-        regressor(LARGE_SIGNAL, alpha=0.3, normalize_y=False),
-        lambda: large(numbers),
-        stream,
-    )
-    yield Case(
-        "source/large_callable",
-        learned_regressor(LARGE_KERNEL, optimizer=few_steps),
-        lambda: large(numbers),
-        source,
-    )
-    yield Case(
-        "source/large_learned",
-        learned_regressor(LARGE_KERNEL, n_inducing=6, max_iter=2),
-        lambda: large(numbers, n=26_000, d=40),
-        source,
-    )
-    yield Case(
-        "source/large_poisson",
-        counts,
-        lambda: large(responses, "poisson", weights=True, offsets=True),
-        source,
-    )
-    yield Case("source/large_binary", two, lambda: large(labels, weights=True), source)
-    yield Case("source/large_softmax", three, lambda: large(labels, classes=3), stream)
+    yield Case("arrays/large", fixed, partial(large, WEIGHTED))
+    yield Case("arrays/large_alpha", LARGE_ALPHA, partial(large, numbers))
+    yield Case("memory_map/large", fixed, single, memory_map)
+    yield Case("source/large", fixed, partial(large, TWO_WEIGHTED), source)
+    yield Case("source/large_alpha", alpha, partial(large, numbers), stream)
+    yield Case("source/large_callable", steps, partial(large, numbers), source)
+    yield Case("source/large_learned", few, partial(large, numbers, n=26_000, d=40), source)
+    yield Case("source/large_poisson", counts, partial(large, COUNTS_WEIGHTED), source)
+    yield Case("source/large_binary", two, partial(large, LABELS_WEIGHTED), source)
+    yield Case("source/large_softmax", three, partial(large, labels, classes=3), stream)
 
 
 def partial_fit_cases():
-    yield Case("chunks/fixed", regressor(), lambda: numbers(weights=True), chunks)
-    yield Case(
-        "chunks/fixed_targets",
-        regressor(SIGNAL, alpha=0.3, inducing_init=Z, bound="fitc"),
-        lambda: numbers(targets=2),
-        chunks,
-    )
-    yield Case("chunks/fixed_exact", regressor(n_inducing=300), lambda: numbers(100), chunks)
-    yield Case(
-        "chunks/fixed_poisson",
-        regressor(SIGNAL, likelihood="poisson"),
-        lambda: responses("poisson", weights=True, offsets=True),
-        chunks,
-    )
-    yield Case(
-        "chunks/fixed_student_t",
-        regressor(SIGNAL, likelihood="student_t", inducing_init=Z),
-        lambda: responses("student_t"),
-        chunks,
-    )
+    fitc = regressor(SIGNAL, alpha=0.3, inducing_init=Z, bound="fitc")
+    outliers = regressor(SIGNAL, likelihood="student_t", inducing_init=Z)
+    few = {"max_iter": 3}
+    counts = learned_regressor(SIGNAL, likelihood="poisson", **few)
+    yield Case("chunks/fixed", regressor(), WEIGHTED, chunks)
+    yield Case("chunks/fixed_targets", fitc, TWO, chunks)
+    yield Case("chunks/fixed_exact", regressor(n_inducing=300), partial(numbers, 100), chunks)
+    yield Case("chunks/fixed_poisson", POISSON, COUNTS_WEIGHTED, chunks)
+    yield Case("chunks/fixed_student_t", outliers, partial(responses, "student_t"), chunks)
     yield Case("chunks/after_fit", regressor(), numbers, fit_and_chunks)
     yield Case("chunks/after_fit_binary", classifier(), labels, fit_and_chunks)
-    yield Case("chunks/learned", learned_regressor(max_iter=3), numbers, chunks)
-    yield Case(
-        "chunks/learned_after_fit",
-        learned_regressor(None, max_iter=3),
-        lambda: numbers(weights=True),
-        fit_and_chunks,
-    )
-    yield Case(
-        "chunks/learned_poisson",
-        learned_regressor(SIGNAL, likelihood="poisson", max_iter=3),
-        lambda: responses("poisson", offsets=True),
-        chunks,
-    )
-    yield Case("chunks/learned_binary", learned_classifier(max_iter=3), labels, chunks)
-    for multi_class in ("one_vs_rest", "one_vs_one", "softmax"):
-        table = lambda: labels(150, classes=3, weights=True)
+    yield Case("chunks/learned", learned_regressor(**few), numbers, chunks)
+    no_kernel = learned_regressor(None, **few)
+    yield Case("chunks/learned_after_fit", no_kernel, WEIGHTED, fit_and_chunks)
+    yield Case("chunks/learned_poisson", counts, COUNTS, chunks)
+    yield Case("chunks/learned_binary", learned_classifier(**few), labels, chunks)
+    for multi_class in STRATEGIES:
         fixed = classifier(multi_class=multi_class)
-        yield Case(f"chunks/fixed_{multi_class}", fixed, table, chunks)
+        yield Case(f"chunks/fixed_{multi_class}", fixed, THREE_WEIGHTED, chunks)
     for multi_class in ("one_vs_one", "softmax"):
-        few = learned_classifier(multi_class=multi_class, n_inducing=6, max_iter=2)
-        yield Case(f"chunks/learned_{multi_class}", few, lambda: labels(150, classes=3), chunks)
+        learned = learned_classifier(multi_class=multi_class, n_inducing=6, max_iter=2)
+        yield Case(f"chunks/learned_{multi_class}", learned, THREE, chunks)
 
 
 def dask_cases():
-    yield Case("dask/small", regressor(), lambda: numbers(targets=2, weights=True), dask)
+    pairs = classifier(multi_class="one_vs_one")
+    gamma = regressor(LARGE_SIGNAL, likelihood="gamma")
+    yield Case("dask/small", regressor(), TWO_WEIGHTED, dask)
     yield Case("dask/small_learned", learned_regressor(), numbers, dask)
-    yield Case(
-        "dask/small_poisson",
-        regressor(SIGNAL, likelihood="poisson"),
-        lambda: responses("poisson", offsets=True),
-        dask,
-    )
-    yield Case(
-        "dask/small_one_vs_one",
-        classifier(multi_class="one_vs_one"),
-        lambda: labels(150, classes=3),
-        dask,
-    )
-    yield Case(
-        "dask/large",
-        regressor(LARGE_KERNEL, alpha=np.linspace(0.01, 0.2, 2100)),
-        lambda: large(numbers, weights=True),
-        dask,
-        rows_stay=False,
-    )
-    yield Case(
-        "dask/large_gamma",
-        regressor(LARGE_SIGNAL, likelihood="gamma"),
-        lambda: large(responses, "gamma", offsets=True),
-        dask,
-        rows_stay=False,
-    )
-    yield Case(
-        "dask/large_binary", classifier(LARGE_SIGNAL), lambda: large(labels), dask, rows_stay=False
-    )
+    yield Case("dask/small_poisson", POISSON, COUNTS, dask)
+    yield Case("dask/small_one_vs_one", pairs, THREE, dask)
+    for name, model, table in (
+        ("dask/large", LARGE_ALPHA, WEIGHTED),
+        ("dask/large_gamma", gamma, partial(responses, "gamma", offsets=True)),
+        ("dask/large_binary", classifier(LARGE_SIGNAL), labels),
+    ):
+        yield Case(name, model, partial(large, table), dask, rows_stay=False)
 
 
 @cache
 def cases():
     """{name: Case}."""
-    groups = (
-        gaussian_cases,
-        posterior_cases,
-        likelihood_cases,
-        learned_cases,
-        learned_likelihood_cases,
-        stochastic_cases,
-        classifier_cases,
-        source_cases,
-        partial_fit_cases,
-        dask_cases,
-    )
+    groups = [group for name, group in globals().items() if name.endswith("_cases")]
     return {case.name: case for group in groups for case in group()}
 
 

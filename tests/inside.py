@@ -17,7 +17,6 @@ from skgp_sparse.engine import (
     collapsed,
     collapsed_sites,
     exact,
-    feature_posterior,
     functions,
     iterative,
     normal_inputs,

@@ -1,6 +1,11 @@
 """Kernels of every kind, for tests of all of them."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
+from numpy.testing import assert_allclose
 from sklearn.gaussian_process import kernels as sklearn_kernels
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -11,6 +16,8 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
+
+from skgp_sparse import kernels
 
 STATIONARY = [
     RBF(0.8),
@@ -51,6 +58,10 @@ COMPOSITES = [
 ALL = STATIONARY + COMPOSITES
 
 
+class Opaque(RBF):
+    """An RBF that is none to the registry, which goes by exact type."""
+
+
 class Rippled(RBF):
     """A subclass with another formula: not an RBF."""
 
@@ -68,3 +79,33 @@ def parsed(text):
     """The kernel of scikit-learn that has a text as its repr."""
     names = {name: getattr(sklearn_kernels, name) for name in dir(sklearn_kernels)}
     return eval(str(text).replace("1e400", "float('inf')"), names)
+
+
+def check_stack(kernel, P, inputs=True):
+    """Assert that values and the pullback of many point sets are those of each."""
+    K, pull = kernels.linearize_stack(kernel, P)
+    G = np.random.RandomState(2).normal(size=K.shape)
+    G += G.transpose(0, 2, 1)
+    theta_bar, P_bar = pull(G.copy(), inputs)
+    total = np.zeros(len(kernel.theta))
+    for number, points in enumerate(P):
+        value, pull_one = kernels.linearize(kernel, points, points)
+        of_theta, of_Z = pull_one(G[number].copy(), inputs)
+        total += of_theta
+        assert_allclose(K[number], value, atol=1e-14)
+        if inputs:
+            assert_allclose(P_bar[number], 2.0 * of_Z, atol=1e-12)
+    assert_allclose(theta_bar, total, atol=1e-12)
+
+
+def run_script(folder, text):
+    """Run a script that imports tests of kernels, in a process of its own."""
+    (folder / "script.py").write_text(text)
+    folders = [str(Path(__file__).parent / "kernels"), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", folder / "script.py"],
+        env={"PYTHONPATH": ":".join(folders), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

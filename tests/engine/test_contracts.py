@@ -40,6 +40,7 @@ from inside import (
     contracts,
     dataset,
 )
+from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import skgp_sparse
@@ -252,18 +253,22 @@ def test_gradients_in_another_basis(bound):
 def test_another_basis_is_bayesian_linear_regression_on_its_features(bound):
     case, centres = bumps_case()
     problem = Problem(case.kernel, Bumps(centres), case.rows(), BOUNDS[bound])
-    features = problem.features()
-    V, noise, at = features.raw(case.X), 0.2, case.X[:7] + 0.1
-    covariance = V @ V.T + noise * np.eye(len(V))
-    sign, log_det = np.linalg.slogdet(covariance)
-    solved = np.linalg.solve(covariance, case.y)
-    value = -0.5 * (case.y @ solved + log_det + len(V) * np.log(2 * np.pi))
+    check_linear_model(problem, case, problem.features().raw)
+
+
+def check_linear_model(problem, case, features):
+    """Value and posterior (which is returned) beside dense algebra, with noise of 0.2."""
+    at = case.X[:7] + 0.1
+    V, A = features(case.X), features(at)
+    covariance, cross = V @ V.T + 0.2 * np.eye(len(V)), A @ V.T
+    value = multivariate_normal(np.zeros(len(V)), covariance).logpdf(case.y)
     agree(collapsed.value(problem), value, 1e-10)
-    found, cross = collapsed.conclude(problem)[1], features.raw(at) @ V.T
-    expected = features.raw(at) @ features.raw(at).T - cross @ np.linalg.solve(covariance, cross.T)
-    agree(found.mean(at)[:, 0], cross @ solved, 1e-10)
+    found = collapsed.conclude(problem)[1]
+    expected = A @ A.T - cross @ np.linalg.solve(covariance, cross.T)
+    agree(found.mean(at)[:, 0], cross @ np.linalg.solve(covariance, case.y), 1e-10)
     agree(found.covariance(at), expected, 1e-10)
     agree(found.mean_and_variance(at)[1], expected.diagonal(), 1e-10)
+    return found
 
 
 @pytest.mark.parametrize("method", METHODS)

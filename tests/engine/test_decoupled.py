@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import differences
 from inside import ArrayDataset, InducingBasis, Problem, collapsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
@@ -65,19 +66,13 @@ def test_the_bound_is_that_of_dense_algebra(bound, p, heteroscedastic):
 @pytest.mark.parametrize("bound", LIKE_ROWS, ids=str)
 def test_gradients_are_those_of_central_differences(bound):
     rows = table(weight=np.random.RandomState(3).uniform(0.5, 2.0, size=400))
-    theta = KERNEL.theta
 
     def value(theta):
-        return collapsed.decoupled_conclude(*problems(rows, bound, KERNEL.clone_with_theta(theta)))[
-            0
-        ]
+        both = problems(rows, bound, KERNEL.clone_with_theta(theta))
+        return collapsed.decoupled_conclude(*both)[0]
 
     found = collapsed.decoupled_value_and_gradient(*problems(rows, bound)).theta_bar
-    step = 1e-5
-    for index in range(len(theta)):
-        shift = step * np.eye(len(theta))[index]
-        slope = (value(theta + shift) - value(theta - shift)) / (2 * step)
-        assert found[index] == pytest.approx(slope, rel=1e-5, abs=1e-4)
+    np.testing.assert_allclose(found, differences(value, KERNEL.theta), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("bound", LIKE_ROWS[:2], ids=str)
@@ -122,17 +117,15 @@ def test_a_larger_basis_of_the_mean_predicts_better():
     value, gradient = more.log_marginal_likelihood(more.kernel_.theta, eval_gradient=True)
     assert value == pytest.approx(more.log_marginal_likelihood_value_, rel=1e-8)
     assert gradient.shape == more.kernel_.theta.shape
-    np.testing.assert_allclose(
-        few.predict(Xt, return_std=True)[1], more.predict(Xt, return_std=True)[1]
-    )
+    stds = (model.predict(Xt, return_std=True)[1] for model in (few, more))
+    np.testing.assert_allclose(*stds)
 
 
 @pytest.mark.second
 def test_predictions_of_every_kind():
     X, y = smooth()
-    model = SparseGPRegressor(n_inducing=15, posterior=InducingPoints(100), random_state=0).fit(
-        X, y
-    )
+    model = SparseGPRegressor(n_inducing=15, posterior=InducingPoints(100), random_state=0)
+    model.fit(X, y)
     mean, std = model.predict(X[:5], return_std=True)
     cov = model.predict(X[:5], return_cov=True)[1]
     np.testing.assert_allclose(np.sqrt(np.diag(cov)), std, rtol=1e-8)
@@ -148,12 +141,10 @@ def test_predictions_of_every_kind():
 @pytest.mark.parametrize("n_mean", [None, 1, 20])
 def test_no_more_points_than_those_of_the_covariance_change_nothing(n_mean):
     X, y = smooth(400)
-    plain = SparseGPRegressor(n_inducing=20, max_iter=10, random_state=0).fit(X, y)
-    posterior = InducingPoints(n_mean=n_mean)
-    same = SparseGPRegressor(n_inducing=20, posterior=posterior, max_iter=10, random_state=0).fit(
-        X, y
-    )
-    assert np.array_equal(plain.predict(X), same.predict(X))
+    model = SparseGPRegressor(n_inducing=20, max_iter=10, random_state=0)
+    plain = model.fit(X, y).predict(X)
+    same = model.set_params(posterior=InducingPoints(n_mean=n_mean)).fit(X, y).predict(X)
+    assert np.array_equal(plain, same)
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from conftest import BOUNDS, Case, agree, stored
+from conftest import BOUNDS, Case, agree, stored_cases
 from inside import Jitter, collapsed, exact
 from kernel_cases import parsed
 from sklearn.gaussian_process import kernels as sk
 
-ORACLE = stored("regression")
-CASES = list(dict.fromkeys(key.split("/")[0] for key in ORACLE if "/" in key))
-OBJECTIVES = list(ORACLE["objectives"])
-POSTERIORS = list(ORACLE["posteriors"])
+CASES = stored_cases("regression")
+OBJECTIVES, POSTERIORS = (list(CASES.pop(what)[""]) for what in ("objectives", "posteriors"))
 # condition number of Kuu above 1e6, noise of 1e-4, or a common offset of 1000 in y or X
 DIFFICULT = {
     "dot",
@@ -33,7 +31,7 @@ DIFFICULT = {
 @cache
 def golden(name):
     """The case, its reference values, and the tolerance that its conditioning allows."""
-    ref = {key.split("/")[1]: ORACLE[key] for key in ORACLE if key.split("/")[0] == name}
+    ref = CASES[name]
     kernel, noise = parsed(ref["kernel"]), ref["noise_variance"]
     if noise.ndim == 0:
         kernel, noise = kernel + sk.WhiteKernel(float(noise)), 0.0

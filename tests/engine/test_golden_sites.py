@@ -5,12 +5,12 @@ part of the project, says how.
 """
 
 from dataclasses import replace
-from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import agree, infer, stored
+from conftest import agree, infer, stored_cases
 from inside import (
     ArrayDataset,
     ExpectationPropagation,
@@ -32,42 +32,16 @@ from skgp_sparse import bounds
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 
 TIGHT = Inner(max_iter=1000, tol=1e-21)
-MAKE = {
-    "poisson": Poisson,
-    "negbin": NegativeBinomial,
-    "gamma": Gamma,
-    "student": StudentT,
-}
+MAKE = {"poisson": Poisson, "negbin": NegativeBinomial, "gamma": Gamma, "student": StudentT}
+GOLDEN = {file: stored_cases(file) for file in ("counts", "poisson", "power_ep", "multiclass")}
 # condition numbers of Kuu of about 1e6 and more
 DIFFICULT = {"rbf_iso", "large_counts", "ill_conditioned"}
 
 
-@cache
-def table(file):
-    return stored(file)
-
-
-def cases(file):
-    return list(dict.fromkeys(key.split("/")[0] for key in table(file)))
-
-
-@cache
-def golden(file, name):
-    found = table(file)
-    return {key.split("/")[1]: found[key] for key in found if key.split("/")[0] == name}
-
-
 def count_likelihood(ref):
     """The likelihood of a case, with a level of 0 that is learned."""
-    return MAKE[str(ref["likelihood"])](*_by_name(ref), level=0.0)
-
-
-def _by_name(ref):
-    """Parameters in the order of the constructors, with bounds between them."""
-    found = []
-    for value in ref["likelihood_params"]:
-        found += [float(value), (1e-3, 1e5)]
-    return found
+    pairs = ((float(value), (1e-3, 1e5)) for value in ref["likelihood_params"])
+    return MAKE[str(ref["likelihood"])](*chain(*pairs), level=0.0)  # each with its bounds
 
 
 class Undivided(ExpectationPropagation):
@@ -110,8 +84,8 @@ def prefixes(ref):
 def every(file, wanted=lambda name, prefix: True):
     return [
         (name, prefix)
-        for name in cases(file)
-        for prefix in prefixes(golden(file, name))
+        for name, ref in GOLDEN[file].items()
+        for prefix in prefixes(ref)
         if wanted(name, prefix)
     ]
 
@@ -141,7 +115,7 @@ def check(found, kernel, ref, prefix, tolerance):
 
 @pytest.mark.parametrize("name, prefix", every("counts"))
 def test_counts(name, prefix):
-    ref = golden("counts", name)
+    ref = GOLDEN["counts"][name]
     likelihood = count_likelihood(ref)
     method = method_of(prefix, likelihood, undivided=name == "negbin_weighted")
     found, kernel = objective_of(ref, method)
@@ -154,14 +128,14 @@ def test_counts(name, prefix):
 
 @pytest.mark.parametrize("name, prefix", every("poisson", lambda _, prefix: prefix != "vfe_full"))
 def test_poisson(name, prefix):
-    ref = golden("poisson", name)
+    ref = GOLDEN["poisson"][name]
     found, kernel = objective_of(ref, method_of(prefix, Poisson(level=0.0)))
     check(found, kernel, ref, prefix, 1e-6 if name in DIFFICULT else 1e-8)
 
 
-@pytest.mark.parametrize("name", cases("poisson"))
+@pytest.mark.parametrize("name", GOLDEN["poisson"])
 def test_poisson_of_all_rows_is_the_full_method(name):
-    ref = golden("poisson", name)
+    ref = GOLDEN["poisson"][name]
     model = SiteObjectives(method_of("vfe", Poisson(level=0.0)), TIGHT)
     found, kernel = objective_of(ref, model.method)
     full = model.exact(found.rows, Options())
@@ -173,7 +147,7 @@ def test_poisson_of_all_rows_is_the_full_method(name):
 
 @pytest.mark.parametrize("name, prefix", every("power_ep"))
 def test_powers_of_probit_and_logit(name, prefix):
-    ref = golden("power_ep", name)
+    ref = GOLDEN["power_ep"][name]
     likelihood = Probit() if prefix.startswith("probit") else Logit()
     found, kernel = objective_of(ref, method_of(prefix, likelihood))
     check(found, kernel, ref, prefix, 1e-7)
@@ -190,7 +164,7 @@ class OneForAll(Variational):
     "name, prefix", every("multiclass", lambda name, prefix: name != "per_class")
 )
 def test_softmax(name, prefix):
-    ref = golden("multiclass", name)
+    ref = GOLDEN["multiclass"][name]
     softmax = Softmax(int(ref["n_classes"]))
     method = method_of(prefix, softmax)
     if prefix == "new":
@@ -238,7 +212,7 @@ class PerClass(NamedTuple):
 
 @pytest.mark.parametrize("prefix", ["vfe", "new", "new_class"])
 def test_softmax_whose_classes_have_kernels_of_their_own(prefix):
-    ref = golden("multiclass", "per_class")
+    ref = GOLDEN["multiclass"]["per_class"]
     softmax = Softmax(int(ref["n_classes"]))
     method = method_of(prefix, softmax)
     method = OneForAll(softmax, True) if prefix == "new" else method
@@ -262,7 +236,7 @@ def test_softmax_whose_classes_have_kernels_of_their_own(prefix):
 
 @pytest.mark.parametrize("name", ["negbin_weighted", "poisson_weighted"])
 def test_powers_below_every_weight_need_no_division(name):
-    ref = golden("counts", name)
+    ref = GOLDEN["counts"][name]
     likelihood = count_likelihood(ref)
     found, kernel = objective_of(ref, method_of("pep_0.1", likelihood))
     check(found, kernel, ref, "pep_0.1", 1e-8)

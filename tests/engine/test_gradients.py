@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from conftest import BOUNDS, KERNELS, NOISES, agree, make_case
 from inside import Jitter, collapsed, dataset, exact, single_threaded_blas
+from kernel_cases import Opaque
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import kernels
@@ -35,10 +36,6 @@ class SharedPenalty(Bound):
 
 
 EVERY_BOUND = {**BOUNDS, "custom": SharedPenalty(), "custom_without_share": SharedPenalty(0.0)}
-
-
-class Unregistered(RBF):
-    """Not an RBF to the registry, which goes by exact type."""
 
 
 def slope_along(function, direction):
@@ -160,14 +157,10 @@ def test_rows_that_are_inducing_points_leave_the_gradient_right(bound):
 def test_kernels_without_a_rule_have_their_theta_gradient(bound):
     case = make_case("rbf_ard", "known_and_white", weighted=True)
     plain = ConstantKernel(0.6) * RBF([0.7, 1.5]) + WhiteKernel(0.1)
-    opaque = ConstantKernel(0.6) * Unregistered([0.7, 1.5]) + WhiteKernel(0.1)
+    opaque = ConstantKernel(0.6) * Opaque([0.7, 1.5]) + WhiteKernel(0.1)
     assert not kernels.differentiable(opaque)
-    mine, its = (
-        collapsed.value_and_gradient(
-            case._replace(kernel=kernel).problem(EVERY_BOUND[bound]), inputs=False
-        )
-        for kernel in (opaque, plain)
-    )
+    problems = (case._replace(kernel=k).problem(EVERY_BOUND[bound]) for k in (opaque, plain))
+    mine, its = (collapsed.value_and_gradient(problem, inputs=False) for problem in problems)
     agree(mine.value, its.value, 1e-12)
     agree(mine.theta_bar, its.theta_bar, 1e-10)
 

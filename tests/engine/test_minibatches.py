@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import BOUNDS, KERNELS, NOISES, agree, make_case
+from conftest import BOUNDS, KERNELS, NOISES, agree, differences, make_case
 from inside import (
     ArrayDataset,
     CollapsedObjective,
@@ -27,8 +27,6 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from skgp_sparse import kernels
 from skgp_sparse.likelihoods import Gamma, NegativeBinomial, Poisson, Probit, StudentT
-
-STEP = 1e-6
 
 
 def some_core(m, p, seed=0):
@@ -61,16 +59,6 @@ def uncollapsed(case, kernel, Z, bound, core, slope):
     return w @ fit - p * slope * (w @ bound.penalty(r / s2)[0])
 
 
-def central(function, x):
-    found = np.zeros(x.size)
-    for i in range(x.size):
-        step = np.zeros(x.size)
-        step[i] = STEP
-        step = step.reshape(x.shape)
-        found[i] = (function(x + step) - function(x - step)) / (2 * STEP)
-    return found.reshape(x.shape)
-
-
 def gradient_of(case, bound, core, slope):
     problem = case.problem(bound)
     batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
@@ -88,8 +76,8 @@ def agree_with_differences(case, bound, slope=1.0):
     def of_Z(Z):
         return uncollapsed(case, case.kernel, Z, bound, core, slope)
 
-    agree(found["kernel"], central(of_theta, case.kernel.theta), 2e-6)
-    agree(found["basis"], central(of_Z, case.Z), 2e-6)
+    agree(found["kernel"], differences(of_theta, case.kernel.theta, 1e-6), 2e-6)
+    agree(found["basis"], differences(of_Z, case.Z, 1e-6), 2e-6)
 
 
 @pytest.mark.second(share=0.1)
@@ -219,13 +207,12 @@ def test_gradients_of_likelihoods_with_the_posterior_held(name):
     def of_theta(theta):
         return value(kernel=case.kernel.clone_with_theta(theta))
 
-    agree(total * gradient["kernel"], central(of_theta, case.kernel.theta), 3e-6)
-    agree(total * gradient["basis"], central(lambda Z: value(Z=Z), case.Z), 3e-6)
+    agree(total * gradient["kernel"], differences(of_theta, case.kernel.theta, 1e-6), 3e-6)
+    agree(total * gradient["basis"], differences(lambda Z: value(Z=Z), case.Z, 1e-6), 3e-6)
     if len(likelihood.theta):
-        differences = central(
-            lambda theta: value(likelihood=likelihood.with_theta(theta)), likelihood.theta
-        )
-        agree(total * gradient["likelihood"], differences, 3e-6)
+        of_own = lambda theta: value(likelihood=likelihood.with_theta(theta))
+        slopes = differences(of_own, likelihood.theta, 1e-6)
+        agree(total * gradient["likelihood"], slopes, 3e-6)
 
 
 def sums_of(core):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import agree
+from conftest import agree, row_differences
 from inside import GRADIENTS, MeanWeights, PosteriorWithMean, normal_mixture
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -39,12 +39,6 @@ def other(X):
 def linear(X):
     """Columns that are linear in those of X."""
     return X @ SLOPE.T + 0.1
-
-
-def central(function, X, step=1e-5):
-    """Central differences (n, ..., d) of a function of rows."""
-    changes = step * np.eye(X.shape[1])
-    return np.stack([(function(X + h) - function(X - h)) / (2 * step) for h in changes], axis=-1)
 
 
 def parts(process, weights, X):
@@ -116,8 +110,8 @@ def test_gradients_of_a_weighted_mean_are_differences(latent, weights):
     found = mixed.gradients(QUERIES, latent)
     agree(found.mean, mixed.mean(QUERIES), 1e-12)
     agree(found.variance, variance(QUERIES), 1e-12)
-    agree(found.mean_slope, central(mixed.mean, QUERIES), 1e-7)
-    agree(found.variance_slope, central(variance, QUERIES), 1e-7)
+    agree(found.mean_slope, row_differences(mixed.mean, QUERIES), 1e-7)
+    agree(found.variance_slope, row_differences(variance, QUERIES), 1e-7)
 
 
 def test_a_mean_with_an_unknown_gradient_has_none():
@@ -158,4 +152,4 @@ def test_sampled_functions_have_the_moments_of_a_weighted_mean():
 def test_gradients_of_sampled_functions_are_differences(weights):
     mixed = PosteriorWithMean(process_of(KERNEL, X, Y), other, weights)
     few = mixed.sample_functions(3, 100, np.random.RandomState(0))
-    agree(few.gradient(QUERIES), central(few, QUERIES), 1e-5)
+    agree(few.gradient(QUERIES), row_differences(few, QUERIES), 1e-5)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from conftest import row_differences
+from kernel_cases import Opaque
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -22,15 +24,6 @@ AT = RNG.uniform(-2, 2, size=(7, 3))
 STEP = 3e-4  # longer ones are less exact, shorter ones lose digits, the more so the less noise
 
 
-def differences(function):
-    """Central differences (..., d) of what a function makes of rows (n, d)."""
-    columns = []
-    for j in range(AT.shape[1]):
-        step = STEP * np.eye(AT.shape[1])[j]
-        columns.append((function(AT + step) - function(AT - step)) / (2.0 * STEP))
-    return np.stack(columns, axis=-1)
-
-
 def check(model, latent=False):
     mean, std, mean_slope, std_slope = model.predict(
         AT, return_std=True, latent=latent, return_gradient=True
@@ -38,9 +31,10 @@ def check(model, latent=False):
     known = model.predict(AT, return_std=True, latent=latent)
     assert_allclose(mean, known[0], rtol=1e-8)
     assert_allclose(std, known[1], rtol=1e-6)
-    expected = differences(lambda at: model.predict(at, latent=latent))
+    expected = row_differences(lambda at: model.predict(at, latent=latent), AT, STEP)
     assert_allclose(mean_slope, expected, atol=2e-5 * np.abs(expected).max())
-    expected = differences(lambda at: model.predict(at, return_std=True, latent=latent)[1])
+    stds = lambda at: model.predict(at, return_std=True, latent=latent)[1]
+    expected = row_differences(stds, AT, STEP)
     assert_allclose(std_slope, expected, atol=1e-4 * np.abs(expected).max())
     alone = model.predict(AT, latent=latent, return_gradient=True)
     for one, other in zip(alone, (mean, mean_slope)):
@@ -90,7 +84,7 @@ def test_neighbours_are_held(metric, latent):
     check(near, latent)
     few = SparseGPRegressor(posterior=Neighbors(n_neighbors=20), **options).fit(many, y)
     mean, slope = few.predict(AT, return_gradient=True)
-    expected = differences(few.predict)
+    expected = row_differences(few.predict, AT, STEP)
     assert np.mean(np.abs(slope - expected) < 1e-3 * np.abs(expected).max()) > 0.8  # no jump
 
 
@@ -111,10 +105,6 @@ def test_latent_values(likelihood, posterior):
         1.5 * RBF([1.0, 2.0, 3.0]), likelihood=likelihood, optimizer=None, **options
     ).fit(X, np.round(np.exp(Y / 2)))
     check(model, latent=True)
-
-
-class Opaque(RBF):
-    """A kernel without a derivative rule."""
 
 
 def test_what_has_no_gradient():

@@ -62,12 +62,7 @@ def _tight():
 
 def _several(make):
     one = make()
-    return IndependentPosteriors(
-        (
-            replace(one, u=one.u[:, :1]),
-            replace(one, u=one.u[:, 1:]),
-        )
-    )
+    return IndependentPosteriors((replace(one, u=one.u[:, :1]), replace(one, u=one.u[:, 1:])))
 
 
 def _neighbors(factor=1.0, metric=None):

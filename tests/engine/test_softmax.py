@@ -4,14 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import stored
+from conftest import stored_cases
 from inside import Softmax, integrals
 from numpy.testing import assert_allclose
 
 from skgp_sparse.likelihoods import Logit
 
-GOLDEN = stored("multiclass")
-GOLDEN_CASES = sorted({key.split("/")[0] for key in GOLDEN})
+GOLDEN = stored_cases("multiclass")
 TOLERANCE = 1e-11
 DEVIATIONS = [1e-5, 0.03, 0.06, 0.2, 0.5, 1.0, 2.0, 6.0, 20.0, 100.0]
 
@@ -104,9 +103,7 @@ def test_probabilities_and_curvatures_are_derivatives(deviation):
     mean, variance = random_rows(4, 6, deviation)
     _, p, curvature = integrals.log_sum_exp(mean, variance)
     change = 1e-4 * max(1.0, deviation)
-    for c in range(4):
-        move = np.zeros((4, 1))
-        move[c] = change
+    for c, move in enumerate(change * np.eye(4)[..., None]):
         up, down = (integrals.log_sum_exp(mean + sign * move, variance) for sign in (1.0, -1.0))
         assert_allclose((up[0] - down[0]) / (2 * change), p[c], rtol=1e-7, atol=1e-8)
         assert_allclose((up[1] - down[1])[c] / (2 * change), curvature[c], rtol=1e-7, atol=1e-8)
@@ -117,12 +114,9 @@ def test_curvatures_are_twice_the_derivatives_by_the_variances(deviation):
     mean, variance = random_rows(3, 6, deviation)
     change = 1e-4 * deviation**2
     curvature = integrals.log_sum_exp(mean, variance)[2]
-    for c in range(3):
-        move = np.zeros((3, 1))
-        move[c] = change
-        difference = integrals.log_sum_exp(mean, variance + move)[0]
-        difference -= integrals.log_sum_exp(mean, variance - move)[0]
-        assert_allclose(difference / change, curvature[c], rtol=1e-6, atol=1e-8 / deviation**2)
+    for c, move in enumerate(change * np.eye(3)[..., None]):
+        up, down = (integrals.log_sum_exp(mean, variance + k * move)[0] for k in (1, -1))
+        assert_allclose((up - down) / change, curvature[c], rtol=1e-6, atol=1e-8 / deviation**2)
 
 
 @pytest.mark.second
@@ -178,18 +172,17 @@ def test_a_shift_of_all_means_moves_only_the_value():
 
 
 @pytest.mark.parametrize("method", ["vfe", "new", "new_class"])
-@pytest.mark.parametrize("case", GOLDEN_CASES)
+@pytest.mark.parametrize("case", GOLDEN)
 def test_stored_sites_and_probabilities(case, method):
-    def stored(key):
-        return GOLDEN[f"{case}/{method}_{key}"].T
-
-    likelihood = Softmax(int(GOLDEN[f"{case}/n_classes"]))
-    y, mean, variance = GOLDEN[f"{case}/y"], stored("qf_mean_train"), stored("qf_var_train")
-    _, slope, curvature = likelihood.expected(y, mean, variance)
-    assert_allclose(curvature, stored("site_precision"), rtol=0, atol=TOLERANCE)
-    assert_allclose(curvature * mean + slope, stored("site_linear"), rtol=0, atol=TOLERANCE)
-    found = likelihood.probability(stored("mean_test"), stored("var_test"))
-    assert_allclose(found, stored("prob_test"), rtol=0, atol=3 * TOLERANCE)
+    ref = {what: array.T for what, array in GOLDEN[case].items()}
+    likelihood = Softmax(int(ref["n_classes"]))
+    mean, variance = ref[f"{method}_qf_mean_train"], ref[f"{method}_qf_var_train"]
+    _, slope, curvature = likelihood.expected(ref["y"], mean, variance)
+    linear = curvature * mean + slope
+    assert_allclose(curvature, ref[f"{method}_site_precision"], rtol=0, atol=TOLERANCE)
+    assert_allclose(linear, ref[f"{method}_site_linear"], rtol=0, atol=TOLERANCE)
+    found = likelihood.probability(ref[f"{method}_mean_test"], ref[f"{method}_var_test"])
+    assert_allclose(found, ref[f"{method}_prob_test"], rtol=0, atol=3 * TOLERANCE)
 
 
 def test_labels_are_checked():

@@ -97,11 +97,8 @@ def test_whole_weights_are_copies():
     weight = np.random.RandomState(3).randint(1, 4, size=80)
     one = table(weight=weight.astype(float))
     X, y = (np.repeat(part, weight, axis=0) for part in (one.X, one.y))
-    copies = ArrayDataset(X, y)
-    variances = [
-        posteriors(rows, Z=one.X[:10])[1].mean_and_variance(AT)[1] for rows in (one, copies)
-    ]
-    np.testing.assert_allclose(*variances, atol=1e-8)
+    tight = (posteriors(rows, Z=one.X[:10])[1] for rows in (one, ArrayDataset(X, y)))
+    np.testing.assert_allclose(*(each.mean_and_variance(AT)[1] for each in tight), atol=1e-8)
 
 
 @pytest.mark.parametrize("spread", [0.3, 1.0, 5.0])
@@ -173,10 +170,7 @@ def test_many_samples_have_the_variances():
         ({"bound": "fitc"}, "tight_variance=True.* needs the bound .* Got bound='fitc'"),
         ({"bound": "dtc"}, "needs the bound .* Got bound='dtc'"),
         ({"likelihood": "student_t"}, "needs likelihood='gaussian' .* Got likelihood='student_t'"),
-        (
-            {"posterior": InducingPoints(50, True)},
-            "n_mean=50 is a second one .* Set n_mean to None",
-        ),
+        ({"posterior": InducingPoints(50, True)}, "n_mean=50 is a second .* Set n_mean to None"),
         ({"posterior": InducingPoints(None, 3)}, "'posterior__tight_variance' .* True or False"),
     ],
 )

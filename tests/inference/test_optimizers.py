@@ -29,14 +29,14 @@ def run(hill, bounds=BOXED, x0=(0.0, 0.0, 0.0), **options):
 
 
 @pytest.mark.parametrize("bounds", [FREE, BOXED])
-@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
-def test_first_step_has_length_one_whatever_the_scale(bounds, factor):
+@pytest.mark.parametrize("factor, asked", [(1e-6, {}), (1.0, {}), (1e6, {}), (1.0, {"first": 0.3})])
+def test_first_step_has_length_one_whatever_the_scale(bounds, factor, asked):
     hill = Hill(factor)
-    found = run(hill, bounds, scale=factor)
+    found = run(hill, bounds, scale=factor, **asked)
     np.testing.assert_allclose(found.x, PEAK, atol=1e-4)
     assert found.converged
     np.testing.assert_array_equal(hill.asked[0], 0.0)
-    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 1.0)
+    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), asked.get("first", 1.0))
     assert not any(np.array_equal(x, hill.asked[0]) for x in hill.asked[1:])
 
 
@@ -48,17 +48,8 @@ def test_first_step_has_length_one_in_the_coordinates_that_can_move():
     np.testing.assert_allclose(found.x, [1.0, 0.0, 3.0], atol=1e-4)
 
 
-def test_first_step_has_the_length_that_is_asked_for():
-    hill = Hill()
-    maximise(hill, np.zeros(3), np.tile([-np.inf, np.inf], (3, 1)), max_iter=9, tol=1e-6, first=0.3)
-    np.testing.assert_allclose(np.linalg.norm(hill.asked[1]), 0.3)
-
-
 def test_scale_divides_the_value_before_it_is_judged():
-    function, x0, bounds = valley()
-    rough, fine = (
-        maximise(function, x0, bounds, max_iter=99, tol=1e-2, scale=scale) for scale in (1e9, 1.0)
-    )
+    rough, fine = (maximise(*valley(), max_iter=99, tol=1e-2, scale=unit) for unit in (1e9, 1.0))
     assert rough.n_iter < 10 < fine.n_iter
 
 
@@ -67,9 +58,8 @@ def test_scale_divides_the_value_before_it_is_judged():
 def test_a_fit_ends_when_its_last_iterations_were_worth_less_than_tol(tol, size, judged):
     function, x0, bounds = valley(size)
     values = [function(x0)[0]]
-    found = maximise(
-        function, x0, bounds, max_iter=999, tol=tol, callback=lambda _, value: values.append(value)
-    )
+    note = lambda _, value: values.append(value)
+    found = maximise(function, x0, bounds, max_iter=999, tol=tol, callback=note)
     assert found.end is End.CONVERGED
     gains = np.subtract(values[judged:], values[:-judged])
     assert np.all(gains[:-1] >= tol)
@@ -156,18 +146,11 @@ def test_many_coordinates_of_unlike_curvature(monkeypatch):
 
 
 def test_iterations_are_counted():
-    function, x0, bounds = valley()
-    counted = []
-    found = maximise(
-        function,
-        x0,
-        bounds,
-        max_iter=30,
-        tol=0.0,
-        callback=lambda iteration, value: counted.append((iteration, value)),
-    )
-    assert [iteration for iteration, _ in counted] == list(range(1, 31)) and found.n_iter == 30
-    assert np.all(np.diff([value for _, value in counted]) >= 0) and not found.converged
+    counted, count = [], lambda iteration, value: counted.append((iteration, value))
+    found = maximise(*valley(), max_iter=30, tol=0.0, callback=count)
+    iterations, values = zip(*counted)
+    assert iterations == tuple(range(1, 31)) and found.n_iter == 30
+    assert np.all(np.diff(values) >= 0) and not found.converged
 
 
 def test_no_coordinate_leaves_its_bounds():

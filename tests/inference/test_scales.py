@@ -25,6 +25,9 @@ def of_the_day(X):
     return 10 + 0.01 * X[:, 0] + 3 * np.sin(2 * np.pi * X[:, 0] / 24)
 
 
+OF_HOURS = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
+
+
 def explained(model, f, d, low=0.0, high=1.0):
     """The share of the variance of a function that the mean of a model has."""
     Q = np.random.RandomState(9).uniform(low, high, size=(400, d))
@@ -120,17 +123,15 @@ POSTERIORS = {
 @pytest.mark.second(keep=2)
 @pytest.mark.parametrize("options", POSTERIORS.values(), ids=POSTERIORS)
 def test_every_posterior_begins_there(options):
-    y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
-    model = SparseGPRegressor(random_state=0, **options).fit(HOURS, y)
+    model = SparseGPRegressor(random_state=0, **options).fit(HOURS, OF_HOURS)
     assert explained(model, of_the_day, 1, 0.0, 503.0) > 0.95
 
 
 @pytest.mark.second
 def test_a_stream_of_hours():
-    y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
     model = SparseGPRegressor(random_state=0)
     for week in np.split(np.arange(504), 3):
-        model.partial_fit(HOURS[week], y[week])
+        model.partial_fit(HOURS[week], OF_HOURS[week])
     assert explained(model, of_the_day, 1, 0.0, 503.0) > 0.95
 
 
@@ -189,20 +190,27 @@ def test_a_week_in_a_column_of_dates_beside_other_types():
     assert model.score(X[~chosen], y[~chosen]) > 0.6
 
 
-def test_a_kernel_of_the_user_begins_where_it_says():
-    """Nothing is learned: the evidence is that of the kernel, in its own bounds."""
-    y = of_the_day(HOURS) + 0.5 * np.random.RandomState(0).normal(size=len(HOURS))
-    kernel = ConstantKernel(1.0) * Matern(150.0, (1.0, 1e3), nu=2.5)
+def start_of(kernel, X, y):
+    """Hyperparameters and bounds where a fit begins."""
     seen = []
 
     def first(objective, theta, bounds):
         seen.append((theta.copy(), bounds.copy()))
         return theta, 0.0
 
-    SparseGPRegressor(kernel, optimizer=first, random_state=0).fit(HOURS, y)
-    theta, bounds = seen[0]
+    SparseGPRegressor(kernel, optimizer=first, random_state=0).fit(X, y)
+    return seen[0]
+
+
+def test_a_kernel_of_the_user_begins_where_it_says():
+    """Nothing is learned: the evidence is that of the kernel, in its own bounds."""
+    kernel = ConstantKernel(1.0) * Matern(150.0, (1.0, 1e3), nu=2.5)
+    theta, bounds = start_of(kernel, HOURS, OF_HOURS)
     assert_allclose(theta[:2], kernel.theta)
     assert_allclose(bounds[:2], kernel.bounds)
+
+
+FAR = "one sentinel", "sentinels", "clusters", "three clusters"
 
 
 def far(X, how):
@@ -219,15 +227,7 @@ def far(X, how):
 
 
 @pytest.mark.second
-@pytest.mark.parametrize(
-    "how",
-    [
-        "one sentinel",
-        pytest.param("sentinels", marks=pytest.mark.full),
-        pytest.param("clusters", marks=pytest.mark.full),
-        "three clusters",
-    ],
-)
+@pytest.mark.parametrize("how", some({how: how for how in FAR}, "one sentinel", "three clusters"))
 def test_far_rows_hide_nothing(how):
     def f(X):
         return np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1])
@@ -307,14 +307,8 @@ def test_ordinary_tables_keep_their_start():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(200, 3))
     y = np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=200)
-    starts = []
-
-    def first(objective, theta, bounds):
-        starts.append(theta.copy())
-        return theta, 0.0
-
-    SparseGPRegressor(optimizer=first, random_state=0).fit(X, y)
-    assert_allclose(np.exp(starts[0][1:4]), X.std(axis=0) * np.sqrt(3))
+    theta, _ = start_of(None, X, y)
+    assert_allclose(np.exp(theta[1:4]), X.std(axis=0) * np.sqrt(3))
 
 
 def test_evidence_at_the_most_likely_variance_beside_dense_algebra():

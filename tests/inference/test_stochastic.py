@@ -34,6 +34,11 @@ pytestmark = [
 ]
 
 
+def full(*cases):
+    """Cases that only the full tier has."""
+    return [pytest.param(case, marks=pytest.mark.full) for case in cases]
+
+
 def table(n=N, d=2, seed=0):
     rng = np.random.RandomState(seed)
     X = rng.uniform(-3, 3, size=(n, d))
@@ -51,15 +56,17 @@ def labels():
     return X, np.where(f + 0.3 * rng.normal(size=N) > 0, "yes", "no")
 
 
+def given(parameters):
+    chosen = {"n_inducing": M, "solver": "stochastic", "random_state": 0, "max_iter": 60}
+    return chosen | parameters
+
+
 def regressor(**parameters):
-    given = {"n_inducing": M, "solver": "stochastic", "random_state": 0, "max_iter": 60}
-    given["noise"] = "constant"
-    return SparseGPRegressor(**given | parameters)
+    return SparseGPRegressor(**given({"noise": "constant"} | parameters))
 
 
 def classifier(**parameters):
-    given = {"n_inducing": M, "solver": "stochastic", "random_state": 0, "max_iter": 60}
-    return SparseGPClassifier(**given | parameters)
+    return SparseGPClassifier(**given(parameters))
 
 
 @pytest.mark.second(keep=2)
@@ -88,14 +95,7 @@ def test_the_posterior_is_that_of_all_rows():
 
 
 @pytest.mark.second
-@pytest.mark.parametrize(
-    "bound",
-    [
-        "titsias_new",
-        "gfitc-ep",
-        *(pytest.param(one, marks=pytest.mark.full) for one in ("titsias", "pep")),
-    ],
-)
+@pytest.mark.parametrize("bound", ["titsias_new", "gfitc-ep", *full("titsias", "pep")])
 def test_classifiers(bound):
     X, y = labels()
     found = classifier(bound=bound).fit(X[400:], y[400:])
@@ -144,13 +144,7 @@ def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, solver, mo
 
 @pytest.mark.second(keep=2)
 @pytest.mark.parametrize(
-    "bound",
-    [
-        "titsias_new",
-        "fitc",
-        "dtc",
-        *(pytest.param(one, marks=pytest.mark.full) for one in ("titsias", "artemev", "pep")),
-    ],
+    "bound", ["titsias_new", "fitc", "dtc", *full("titsias", "artemev", "pep")]
 )
 def test_minibatches_do_not_harm(bound):
     X, y = numbers()
@@ -412,9 +406,7 @@ def test_a_kernel_of_the_user_and_several_targets():
         ({"solver": None}, "solver"),
         ({"solver": Stochastic}, "solver"),
         ({"solver": Minibatches(0)}, "'solver__batch_size' parameter .* int in the range"),
-        ({"solver": Minibatches(2.5)}, "solver__batch_size"),
-        ({"solver": Minibatches(True)}, "solver__batch_size"),
-        ({"solver": Minibatches("all")}, "solver__batch_size"),
+        *(({"solver": Minibatches(size)}, "solver__batch_size") for size in (2.5, True, "all")),
     ],
 )
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])

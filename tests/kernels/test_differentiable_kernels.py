@@ -3,11 +3,11 @@
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import cloudpickle
 import numpy as np
 import pytest
+from kernel_cases import check_stack, run_script
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -118,15 +118,7 @@ def test_derivatives(kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_many_point_sets_at_once(kernel):
-    P, G = X.reshape(6, 5, 3), np.random.RandomState(1).normal(size=(6, 5, 5))
-    G = G + G.transpose(0, 2, 1)
-    K, pull = kernels.linearize_stack(kernel, P)
-    alone = [kernels.linearize(kernel, points, points) for points in P]
-    assert_allclose(K, [value for value, _ in alone])
-    theta_bar, P_bar = pull(G.copy())
-    expected = [pull(one.copy()) for (_, pull), one in zip(alone, G)]
-    assert_allclose(theta_bar, np.sum([one for one, _ in expected], axis=0), atol=1e-12)
-    assert_allclose(P_bar, [2.0 * bar for _, bar in expected], atol=1e-12)
+    check_stack(kernel, X.reshape(6, 5, 3))
 
 
 def test_parameters_with_bounds_are_hyperparameters():
@@ -227,13 +219,4 @@ def test_a_class_without_a_module_travels_whole():
 
 @pytest.mark.second
 def test_fits_of_a_script_are_the_same_in_two_processes(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(IN_A_SCRIPT)
-    folders = [str(Path(__file__).parent), *sys.path]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", script],
-        env={"PYTHONPATH": ":".join(folders), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(tmp_path, IN_A_SCRIPT)

@@ -48,8 +48,15 @@ def drawn(name):
     return x, function(x, period) + 0.1 * np.random.RandomState(2).normal(size=len(x)), period
 
 
-def period_of(model):
+def period_of(model, x, y):
+    """The period that a fit finds."""
+    model.set_params(random_state=0).fit(x[:, None], y)
     return np.exp(model.kernel_.theta[positions_of(model.kernel_, "periodicity")[0][0]])
+
+
+def constant(kernel):
+    """A regressor with constant noise."""
+    return SparseGPRegressor(kernel + WhiteKernel(), noise="constant")
 
 
 @pytest.mark.second(share=0.02, thin=1)
@@ -58,17 +65,15 @@ def period_of(model):
 @pytest.mark.parametrize("name", SERIES)
 def test_the_period_of_a_series_is_found_from_any_start(name, form, start):
     x, y, period = drawn(name)
-    kernel = TIMES_RBF[form](ExpSineSquared(1.0, start)) + WhiteKernel()
-    model = SparseGPRegressor(kernel, noise="constant", random_state=0).fit(x[:, None], y)
-    np.testing.assert_allclose(period_of(model), period, rtol=0.02)
+    model = constant(TIMES_RBF[form](ExpSineSquared(1.0, start)))
+    np.testing.assert_allclose(period_of(model, x, y), period, rtol=0.02)
 
 
 @pytest.mark.second(share=0.11)
 @pytest.mark.parametrize("name", SERIES)
 def test_a_periodogram_never_lowers_the_evidence(name, monkeypatch):
     x, y, period = drawn(name)
-    kernel = 1.0 * ExpSineSquared(1.0, 1.1 * period) + WhiteKernel()
-    model = SparseGPRegressor(kernel, noise="constant", random_state=0)
+    model = constant(1.0 * ExpSineSquared(1.0, 1.1 * period)).set_params(random_state=0)
     with_one = model.fit(x[:, None], y).log_marginal_likelihood_value_
     monkeypatch.setattr(periods, "starts", lambda *_: [])
     without = model.fit(x[:, None], y).log_marginal_likelihood_value_
@@ -92,9 +97,8 @@ def test_an_alias_is_no_period(restarts):
 def test_a_period_whose_bounds_hold_aliases_only_is_the_longest_of_them():
     x, y, _ = drawn("years_of_months")
     bounded = ExpSineSquared(1.0, 1.1, periodicity_bounds=(0.5, 1.5))
-    kernel = 1.0 * bounded + WhiteKernel()
-    model = SparseGPRegressor(kernel, noise="constant", random_state=0).fit(x[:, None], y)
-    np.testing.assert_allclose(period_of(model), 12.0 / 11.0, rtol=1e-3)
+    found = period_of(constant(1.0 * bounded), x, y)
+    np.testing.assert_allclose(found, 12.0 / 11.0, rtol=1e-3)
 
 
 @pytest.mark.second
@@ -102,20 +106,18 @@ def test_rows_with_a_likelihood_and_labels_have_periods_too():
     rng = np.random.RandomState(0)
     x, kernel = np.arange(150.0), 1.0 * ExpSineSquared(1.0, 1.0)
     counts = rng.poisson(np.exp(1.0 + season(x, 12.0)))
-    model = SparseGPRegressor(kernel, likelihood="poisson", random_state=0).fit(x[:, None], counts)
-    np.testing.assert_allclose(period_of(model), 12.0, rtol=0.02)
     labels = season(x, 12.0) + 0.2 * rng.normal(size=150) > 0
-    model = SparseGPClassifier(kernel, random_state=0).fit(x[:, None], labels)
-    np.testing.assert_allclose(period_of(model), 12.0, rtol=0.02)
+    models = SparseGPRegressor(kernel, likelihood="poisson"), SparseGPClassifier(kernel)
+    for model, y in zip(models, (counts, labels)):
+        np.testing.assert_allclose(period_of(model, x, y), 12.0, rtol=0.02)
 
 
 @pytest.mark.second
 def test_several_targets_share_a_period():
     x, y, period = drawn("days_of_hours")
     Y = np.c_[y, -2.0 * np.roll(y, 6)]
-    kernel = 1.0 * ExpSineSquared(1.0, 1.0) + WhiteKernel()
-    model = SparseGPRegressor(kernel, random_state=0).fit(x[:, None], Y)
-    np.testing.assert_allclose(period_of(model), period, rtol=0.02)
+    model = SparseGPRegressor(1.0 * ExpSineSquared(1.0, 1.0) + WhiteKernel())
+    np.testing.assert_allclose(period_of(model, x, Y), period, rtol=0.02)
 
 
 def test_the_longest_of_periods_that_rows_cannot_tell_apart_wins():
@@ -123,21 +125,19 @@ def test_the_longest_of_periods_that_rows_cannot_tell_apart_wins():
     rng = np.random.RandomState(1)
     y = rng.normal(size=7)[(x % 7).astype(int)] + 0.1 * rng.normal(size=105)  # next to no wave
     for period in (7.0, 3.5, 7.0 / 3.0):
-        kernel = 1.0 * ExpSineSquared(0.15, period) + WhiteKernel()
-        model = SparseGPRegressor(kernel, noise="constant", random_state=0).fit(x[:, None], y)
-        np.testing.assert_allclose(period_of(model), 7.0, rtol=1e-3)
+        found = period_of(constant(1.0 * ExpSineSquared(0.15, period)), x, y)
+        np.testing.assert_allclose(found, 7.0, rtol=1e-3)
 
 
 @pytest.mark.second
 def test_many_rows_begin_with_a_period(monkeypatch):
     x = np.arange(520.0)
     y = season(x, 12.0) + 0.2 * np.random.RandomState(0).normal(size=520)
-    kernel, calls = 1.0 * ExpSineSquared(1.0, 1.0) + WhiteKernel(), []
-    starts = periods.starts
+    calls, starts = [], periods.starts
     monkeypatch.setattr(periods, "starts", lambda *given: calls.append(1) or starts(*given))
-    given = {"posterior": "inducing", "n_inducing": 30, "noise": "constant", "random_state": 0}
-    model = SparseGPRegressor(kernel, **given).fit(x[:, None], y)
-    np.testing.assert_allclose(period_of(model), 12.0, rtol=0.02)
+    model = constant(1.0 * ExpSineSquared(1.0, 1.0))
+    model.set_params(posterior="inducing", n_inducing=30)
+    np.testing.assert_allclose(period_of(model, x, y), 12.0, rtol=0.02)
     assert len(calls) == 1
 
 
@@ -178,6 +178,5 @@ def test_peaks_of_a_periodogram_hold_the_period():
 
 def test_a_column_of_a_kernel_may_have_the_period():
     x, y, period = drawn("quarters")
-    kernel = 1.0 * Columns(ExpSineSquared(1.0, 1.0), [0]) + WhiteKernel()
-    model = SparseGPRegressor(kernel, noise="constant", random_state=0).fit(x[:, None], y)
-    np.testing.assert_allclose(period_of(model), period, rtol=0.02)
+    model = constant(1.0 * Columns(ExpSineSquared(1.0, 1.0), [0]))
+    np.testing.assert_allclose(period_of(model, x, y), period, rtol=0.02)

@@ -2,13 +2,11 @@
 
 import copy
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from inside import _differentiable, _sklearn_kernels
+from kernel_cases import run_script
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 
@@ -105,13 +103,4 @@ def test_fits_in_other_processes_know_the_rule():
 
 @pytest.mark.second
 def test_rules_of_a_script_are_known_in_other_processes(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(IN_A_SCRIPT)
-    folders = [str(Path(__file__).parent), *sys.path]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", script],
-        env={"PYTHONPATH": ":".join(folders), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(tmp_path, IN_A_SCRIPT)

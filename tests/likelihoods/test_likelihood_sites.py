@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import KERNELS, agree, agree_evaluations, infer, make_case
+from conftest import KERNELS, agree, agree_evaluations, infer, make_case, slope
 from gaussian import Gaussian
 from inside import (
     ExpectationPropagation,
@@ -16,14 +16,13 @@ from inside import (
     SiteObjectives,
     Softmax,
     Variational,
-    collapsed,
     collapsed_sites,
 )
 from scipy.integrate import quad
 from sklearn.gaussian_process import kernels as sk
 from tiers import crossed
 
-from skgp_sparse import SparseGPClassifier, bounds
+from skgp_sparse import SparseGPClassifier
 from skgp_sparse.likelihoods import (
     Beta,
     Censored,
@@ -103,17 +102,13 @@ def objective(likelihood, method, name="rbf_ard", inner=TIGHT, **table):
     return SiteObjective(rows, method, InducingBasis(case.Z), Options(case.jitter), inner), case
 
 
-def slope(at, step=1e-3):
-    return (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step)
-
-
 def check_gradient(found, kernel, Z, tolerance=2e-6, inner_state=None):
     """Central differences of the objective, its sites found again at every point."""
     evaluation = found.value_and_gradient(kernel, inputs=True, inner_state=inner_state)
 
     def check(value_at, expected, of):
         size = max(1.0, np.abs(of).max())
-        assert abs(slope(value_at) - expected) <= tolerance * size
+        assert abs(slope(value_at, 1e-3) - expected) <= tolerance * size
 
     for unit, expected in zip(np.eye(len(kernel.theta)), evaluation.theta_bar):
         moved = lambda h, u=unit: kernel.clone_with_theta(kernel.theta + h * u)
@@ -190,17 +185,6 @@ def test_blocks_threads_and_memory_change_nothing(likelihood, method):
 # -- laws ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_gaussian_noise_recovers_power_expectation_propagation(power, weighted):
-    case = make_case(noise="known", weighted=weighted)._replace(noise=0.0)
-    method = ExpectationPropagation(Gaussian(0.2), power)
-    sites = SiteObjective(case.rows(), method, InducingBasis(case.Z), Options(case.jitter), TIGHT)
-    problem = case._replace(noise=0.2).problem(bounds.PEP(power))
-    evaluation = sites.value_and_gradient(case.kernel, True)
-    agree_evaluations(evaluation, collapsed.value_and_gradient(problem), 1e-9)
-
-
 @pytest.mark.parametrize("likelihood", ["poisson", "probit", "gamma"])
 def test_small_powers_approach_the_variational_bound(likelihood):
     found, case = objective(likelihood, "titsias")
@@ -210,13 +194,6 @@ def test_small_powers_approach_the_variational_bound(likelihood):
         method = ExpectationPropagation(LIKELIHOODS[likelihood], power)
         excess.append((replace(found, method=method).value(case.kernel) - bound) / power)
     assert 0 < excess[0] and abs(excess[1] / excess[0] - 1.0) < 0.05
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_negative_binomial_of_large_size_is_poisson(method):
-    found, case = objective("poisson", method)
-    limit = replace(found, method=method_of(NegativeBinomial(1e9, level=0.4), method))
-    agree(limit.value(case.kernel), found.value(case.kernel), 1e-6)
 
 
 @pytest.mark.parametrize("method", ["titsias", "titsias_new"])
@@ -291,35 +268,31 @@ def log_expected_power(likelihood, y, kernel, w):
 @pytest.mark.parametrize("bound", ["gfitc-ep", "pep"])
 def test_a_thousand_random_weighted_fits_neither_raise_nor_warn(bound):
     rng = np.random.default_rng(0)
+    for trial in range(500):
+        X, y = rng.uniform(-3, 3, (12, 1)), np.where(rng.uniform(size=12) < 0.5, "a", "b")
+        y[:2] = "a", "b"
+        variance, length = np.exp(rng.uniform(-1, 5)), np.exp(rng.uniform(-1, 1))
+        kernel = sk.ConstantKernel(variance) * sk.RBF(length)
+        given = {"likelihood": ("probit", "logit")[trial % 2], "optimizer": None}
+        given["n_inducing"] = int(rng.integers(2, 15))
+        check_quiet_fit(X, y, rng.uniform(1e-3, 2.0, 12), kernel=kernel, bound=bound, **given)
+
+
+def check_quiet_fit(X, y, weight, **given):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for trial in range(500):
-            X, y = rng.uniform(-3, 3, (12, 1)), np.where(rng.uniform(size=12) < 0.5, "a", "b")
-            y[:2] = "a", "b"
-            variance, length = np.exp(rng.uniform(-1, 5)), np.exp(rng.uniform(-1, 1))
-            model = SparseGPClassifier(
-                sk.ConstantKernel(variance) * sk.RBF(length),
-                bound=bound,
-                likelihood=("probit", "logit")[trial % 2],
-                n_inducing=int(rng.integers(2, 15)),
-                optimizer=None,
-                random_state=0,
-            )
-            model.fit(X, y, sample_weight=rng.uniform(1e-3, 2.0, 12))
-            assert np.isfinite(model.log_marginal_likelihood_value_)
+        model = SparseGPClassifier(**given, random_state=0).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.log_marginal_likelihood_value_)
 
 
 @pytest.mark.second
 @pytest.mark.parametrize("bound", ["gfitc-ep", "pep"])
 def test_default_fits_with_random_weights_neither_raise_nor_warn(bound):
     rng = np.random.default_rng(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(8):
-            X = rng.uniform(-3, 3, (30, 1))
-            y = np.where(np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=30) > 0, 1, 0)
-            model = SparseGPClassifier(bound=bound, n_inducing=8, random_state=0)
-            model.fit(X, y, sample_weight=rng.uniform(0.0, 2.0, 30))
+    for _ in range(8):
+        X = rng.uniform(-3, 3, (30, 1))
+        y = np.where(np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=30) > 0, 1, 0)
+        check_quiet_fit(X, y, rng.uniform(0.0, 2.0, 30), bound=bound, n_inducing=8)
 
 
 # -- Student-t is not log-concave ------------------------------------------------------

@@ -70,17 +70,6 @@ def test_tails_neither_overflow_nor_turn_negative(likelihood):
             assert np.all(parts[0] <= 0) and np.all(parts[1] >= 0) and np.all(parts[2] >= 0)
 
 
-def test_expectation_of_the_gaussian_is_closed_and_matches_quadrature():
-    y, mean, variance = np.array([0.3]), np.array([-0.4]), np.array([0.7])
-    own = Gaussian(0.5)
-
-    def log_density(f):
-        return (-0.5 * (np.log(2 * np.pi * 0.5) + (y[:, None] - f) ** 2 / 0.5),)
-
-    (found,) = integrals.expectation(log_density, mean, variance)
-    agree(own.expected(y, mean, variance)[0], found, 1e-12)
-
-
 def test_expectation_at_zero_variance_is_the_value():
     (found,) = integrals.expectation(lambda f: (f**2,), np.array([3.0]), np.array([0.0]))
     agree(found, np.array([9.0]), 1e-14)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import differences, slopes_of_parameters
 from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import norm
@@ -48,19 +49,14 @@ def test_values_are_integrals(y, power):
             assert probability.sum() == pytest.approx(1.0, abs=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["expected", "tilted"])
+@pytest.mark.parametrize("kind, power", [("expected", ()), ("tilted", (0.6,))])
 @pytest.mark.parametrize("likelihood", TEST_CASES, ids=repr)
-def test_gradients_of_thresholds_are_differences(likelihood, kind):
+def test_gradients_of_thresholds_are_differences(likelihood, kind, power):
     labels, means = np.arange(len(likelihood.gaps) + 2.0), [-2.5, 0.1, 3.0]
-    y, mean, variance = map(np.ravel, np.meshgrid(labels, means, [1e-3, 0.7, 5.0]))
-    power = {} if kind == "expected" else {"power": 0.6}
-    slopes = getattr(likelihood, f"{kind}_slopes")(y, mean, variance, **power)
-    for unit, slope in zip(1e-5 * np.eye(len(likelihood.theta)), slopes):
-        up, down = (
-            getattr(likelihood.with_theta(theta), kind)(y, mean, variance, **power)[0]
-            for theta in (likelihood.theta + unit, likelihood.theta - unit)
-        )
-        np.testing.assert_allclose((up - down) / 2e-5, slope, atol=1e-6, rtol=1e-6)
+    row = (*map(np.ravel, np.meshgrid(labels, means, [1e-3, 0.7, 5.0])), *power)
+    found = getattr(likelihood, f"{kind}_slopes")(*row)
+    slopes = slopes_of_parameters(likelihood, kind, *row)
+    np.testing.assert_allclose(found, slopes, atol=1e-6, rtol=1e-6)
 
 
 def test_two_labels_are_a_probit_with_a_level():
@@ -153,8 +149,5 @@ def test_gradients_of_the_objective_are_differences(bound):
     objective, kernel = fit.objective, fit.kernel
     likelihood = objective.likelihood
     slopes = objective.value_and_gradient(kernel)[1]["likelihood"]
-    for unit, slope in zip(1e-4 * np.eye(3), slopes):
-        up, down = (
-            objective.at(likelihood=likelihood.theta + step).value(kernel) for step in (unit, -unit)
-        )
-        assert (up - down) / 2e-4 == pytest.approx(slope, abs=2e-5)
+    value = lambda theta: objective.at(likelihood=theta).value(kernel)
+    assert differences(value, likelihood.theta, 1e-4) == pytest.approx(slopes, abs=2e-5)

@@ -60,6 +60,11 @@ def table(n=900, d=3, p=1, seed=0):
     return X, y
 
 
+def regressor(kernel=None, n_inducing=100, **options):
+    options = {"posterior": "rows", "random_state": 0} | options
+    return SparseGPRegressor(kernel, n_inducing=n_inducing, **options)
+
+
 def smooth(n, seed=0):
     """A table of little noise, and targets of one column."""
     X, y = table(n, seed=seed)
@@ -93,21 +98,18 @@ def test_rough_products_have_the_digits_of_single_precision(kernel):
     np.testing.assert_allclose(rough(y), exact, atol=1e-5 * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("kernel", KERNELS[4:], ids=str)
-def test_kernels_without_single_precision_have_exact_products_only(kernel):
-    X, _ = table(50)
-    assert products(kernel, X, np.full(len(X), 0.1), 1)[1] is None
-
-
-def test_next_to_no_noise_has_exact_products_only():
-    X, _ = table(50)
-    assert products(KERNELS[0], X, np.full(len(X), 1e-6), 1)[1] is None
-
-
-def test_rows_far_apart_have_exact_products_only():
-    X, _ = table(50)
-    assert kernels.single(KERNELS[0], X) is not None
-    assert kernels.single(KERNELS[0], 1e3 * X) is None
+@pytest.mark.parametrize(
+    "kernel, noise, spread",
+    [
+        *((kernel, 0.1, 1.0) for kernel in KERNELS[4:]),
+        (KERNELS[0], 1e-6, 1.0),
+        (SINGLE[0], 0.1, 1e3),
+    ],
+    ids=str,
+)
+def test_some_kernels_noises_and_rows_have_exact_products_only(kernel, noise, spread):
+    X = spread * table(50)[0]
+    assert products(kernel, X, np.full(len(X), noise), 1)[1] is None
 
 
 @pytest.mark.second(share=0.02, thin=1)
@@ -237,7 +239,7 @@ def test_covariances_have_the_variances_on_their_diagonal():
 @pytest.mark.second
 def test_samples_have_the_predicted_moments():
     X, y = smooth(700)
-    model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
+    model = regressor().fit(X, y)
     Xt = X[:8] + 0.1
     mean, std = model.predict(Xt, return_std=True)
     draws = model.sample_y(Xt, 4000, random_state=1)
@@ -253,9 +255,7 @@ def test_samples_have_the_predicted_moments():
 def test_the_fit_is_close_to_the_exact_process():
     X, y = smooth(1200)
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0]) + WhiteKernel(1e-2)
-    model = SparseGPRegressor(
-        kernel, posterior="rows", n_inducing=300, tol=1e-5, random_state=0
-    ).fit(X[:1000], y[:1000])
+    model = regressor(kernel, 300, tol=1e-5).fit(X[:1000], y[:1000])
     exact = GaussianProcessRegressor(model.kernel_, optimizer=None, normalize_y=True)
     exact.fit(X[:1000], y[:1000])
     mean = model.predict(X[1000:])
@@ -270,9 +270,8 @@ def test_the_mean_is_given_every_row(weighted):
     X, y = table(600, p=2)
     weight = np.random.RandomState(3).uniform(0.2, 3.0, size=len(X)) if weighted else None
     kernel = ConstantKernel(2.0) * Matern(1.0, nu=2.5) + WhiteKernel(1e-2)
-    model = SparseGPRegressor(
-        kernel, posterior="rows", n_inducing=150, optimizer=None, tol=1e-8, normalize_y=False
-    ).fit(X, y, sample_weight=weight)
+    model = regressor(kernel, 150, optimizer=None, tol=1e-8, normalize_y=False)
+    model.fit(X, y, sample_weight=weight)
     noise = np.full(len(X), 1e-2) / (1.0 if weight is None else weight)
     Xt = np.random.RandomState(4).normal(size=(70, 3))
     np.testing.assert_allclose(model.predict(Xt), dense(kernel.k1, X, y, noise, Xt)[0], atol=1e-5)
@@ -325,8 +324,7 @@ def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
     y = y + 0.1 * np.random.RandomState(1).normal(size=len(y))
     n = 1000
     weight = np.exp(-np.arange(n) / 200) if weight == "decay" else np.full(n, weight)
-    model = SparseGPRegressor(posterior="rows", n_inducing=150, random_state=0)
-    model.fit(X[:n], y[:n], sample_weight=weight)
+    model = regressor(n_inducing=150).fit(X[:n], y[:n], sample_weight=weight)
     assert 0.92 < covered(model, X[n:], y[n:]) < 0.99
 
 
@@ -338,7 +336,7 @@ def test_a_fit_that_ends_early_has_wide_enough_variances(by_whom, monkeypatch):
 
     X, y = smooth(3000)
     y = y + 0.02 * np.random.RandomState(1).normal(size=len(y))
-    model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1e-5, random_state=0)
+    model = regressor(tol=1e-5)
     if by_whom == "user":
         monkeypatch.setattr("skgp_sparse.methods.exact.solve", stopping)
         with warnings.catch_warnings():
@@ -358,8 +356,7 @@ def test_a_fit_that_ends_early_has_wide_enough_variances(by_whom, monkeypatch):
 def test_quiet_rows_are_solved_more_exactly(noise, goal):
     X, y = smooth(1500)
     kernel = ConstantKernel(1.0) * Matern(1.0, nu=1.5) + WhiteKernel(noise)
-    options = dict(posterior="rows", optimizer=None, n_inducing=1000, random_state=0)
-    model = SparseGPRegressor(kernel, normalize_y=False, **options).fit(X, y / y.std())
+    model = regressor(kernel, 1000, optimizer=None, normalize_y=False).fit(X, y / y.std())
     found = model._fitted.fits[0].posterior
     known = found.posterior.rows
     K = kernels.evaluate(kernel, known.X, known.X) + np.diag(known.variances(kernel))
@@ -373,10 +370,9 @@ def test_weights_count_as_copies():
     X, y = smooth(500)
     weight = np.random.RandomState(0).randint(0, 4, size=len(X))
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-3)
-    options = dict(posterior="rows", n_inducing=100, optimizer=None, tol=1e-10, random_state=0)
-    weighted = SparseGPRegressor(kernel, **options).fit(X, y, sample_weight=weight)
-    repeated = SparseGPRegressor(kernel, **options)
-    repeated.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    model = regressor(kernel, optimizer=None, tol=1e-10)
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    repeated = model.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
 
 
@@ -386,8 +382,7 @@ def test_known_noise_of_each_row_is_respected():
     alpha = np.where(np.arange(len(X)) % 2, 1.0, 1e-4)
     y = y + np.sqrt(alpha) * np.random.RandomState(5).normal(size=len(X))
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0])
-    model = SparseGPRegressor(kernel, posterior="rows", n_inducing=200, alpha=alpha, random_state=0)
-    model.fit(X, y)
+    model = regressor(kernel, 200, alpha=alpha).fit(X, y)
     Xt, truth = smooth(300, seed=9)
     assert model.posterior_ == "rows"
     assert np.sqrt(np.mean((model.predict(Xt) - truth) ** 2)) < 0.1
@@ -396,9 +391,8 @@ def test_known_noise_of_each_row_is_respected():
 @pytest.mark.second
 def test_several_targets_are_solved_together():
     X, y = smooth(700)
-    Y = np.column_stack([y, 3.0 * y[::-1] + 7.0])
-    Y[:, 1] = 3.0 * np.cos(X[:, 0]) + 7.0
-    model = SparseGPRegressor(posterior="rows", n_inducing=200, random_state=0).fit(X, Y)
+    Y = np.column_stack([y, 3.0 * np.cos(X[:, 0]) + 7.0])
+    model = regressor(n_inducing=200).fit(X, Y)
     mean, std = model.predict(X[:50], return_std=True)
     assert mean.shape == std.shape == (50, 2)
     assert np.abs(mean - Y[:50]).max(axis=0)[0] < 0.2
@@ -407,32 +401,25 @@ def test_several_targets_are_solved_together():
 @pytest.mark.second
 def test_pickles_hold_the_rows_and_predict_alike():
     X, y = smooth(500)
-    model = SparseGPRegressor(posterior="rows", n_inducing=100, random_state=0).fit(X, y)
+    model = regressor().fit(X, y)
     copy = pickle.loads(pickle.dumps(model))
-    for one, other in zip(
-        model.predict(X[:20], return_std=True), copy.predict(X[:20], return_std=True)
-    ):
-        assert np.array_equal(one, other)
+    assert np.array_equal(*(one.predict(X[:20], return_std=True) for one in (model, copy)))
 
 
 @pytest.mark.second
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_do_not_depend_on_threads(n_jobs):
     X, y = smooth(900)
-    options = dict(posterior="rows", n_inducing=100, random_state=0)
-    one = SparseGPRegressor(**options, n_jobs=n_jobs).fit(X, y).predict(X[:50], return_std=True)
-    three = SparseGPRegressor(**options, n_jobs=3).fit(X, y).predict(X[:50], return_std=True)
-    for found, other in zip(one, three):
-        np.testing.assert_allclose(found, other, rtol=1e-9)
+    models = [regressor(n_jobs=number).fit(X, y) for number in (n_jobs, 3)]
+    found = [model.predict(X[:50], return_std=True) for model in models]
+    np.testing.assert_allclose(*found, rtol=1e-9)
 
 
 @pytest.mark.second
 def test_a_solve_that_does_not_end_warns():
     X, y = smooth(700)
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1e-5)
-    model = SparseGPRegressor(
-        kernel, posterior="rows", n_inducing=10, optimizer=None, max_iter=3, random_state=0
-    )
+    model = regressor(kernel, 10, optimizer=None, max_iter=3)
     with pytest.warns(ConvergenceWarning, match=r"Raise max_iter \(now 3\)"):
         model.fit(X, y)
     assert np.isfinite(model.predict(X)).all()
@@ -445,12 +432,12 @@ def test_a_solve_that_does_not_end_warns():
 @pytest.mark.second
 def test_interrupts_leave_nothing_behind(monkeypatch):
     X, y = smooth(1500)
-    model = SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0)
 
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("skgp_sparse.methods.exact.solve", interrupt)
+    model = regressor()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert not hasattr(model, "kernel_")
@@ -459,44 +446,29 @@ def test_interrupts_leave_nothing_behind(monkeypatch):
 @pytest.mark.second
 def test_progress_tells_the_residual(capsys):
     X, y = smooth(500)
-    SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0, verbose=1).fit(X, y)
+    regressor(verbose=1).fit(X, y)
     assert "residual of all rows" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "parameters, message",
-    [
-        (
-            {"posterior": "all"},
-            "must be one of .*'exact', 'fourier', 'inducing', 'neighbors', 'rows'",
-        ),
-        ({"posterior": None}, "Got None instead"),
-        (
-            {"posterior": "rows", "likelihood": "student_t"},
-            "Gaussian noise only: no labels, and no other likelihood. Got likelihood='st",
-        ),
-        (
-            {"posterior": "rows", "solver": "stochastic"},
-            "random rows. Got solver='stochastic'. Change",
-        ),
-        (
-            {"posterior": IterativeExact(), "solver": Stochastic()},
-            r"random rows. Got solver=Stochastic\(\)",
-        ),
-        (
-            {"posterior": "rows", "bound": "titsias_new"},
-            "posterior='rows' has no bound.*Got bound='titsias_new'. Change",
-        ),
-        (
-            {"posterior": IterativeExact(), "bound": PEP(0.3)},
-            r"no bound.*Got bound=PEP\(alpha=0.3\)",
-        ),
-    ],
-)
-def test_what_cannot_be_used_is_refused(parameters, message):
-    X, y = smooth(100)
+WRONG = {
+    "must be one of .*'exact', 'fourier', 'inducing', 'neighbors', 'rows'": {"posterior": "all"},
+    "Got None instead": {"posterior": None},
+    "Gaussian noise only: no labels, .* Got likelihood='st": {"likelihood": "student_t"},
+    "random rows. Got solver='stochastic'. Change": {"solver": "stochastic"},
+    r"random rows. Got solver=Stochastic\(\)": {
+        "posterior": IterativeExact(),
+        "solver": Stochastic(),
+    },
+    "posterior='rows' has no bound.*Got bound='titsias_new'. Change": {"bound": "titsias_new"},
+    r"no bound.*Got bound=PEP\(alpha=0.3\)": {"posterior": IterativeExact(), "bound": PEP(0.3)},
+    "takes no array as inducing_init": {"inducing_init": np.eye(5, 3)},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_cannot_be_used_is_refused(message):
     with pytest.raises(ValueError, match=message):
-        SparseGPRegressor(**parameters).fit(X, y)
+        SparseGPRegressor(**{"posterior": "rows"} | WRONG[message]).fit(*smooth(100))
 
 
 def test_rows_that_arrive_later_need_inducing_points():
@@ -518,9 +490,7 @@ def test_estimator_checks(estimator, check):
 def test_nearly_no_noise_has_variances(alpha, d):
     X = np.random.RandomState(0).normal(size=(600, d))
     kernel = ConstantKernel(1.0) * RBF(1.0)
-    model = SparseGPRegressor(
-        kernel, alpha=alpha, posterior="rows", n_inducing=300, max_iter=50, random_state=0
-    )
+    model = regressor(kernel, 300, alpha=alpha, max_iter=50)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, np.sin(3 * X[:, 0]))
@@ -532,21 +502,12 @@ def test_nearly_no_noise_has_variances(alpha, d):
 @pytest.mark.second(share=0.08)
 def test_a_coarse_tolerance_still_solves():
     X, y = smooth(700)
-    model = SparseGPRegressor(posterior="rows", n_inducing=100, tol=1.0, random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.9
-
-
-def test_inducing_points_that_are_given_are_refused():
-    X, y = smooth(100)
-    with pytest.raises(ValueError, match="takes no array as inducing_init"):
-        SparseGPRegressor(posterior="rows", inducing_init=X[:5]).fit(X, y)
+    assert regressor(tol=1.0).fit(X, y).score(X, y) > 0.9
 
 
 @pytest.mark.second
 def test_float32_rows_predict_alike():
     X, y = smooth(600)
     X = X.astype(np.float32).astype(np.float64)
-    options = dict(posterior="rows", n_inducing=100, random_state=0)
-    double = SparseGPRegressor(**options).fit(X, y).predict(X[:20])
-    single = SparseGPRegressor(**options).fit(X.astype(np.float32), y).predict(X[:20])
-    np.testing.assert_allclose(double, single, rtol=1e-6)
+    double, single = (regressor().fit(one, y) for one in (X, X.astype(np.float32)))
+    np.testing.assert_allclose(double.predict(X[:20]), single.predict(X[:20]), rtol=1e-6)

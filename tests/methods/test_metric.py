@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import differences
 from inside import (
     LeaveOneOut,
     LocalSiteObjective,
@@ -37,30 +38,16 @@ def everything():
     return LeaveOneOut(X, np.arange(N), near, Y, zeros[:, 0], count, Y[near], zeros, ones)
 
 
-def moments(kernel, x, others):
-    """Mean (2,) and variance of y at x given other rows, by dense algebra."""
-    A = kernel(others.X)
-    k = kernels.evaluate(kernel, others.X, x[None])
-    mean = k.T @ np.linalg.solve(A, others.y)
-    return mean[0], (kernel.diag(x[None]) - np.sum(k * np.linalg.solve(A, k), axis=0))[0]
-
-
 def leave_one_out(kernel, metric):
     """Σ w log N(y_i; m_i, v_i) by dense algebra."""
-    total = 0.0
+    total, seen = 0.0, X @ metric.T
     for i, w in enumerate(everything().count):
         others = np.arange(N) != i
-        mean, variance = moments(kernel, X[i] @ metric.T, Part(X[others] @ metric.T, Y[others]))
-        squares = (Y[i] - mean) ** 2 / variance
+        A, k = kernel(seen[others]), kernels.evaluate(kernel, seen[others], seen[[i]])
+        variance = kernel.diag(seen[[i]])[0] - (k.T @ np.linalg.solve(A, k))[0, 0]
+        squares = (Y[i] - (k.T @ np.linalg.solve(A, Y[others]))[0]) ** 2 / variance
         total -= 0.5 * w * np.sum(squares + np.log(2.0 * np.pi * variance))
     return total
-
-
-class Part:
-    """Rows, for `moments`."""
-
-    def __init__(self, X, y):
-        self.X, self.y = X, y
 
 
 def objective(prior=None, metric=W):
@@ -81,10 +68,8 @@ def test_gradients_in_a_metric_are_central_differences(learned):
     function = VectorFunction(objective(prior if learned else None), KERNEL)
     start = function.parameters.pack()
     assert len(start) == len(KERNEL.theta) + learned * W.size
-    gradient = function(start)[1]
-    for direction in np.eye(len(start)):
-        up, down = (function(start + h * direction)[0] for h in (1e-5, -1e-5))
-        assert_allclose(gradient @ direction, (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
+    slopes = differences(lambda at: function(at)[0], start)
+    assert_allclose(function(start)[1], slopes, rtol=1e-5, atol=1e-6)
 
 
 def test_the_price_of_a_metric_is_its_distance_from_the_start():
@@ -105,11 +90,8 @@ def table(n=900, seed=0):
 
 
 def model(metric="full", **given):
-    given = {
-        "kernel": ConstantKernel() * RBF(np.ones(5)),
-        "random_state": 0,
-        "max_iter": 15,
-    } | given
+    kernel = ConstantKernel() * RBF(np.ones(5))
+    given = {"kernel": kernel, "random_state": 0, "max_iter": 15} | given
     if given.setdefault("posterior", "neighbors") == "neighbors":
         given["posterior"] = Neighbors(n_neighbors=30, n_neighbors_fit=20)
     return SparseGPRegressor(metric=metric, **given)
@@ -124,9 +106,8 @@ def test_a_metric_is_learned_and_kept():
     X, y = table()
     fitted = model().fit(X[:700], y[:700])
     assert fitted.metric_.shape == (5, 5)
-    assert rmse(fitted, X[700:], y[700:]) < 0.5 * rmse(
-        model("ard").fit(X[:700], y[:700]), X[700:], y[700:]
-    )
+    ard = model("ard").fit(X[:700], y[:700])
+    assert rmse(fitted, X[700:], y[700:]) < 0.5 * rmse(ard, X[700:], y[700:])
     mean, std = fitted.predict(X, return_std=True)
     again, cov = pickle.loads(pickle.dumps(fitted)).predict(X[:5], return_cov=True)
     assert_allclose(again, mean[:5])
@@ -146,10 +127,14 @@ def test_the_objective_of_a_fit_in_a_metric_has_a_gradient():
     assert_allclose(gradient[0], (up - down) / 2e-5, rtol=1e-4, atol=1e-3)
 
 
-def test_rows_that_arrive_later_have_no_metric():
+@pytest.mark.parametrize("labels", [False, True])
+def test_rows_that_arrive_later_have_no_metric(labels):
     X, y = table(100)
+    late, more = model(posterior="inducing"), {}
+    if labels:
+        late, more = classifier("full", posterior="auto"), {"classes": [False, True]}
     with pytest.raises(AttributeError) as error:
-        model(posterior="inducing").partial_fit(X, y)
+        late.partial_fit(X, y > 0 if labels else y, **more)
     assert "metric='full' is learned from all rows at once" in str(error.value.__cause__)
 
 
@@ -169,35 +154,26 @@ def test_a_metric_that_cannot_be_learned_is_refused(given, message):
         model(**given).fit(*table(50))
 
 
+def site_objective(seen, likelihood, **given):
+    """Of counts or labels, with neighbours near in the inputs that a kernel sees, after sweeps."""
+    y = likelihood.sample(Y[:, 0], np.random.RandomState(0))
+    near = SiteRows(X if given else seen, np.arange(N), y, np.zeros(N), np.ones(N))
+    near = near.with_neighbors(8, seen / KERNEL.k1.k2.length_scale, 1)
+    given |= {"near": near, "sites": np.zeros((2, N)), "rows": None, "total": N}
+    return LocalSiteObjective(likelihood=likelihood, **given).after_sweeps(KERNEL, most=5)
+
+
 @pytest.mark.parametrize("likelihood", [Probit(), NegativeBinomial(level=1.0, size=2.0)])
 def test_gradients_at_held_sites_are_central_differences(likelihood):
-    y = likelihood.sample(Y[:, 0], np.random.RandomState(0))
-    zeros, ones, scale = np.zeros(N), np.ones(N), KERNEL.k1.k2.length_scale
-    near = SiteRows(X, np.arange(N), y, zeros, ones).with_neighbors(8, X @ W.T / scale, 1)
     prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=(R, D)), 0.01 * np.ones((R, D)))
-    given = {"metric": W, "prior": prior}
-    objective = LocalSiteObjective(
-        near=near, sites=np.zeros((2, N)), likelihood=likelihood, rows=None, total=N, **given
-    )
-    function = VectorFunction(objective.after_sweeps(KERNEL, most=5), KERNEL)
+    objective = site_objective(X @ W.T, likelihood, metric=W, prior=prior)
+    function = VectorFunction(objective, KERNEL)
     start = function.parameters.pack()
     assert len(start) == len(KERNEL.theta) + W.size + len(likelihood.theta)
-    gradient = function(start)[1]
-    for direction in np.eye(len(start)):
-        up, down = (function(start + h * direction)[0] for h in (1e-5, -1e-5))
-        assert_allclose(gradient @ direction, (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
-    in_columns = objective_in(X @ W.T, y, likelihood).value(KERNEL)
+    slopes = differences(lambda at: function(at)[0], start)
+    assert_allclose(function(start)[1], slopes, rtol=1e-5, atol=1e-6)
+    in_columns = site_objective(X @ W.T, likelihood).value(KERNEL)
     assert_allclose(function.objective.conclude(KERNEL).value, in_columns, rtol=1e-6)
-
-
-def objective_in(seen, y, likelihood):
-    """The objective of inputs as the kernel sees them, after sweeps of its sites."""
-    near = SiteRows(seen, np.arange(N), y, np.zeros(N), np.ones(N))
-    near = near.with_neighbors(8, near.X / KERNEL.k1.k2.length_scale, 1)
-    objective = LocalSiteObjective(
-        near=near, sites=np.zeros((2, N)), likelihood=likelihood, rows=None, total=N
-    )
-    return objective.after_sweeps(KERNEL, most=5)
 
 
 def latent(n=500, seed=0):
@@ -222,9 +198,8 @@ def test_labels_that_depend_on_a_direction_gain_by_a_metric():
     fitted, plain = classifier("full").fit(X, f > 0), classifier("auto").fit(X, f > 0)
     assert fitted.metric_.shape == (4, 4) and plain.metric_ is None
     assert log_loss(fitted, Q, g > 0) < 0.6 * log_loss(plain, Q, g > 0)
-    assert np.array_equal(
-        pickle.loads(pickle.dumps(fitted)).predict_proba(Q), fitted.predict_proba(Q)
-    )
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict_proba(Q), fitted.predict_proba(Q))
     theta = fitted.kernel_.theta
     value = fitted.log_marginal_likelihood_value_
     assert_allclose(fitted.log_marginal_likelihood(theta), value, rtol=1e-5)
@@ -285,13 +260,6 @@ def test_a_metric_of_labels_that_cannot_be_learned_is_refused(given, message):
     given = {"metric": "full", "posterior": "inducing"} | given
     with pytest.raises(ValueError, match=message):
         classifier(**given).fit(X, np.digitize(f, [-0.5, 0.5]))
-
-
-def test_labels_that_arrive_later_have_no_metric():
-    X, f = latent(60)
-    with pytest.raises(AttributeError) as error:
-        classifier("full", posterior="auto").partial_fit(X, f > 0, classes=[False, True])
-    assert "metric='full' is learned from all rows at once" in str(error.value.__cause__)
 
 
 @pytest.mark.second(share=0.07, thin=1)

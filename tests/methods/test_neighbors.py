@@ -6,7 +6,7 @@ the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
 
 import numpy as np
 import pytest
-from conftest import stored
+from conftest import differences, stored_cases
 from inside import (
     ArrayDataset,
     Batch,
@@ -19,6 +19,7 @@ from inside import (
     whitened,
 )
 from inside import neighbors_of_engine as neighbors
+from kernel_cases import Opaque, check_stack, parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
 from scipy.stats import norm
@@ -29,15 +30,14 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse.posteriors import Neighbors
 
-ORACLE = stored("neighbors")
-CASES = [str(name) for name in ORACLE["cases"]]
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
+ORACLE = stored_cases("neighbors")
+CASES = [str(name) for name in ORACLE["cases"][""]]
 
 
 def golden(name):
     """Values of a case by name, and its kernel with its noise."""
-    ref = {key.split("/")[1]: one for key, one in ORACLE.items() if key.startswith(f"{name}/")}
-    kernel, noise = eval(str(ref["kernel"]), SCOPE), float(ref["noise"])
+    ref = ORACLE[name]
+    kernel, noise = parsed(ref["kernel"]), float(ref["noise"])
     return ref, kernel if np.isnan(noise) else kernel + WhiteKernel(noise)
 
 
@@ -122,26 +122,12 @@ STACKED = [
 
 @pytest.mark.parametrize("kernel", STACKED, ids=str)
 def test_the_pullback_of_a_stack_is_that_of_each_set(kernel):
-    rng = np.random.RandomState(0)
-    P, G = rng.normal(size=(3, 7, 3)), rng.normal(size=(3, 7, 7))
+    P = np.random.RandomState(0).normal(size=(3, 7, 3))
     P[1, 2] = P[1, 4]
-    G += G.transpose(0, 2, 1)
-    K, pull = kernels.linearize_stack(kernel, P)
-    theta_bar, P_bar = pull(G.copy())
-    expected = np.zeros(len(kernel.theta))
-    for points, of_one, K_one, bar in zip(P, G, K, P_bar):
-        value, pull_one = kernels.linearize(kernel, points, points)
-        of_theta, of_Z = pull_one(of_one.copy())
-        expected += of_theta
-        assert_allclose(K_one, value, atol=1e-12)
-        assert_allclose(bar, 2.0 * of_Z, atol=1e-10)
-    assert_allclose(theta_bar, expected, atol=1e-10)
+    check_stack(kernel, P)
 
 
 def test_a_kernel_without_a_rule_has_a_pullback_to_theta_alone():
-    class Opaque(RBF):
-        pass
-
     P, G = np.random.RandomState(0).normal(size=(3, 5, 2)), np.ones((3, 5, 5))
     K, pull = kernels.linearize_stack(Opaque(0.7), P)
     expected, of_rule = kernels.linearize_stack(RBF(0.7), P)
@@ -173,10 +159,8 @@ def test_of_rows_that_are_equally_far_the_first_one_is_nearer(d):
     squares = np.sum((X - X[40]) ** 2, axis=1)
     assert near[0].tolist() == np.lexsort((np.arange(len(X)), squares))[:7].tolist()
     assert_allclose(distances[0], np.sqrt(squares[near[0]]), atol=1e-7)
-    for n_jobs in (1, 2):
-        assert np.array_equal(
-            NearestRows(X).nearest(X, 7, n_jobs)[0], NearestRows(X).nearest(X, 7)[0]
-        )
+    one, two = (NearestRows(X).nearest(X, 7, n_jobs)[0] for n_jobs in (1, 2))
+    assert np.array_equal(one, two)
 
 
 def test_copies_are_one_row_of_their_weight():
@@ -230,9 +214,8 @@ def test_all_other_rows_as_neighbours_are_exact_leave_one_out():
     assert_allclose(model.log_marginal_likelihood_value_, expected, rtol=1e-10)
     value, gradient = model.log_marginal_likelihood(model.kernel_.theta, eval_gradient=True)
     assert_allclose(value, expected, rtol=1e-10)
-    for i, step in enumerate(1e-5 * np.eye(len(gradient))):
-        up, down = (model.log_marginal_likelihood(KERNEL.theta + s) for s in (step, -step))
-        assert_allclose(gradient[i], (up - down) / 2e-5, rtol=1e-6, atol=1e-6)
+    slopes = differences(model.log_marginal_likelihood, KERNEL.theta)
+    assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("p", [1, 2])
@@ -341,14 +324,17 @@ def test_a_lead_is_more_than_a_standard_error_of_paired_differences():
     gain = rng.normal(size=100)
     gain -= gain.mean()
     error = np.sqrt(np.mean(gain**2) / 100)
-    for lead in (0.9, 1.1):
+    behind = ValidationScore(rows, count)
+    for lead in (0.9, 1.1, 2.0):
         ahead = ValidationScore(rows + gain + lead * error, count)
-        assert ahead.is_better_than(ValidationScore(rows, count)) == (lead > 1)
-    twice = ValidationScore(np.tile(rows + gain + error, 2), np.ones(200))
-    assert twice.is_better_than(ValidationScore(np.tile(rows, 2), np.ones(200)))
-    assert ValidationScore(rows + gain + error, 2 * count).is_better_than(
-        ValidationScore(rows, 2 * count)
-    )
+        assert ahead.is_better_than(behind) == (lead > 1)
+        assert ahead.is_better_than(behind, lead - 0.1)
+        assert not ahead.is_better_than(behind, lead + 0.1)
+    assert ahead.take(slice(10)).of_rows.shape == (10,)
+    for copies, weight in ((2, 1.0), (1, 2.0)):
+        one, other = (np.tile(each, copies) for each in (rows + gain + error, rows))
+        count = np.full(100 * copies, weight)
+        assert ValidationScore(one, count).is_better_than(ValidationScore(other, count))
 
 
 def test_copies_are_held_aside_one_by_one():
@@ -361,10 +347,8 @@ def test_copies_are_held_aside_one_by_one():
     known = validation.training_rows(1000)
     assert_allclose(known.weight, count)
     held, left = np.zeros(400), np.zeros(400)
-    held[validation.chosen], left[chosen] = (
-        validation.count * np.minimum(weight[validation.chosen], 1),
-        count,
-    )
+    held[validation.chosen] = validation.count * np.minimum(weight[validation.chosen], 1)
+    left[chosen] = count
     assert_allclose(held + left, weight)
     assert validation.count.sum() == 80 and np.all(validation.count == np.round(validation.count))
     assert 50 < held[:40].sum() < 75 and np.all(left[:40] > 0)  # 1,600 of 1,935 copies
@@ -380,24 +364,9 @@ def test_candidates_are_judged_in_units_of_y(racers):
     assert_allclose(found, density - np.log(10), atol=0.3)
 
 
-@pytest.mark.second
-def test_a_metric_is_learned_where_columns_add():
-    rng = np.random.RandomState(0)
-    X = rng.uniform(-1, 1, size=(1500, 4))
-    y = np.sin(6 * (X[:, 0] + X[:, 1] - X[:, 2]))
-    given = {"posterior": "neighbors", "random_state": 0}
-    full = SparseGPRegressor(**given).fit(X[:1200], y[:1200])
-    ard = SparseGPRegressor(metric="ard", **given).fit(X[:1200], y[:1200])
-    assert full.metric_.shape == (4, 4) and ard.metric_ is None
-    errors = [np.sqrt(np.mean((one.predict(X[1200:]) - y[1200:]) ** 2)) for one in (full, ard)]
-    assert errors[0] < 0.5 * errors[1]
-
-
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"metric": "euclid"}, "metric.*must be one of .*'ard', 'full'.*Got 'euclid'"),
-        ({"metric": "full", "kernel": sk.DotProduct()}, "mixes columns of stationary kernels"),
         ({"posterior": Neighbors(n_neighbors=0)}, "n_neighbors.*must be"),
         ({"posterior": Neighbors(n_neighbors_fit="few")}, "n_neighbors_fit.*must be"),
     ],

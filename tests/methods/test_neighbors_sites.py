@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import differences
 from inside import LocalSiteObjective, SiteRows, local_site_objective
 from inside import neighbors_of_methods as neighbors
 from numpy.testing import assert_allclose
@@ -91,14 +92,14 @@ def test_gradients_at_held_sites_are_slopes_of_the_density(likelihood):
     objective = objective_of(likelihood, X, y, 12, KERNEL).after_sweeps(kernel, most=5)
     objective = replace(objective, chosen=np.arange(0, 60, 2))
     gradient = objective.value_and_gradient(kernel).gradient
-    for i, step in enumerate(1e-5 * np.eye(len(kernel.theta))):
-        ends = (kernel.clone_with_theta(kernel.theta + s) for s in (step, -step))
-        up, down = map(objective.value, ends)
-        assert_allclose(gradient["kernel"][i], (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
-    theta = likelihood.theta
-    for i, step in enumerate(1e-5 * np.eye(len(theta))):
-        up, down = (objective.at(likelihood=theta + s).value(kernel) for s in (step, -step))
-        assert_allclose(gradient["likelihood"][i], (up - down) / 2e-5, rtol=1e-5, atol=1e-6)
+    values = {
+        "kernel": lambda theta: objective.value(kernel.clone_with_theta(theta)),
+        "likelihood": lambda theta: objective.at(likelihood=theta).value(kernel),
+    }
+    for name, theta in (("kernel", kernel.theta), ("likelihood", likelihood.theta)):
+        if len(theta):
+            slopes = differences(values[name], theta)
+            assert_allclose(gradient[name], slopes, rtol=1e-5, atol=1e-6)
 
 
 def test_precisions_are_positive_where_a_likelihood_is_not_log_concave():
@@ -144,16 +145,12 @@ def test_weights_are_repeated_rows(likelihood):
     weight = np.random.RandomState(1).randint(0, 3, size=150)
     given = {"likelihood": likelihood, "kernel": KERNEL, "max_iter": 5}
     weighted = fitted(SparseGPClassifier, X, y, sample_weight=weight, **given)
-    repeated = fitted(
-        SparseGPClassifier, np.repeat(X, weight, axis=0), np.repeat(y, weight), **given
-    )
+    copies = np.repeat(X, weight, axis=0), np.repeat(y, weight)
+    repeated = fitted(SparseGPClassifier, *copies, **given)
     Q = np.random.RandomState(2).uniform(-2, 2, size=(20, 2))
     assert_allclose(weighted.predict_proba(Q), repeated.predict_proba(Q), rtol=1e-10)
     # copies that are told apart by noise in X have each other as neighbours
-    objective = (
-        fitted(SparseGPClassifier, X, y, sample_weight=weight, **given)._fitted.fits[0].objective
-    )
-    assert objective.near.n_rows == np.count_nonzero(weight)
+    assert weighted._fitted.fits[0].objective.near.n_rows == np.count_nonzero(weight)
 
 
 def test_rows_at_one_place_have_the_sum_of_their_sites():
@@ -236,11 +233,7 @@ def test_training_may_know_some_of_the_rows_only(monkeypatch):
     whole = fitted(SparseGPClassifier, X[:1200], label[:1200], **given)
     monkeypatch.setattr(neighbors, "_TRAINED", 400)
     some = fitted(SparseGPClassifier, X[:1200], label[:1200], **given)
-    assert (
-        some._fitted.fits[0].objective.near.n_rows
-        == whole._fitted.fits[0].objective.near.n_rows
-        == 1200
-    )
+    assert [one._fitted.fits[0].objective.near.n_rows for one in (some, whole)] == [1200, 1200]
     scores = [
         np.mean(np.log(model.predict_proba(X[1200:])[np.arange(300), label[1200:].astype(int)]))
         for model in (whole, some)

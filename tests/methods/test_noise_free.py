@@ -56,19 +56,13 @@ def test_few_rows(posterior, d, function, kernel):
 
 
 @pytest.mark.second(share=0.02, thin=1)
+@pytest.mark.parametrize("n", [120, pytest.param(300, marks=pytest.mark.full(share=0.0))])
 @pytest.mark.parametrize("d", range(1, 7))
 @pytest.mark.parametrize("posterior", POSTERIORS)
-def test_more_rows(posterior, d):
-    function = list(FUNCTIONS)[d % 5]
+def test_more_rows(posterior, d, n):
     for kernel in KERNELS.values():
-        check(posterior, *table(d, 120, function, seed=d), **kernel, max_iter=3)
-
-
-@pytest.mark.full(share=0.0)
-@pytest.mark.parametrize("d", range(1, 7))
-@pytest.mark.parametrize("posterior", POSTERIORS)
-def test_hundreds_of_rows(posterior, d):
-    check(posterior, *table(d, 300, list(FUNCTIONS)[(d + 1) % 5], seed=d))
+        table_of = table(d, n, list(FUNCTIONS)[d % 5], seed=d)
+        check(posterior, *table_of, **kernel, max_iter=3)
 
 
 @pytest.mark.full(share=0.0)

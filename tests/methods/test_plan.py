@@ -16,6 +16,7 @@ from inside import (
     plan,
 )
 from sklearn.gaussian_process.kernels import RBF
+from test_posteriors_of_users import SubsetOfData
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import Titsias
@@ -26,7 +27,6 @@ from skgp_sparse.posteriors import (
     InducingPoints,
     IterativeExact,
     Neighbors,
-    PosteriorMethod,
 )
 
 AUTO = PosteriorSelection()
@@ -64,51 +64,32 @@ def method_of(facts, posterior=None, **chosen):
         (FEW._replace(n_distinct=4), {"metric": "full"}, Exact),
         (MANY, {"metric": "full", "bound": "titsias"}, InducingPoints),
         (MANY._replace(inputs_are_known=False), {}, UncertainInputs),
+        (MANY, {"posterior": Exact()}, Exact),
+        (FEW, {"posterior": FourierFeatures()}, FourierFeatures),
+        (FEW, {"posterior": InducingPoints()}, Exact),
+        (MANY, {"posterior": InducingPoints()}, InducingPoints),
+        (SOME, {"posterior": InducingPoints()}, InducingPoints),
+        (SOME, {"posterior": InducingPoints(1000)}, InducingPoints),
+        (FEW, {"posterior": InducingPoints(1000)}, Exact),
+        (FEW, {"posterior": IterativeExact()}, Exact),
+        (SOME, {"posterior": IterativeExact()}, IterativeExact),
+        (FEW, {"posterior": Neighbors()}, Neighbors),
+        (FEW, {"posterior": Neighbors(n_neighbors=1000)}, Exact),
     ],
 )
-def test_methods_of_auto(facts, chosen, expected):
+def test_methods(facts, chosen, expected):
     assert type(method_of(facts, **chosen)) is expected
-
-
-@pytest.mark.parametrize(
-    "facts, posterior, expected",
-    [
-        (MANY, Exact(), Exact),
-        (FEW, FourierFeatures(), FourierFeatures),
-        (FEW, InducingPoints(), Exact),
-        (MANY, InducingPoints(), InducingPoints),
-        (SOME, InducingPoints(), InducingPoints),
-        (SOME, InducingPoints(1000), InducingPoints),
-        (FEW, InducingPoints(1000), Exact),
-        (FEW, IterativeExact(), Exact),
-        (SOME, IterativeExact(), IterativeExact),
-        (FEW, Neighbors(), Neighbors),
-        (FEW, Neighbors(n_neighbors=1000), Exact),
-    ],
-)
-def test_methods_that_were_chosen(facts, posterior, expected):
-    assert type(method_of(facts, posterior)) is expected
 
 
 class FirstRows(InducingPoints):
     """Inducing points as a user may extend them."""
 
 
-class SubsetOfData(PosteriorMethod):
-    """The exact process of some of the rows."""
-
-    name = "subset"
-
-    def fit(self, job, random_state):
-        few = job.rows.sampled(job.rows.sample(20, random_state))
-        return Exact().fit(job._replace(rows=few), random_state)
-
-
 def test_methods_of_users_are_never_replaced_but_where_they_ask_for_it():
     assert type(method_of(FEW, SubsetOfData())) is SubsetOfData
     assert type(method_of(SOME, FirstRows())) is FirstRows
     X, y = table(40)
-    model = SparseGPRegressor(posterior=SubsetOfData(), random_state=0).fit(X, y)
+    model = SparseGPRegressor(posterior=SubsetOfData(20), random_state=0).fit(X, y)
     assert model.n_inducing_ == 20 and model.selection_.plan == "subset: it was chosen"
 
 

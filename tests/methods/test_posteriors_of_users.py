@@ -152,13 +152,11 @@ def test_rows_that_were_not_used_are_predicted():
 
 
 @pytest.mark.second
-@pytest.mark.parametrize("options", [{"alpha": 0.1}], ids=str)
-def test_rows_that_were_used_are_found_where_inputs_are_changed(options):
+def test_rows_that_were_used_are_found_where_inputs_are_changed():
     gaps = X.copy()
     gaps[::5, 1] = np.nan
-    inputs = X if "metric" in options else gaps
-    model = subset(max_iter=5, **options).fit(inputs, Y)
-    loo, found = model.loo_predict(), model.predict(inputs)
+    model = subset(max_iter=5, alpha=0.1).fit(gaps, Y)
+    loo, found = model.loo_predict(), model.predict(gaps)
     assert np.sum(np.abs(loo.mean - found) > 1e-9) == 60
 
 

@@ -5,7 +5,8 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from inside import ColumnTable
+from conftest import differences
+from inside import ArrayDataset, ColumnTable
 from inside import scales as skewed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -41,12 +42,8 @@ def test_values_are_the_formula_and_the_gradient_goes_through_it():
     Z = X[:6] + 0.05
     G = np.random.RandomState(1).normal(size=(40, 6))
     bar = kernels.linearize(kernel, X, Z)[1](G.copy())[1]
-    for place in np.ndindex(Z.shape):
-        up, down = Z.copy(), Z.copy()
-        up[place] += 1e-6
-        down[place] -= 1e-6
-        slope = np.sum(G * (kernel(X, up) - kernel(X, down))) / 2e-6
-        assert bar[place] == pytest.approx(slope, abs=1e-6)
+    slopes = differences(lambda at: np.sum(G * kernel(X, at)), Z, 1e-6)
+    assert bar == pytest.approx(slopes, abs=1e-6)
 
 
 def test_near_the_low_value_units_are_those_of_the_column():
@@ -112,26 +109,12 @@ def test_it_does_not_where_the_evidence_is_lower_or_nobody_asked():
 
 
 def test_skewed_columns_are_found():
-    class Rows:
-        n_features = 4
-
-        def __init__(self, X):
-            self.X = X
-
-        def sample(self, size, random_state):
-            return np.arange(len(self.X))
-
-        def subset(self, rows):
-            return self
-
-        def stored_inputs(self):
-            return self.X
-
     rng = np.random.RandomState(0)
     X = np.column_stack(
         [np.exp(2 * rng.normal(size=200)), rng.normal(size=200), rng.geometric(0.7, 200)]
     )
     X = np.column_stack([X, np.where(rng.uniform(size=200) < 0.3, np.nan, X[:, 0])])
-    skew = skewed.skew_of(Rows(X), ColumnTable(["a", "b", "c", "d"]))
+    rows = ArrayDataset(X, X[:, :1])
+    skew = skewed.skew_of(rows, ColumnTable(["a", "b", "c", "d"]))
     assert skew.names == ["a", "d"] and np.all(skew.units > 0) and np.all(skew.shift[[0, 3]] < 0)
-    assert skewed.skew_of(Rows(X), ColumnTable(["a", "b", "c", "d"], ["a", "d"])) is None
+    assert skewed.skew_of(rows, ColumnTable(["a", "b", "c", "d"], ["a", "d"])) is None

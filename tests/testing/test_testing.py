@@ -40,6 +40,12 @@ def finds(sentence):
 # what is shipped
 
 SHIPPED = [*BOUNDS.values(), PEP(0.0), PEP(1.0)]
+SHIPPED_LIKELIHOODS = [
+    Probit(),
+    Logit(),
+    *map(Gaussian, (1e-4, 0.4, 1e4)),
+    Gaussian(0.2, (1e-3, 9.0)),
+]
 
 
 @pytest.mark.parametrize("bound", SHIPPED, ids=repr)
@@ -51,8 +57,8 @@ def test_shipped_bounds_pass(bound):
 @pytest.mark.parametrize(
     "kernel",
     [
-        pytest.param(kernel, marks=() if k % 5 == 0 else pytest.mark.full(share=0.02))
-        for k, kernel in enumerate(ALL)
+        pytest.param(k, marks=() if i % 5 == 0 else pytest.mark.full(share=0.02))
+        for i, k in enumerate(ALL)
     ],
     ids=str,
 )
@@ -61,7 +67,7 @@ def test_shipped_rules_pass(kernel):
 
 
 @pytest.mark.second(share=0.36)
-@pytest.mark.parametrize("likelihood", [Probit(), Logit(), *map(Gaussian, (1e-4, 0.4, 1e4))])
+@pytest.mark.parametrize("likelihood", SHIPPED_LIKELIHOODS)
 def test_shipped_likelihoods_pass(likelihood):
     y = [-7.0, -0.2, 0.5, 30.0] if isinstance(likelihood, Gaussian) else None
     assert check_likelihood(likelihood, y) is None
@@ -130,28 +136,16 @@ def bound_with(**members):
 @pytest.mark.parametrize(
     "penalty, sentence",
     [
-        (
-            lambda self, x: (0.5 * x, 1.0),
-            "slope, beside central differences, is 1 at x = 0, expected 0.5",
-        ),
+        (lambda self, x: (0.5 * x, 1.0), "slope, .*differences, is 1 at x = 0, expected 0.5"),
         (lambda self, x: (0.5 * np.log1p(x), 0.5 / (2.0 + x)), "slope, .* is 0.25 at x = 0"),
         (lambda self, x: (0.5 * x[:, None], 0.5), r"phi of 49 rows has shape \(49, 1\)"),
         (lambda self, x: (0.5 * x, np.full(3, 0.5)), r"slope of 49 rows has shape \(3,\)"),
         (lambda self, x: (0.5 * np.log(2.0 + x), 0.5 / (2.0 + x)), "at x = 0, expected 0, as noth"),
-        (
-            lambda self, x: (-0.5 * x, -0.5),
-            "expected no negative number, as is_lower_bound is True",
-        ),
+        (lambda self, x: (-0.5 * x, -0.5), "no negative number, as is_lower_bound is True"),
         (lambda self, x: (0.5 * len(x) * x, 0.5 * len(x)), "phi of a row alone"),
-        (
-            lambda self, x: (np.where(x > 1e9, np.inf, x), 1.0),
-            "49 rows is inf at .*finite number",
-        ),
+        (lambda self, x: (np.where(x > 1e9, np.inf, x), 1.0), "49 rows is inf at .*finite n"),
         (lambda self, x: (0.5 * x * (x <= x.max()), 0.5), "of 0 rows raised ValueError"),
-        (
-            lambda self, x: (np.multiply(x, 0.5, out=x), 0.5),
-            "of 49 rows raised ValueError.*read-only",
-        ),
+        (lambda self, x: (np.multiply(x, 0.5, out=x), 0.5), "of 49 rows raised Val.*read-only"),
     ],
 )
 def test_wrong_penalties_are_found(penalty, sentence):
@@ -266,15 +260,9 @@ def test_the_right_rule_passes():
         ({"by_Z": lambda K, X, Z, G: 2.0 * G.T @ X}, "linearize with respect to the inputs"),
         ({"by_Z": lambda K, X, Z, G: G.T @ X[:, :2]}, r"to the inputs, .* has shape \(7, 2\)"),
         ({"by_Z": overwrite_value}, r"\* Plain.*RBF.*gradient of linearize"),
-        (
-            {"by_Z": refuse_coincidence},
-            "linearize where rows coincide with respect to the inputs, .* is nan",
-        ),
+        ({"by_Z": refuse_coincidence}, "linearize where rows coincide .* the inputs, .* is nan"),
         ({"on_diag": lambda k, X: np.sum(X**2, axis=1)}, r"k\(x, x\) is"),
-        (
-            {"by_X": lambda X, g: g[:, None] * X},
-            "gradient of linearize_diag with respect to the inputs",
-        ),
+        ({"by_X": lambda X, g: g[:, None] * X}, "linearize_diag with respect to the inputs"),
         ({"by_X": lambda X, g: np.multiply(g, 2, out=g)[:, None] * X}, "raised .*read-only"),
     ],
 )
@@ -370,16 +358,10 @@ def changed(base, kind, change, *args):
         (lambda mean, v, s, c: (v, s, 1.001 * c), "curvature, beside central differences, is"),
         (lambda mean, v, s, c: (v, s), "returns 2 arrays, expected 3"),
         (lambda mean, v, s, c: (v[:, None], s, c), r"value of 216 rows has shape \(216, 1\)"),
-        (
-            lambda mean, v, s, c: (v, s, np.where(mean > 900, np.nan, c)),
-            "mean = 1000.*finite",
-        ),
+        (lambda mean, v, s, c: (v, s, np.where(mean > 900, np.nan, c)), "mean = 1000.*finite"),
         (lambda mean, v, s, c: (v + mean.max(), s, c), "a row alone"),
         (lambda mean, v, s, c: (v + mean**2, s + 2 * mean, c - 2), "must be log-concave"),
-        (
-            lambda mean, v, s, c: (v + np.add(mean, 1, out=mean), s, c),
-            "read-only",
-        ),
+        (lambda mean, v, s, c: (v + np.add(mean, 1, out=mean), s, c), "read-only"),
     ],
 )
 def test_wrong_answers_are_found(kind, change, sentence):
@@ -413,15 +395,6 @@ def test_a_missing_power_is_found(name):
 
     with finds(rf"Own\(\)\.{name}.*power.* raised TypeError"):
         check_likelihood(type("Own", (Probit,), {name: without_power})())
-
-
-def test_expectations_of_another_distribution_are_found():
-    class Wider(Probit):
-        def expected(self, y, mean, variance):
-            return super().expected(y, mean, 2.0 * variance)
-
-    with finds(r"Wider\(\)\.expected: value, beside a sum over 4001 nodes"):
-        check_likelihood(Wider())
 
 
 @pytest.mark.second(share=0.37)
@@ -481,10 +454,6 @@ def test_a_wrong_gradient_of_a_parameter_is_found(kind):
         check_likelihood(Wrong(0.2, (1e-3, 1e3)), [0.3])
 
 
-def test_a_parameter_that_is_learned_passes():
-    check_likelihood(Gaussian(0.2, (1e-3, 1e3)), [0.3, -2.0])
-
-
 # sources
 
 
@@ -533,28 +502,16 @@ def with_chunk(change):
         (lambda self, k, X, y: (X + (self.passes == 3), y), "left out: chunk.0. has another X"),
         (lambda self, k, X, y: (X + (not self.opened), y), "after close: chunk.0. has another X"),
         (lambda self, k, X, y: (X * (1 / self.opened), y), "raised ZeroDivisionError"),
-        (
-            lambda self, k, X, y: (X[:-1], y[:-1]),
-            "chunk 0 of the source .*: X has 4 rows, but chunk_sizes has 5",
-        ),
+        (lambda self, k, X, y: (X[:-1], y[:-1]), "chunk 0 .*: X has 4 rows, but chunk_sizes has 5"),
         (lambda self, k, X, y: (X, y[:-1]), r"chunk 0 .* numbers of samples: \[5, 4\]"),
-        (
-            lambda self, k, X, y: [X, y],
-            r"chunk\(0\) raised TypeError: A chunk must be a tuple.* Got list",
-        ),
+        (lambda self, k, X, y: [X, y], r"chunk\(0\) raised TypeError: A chunk must be .* Got list"),
         (lambda self, k, X, y: None, r"chunk\(0\) .*must be a tuple.* Got NoneType"),
-        (
-            lambda self, k, X, y: (X[:, : 2 - k // 2], y),
-            "chunk 2 .*: All chunks .* columns of X. Got 1, before 2",
-        ),
+        (lambda self, k, X, y: (X[:, : 2 - k // 2], y), "chunk 2 .*columns of X. Got 1, before 2"),
         (
             lambda self, k, X, y: (X, y, y**2 if k else None),
             "chunk 2 .*: All chunks .* sample_weight. Got numbers, before None",
         ),
-        (
-            lambda self, k, X, y: (X[:, 0], y),
-            "chunk 0 .*Expected 2D array, got 1D array instead: X of Own",
-        ),
+        (lambda self, k, X, y: (X[:, 0], y), "chunk 0 .*2D array, got 1D array instead: X of Own"),
     ],
 )
 def test_wrong_chunks_are_found(change, sentence):
