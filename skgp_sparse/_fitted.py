@@ -22,40 +22,18 @@ from skgp_sparse.solvers import Fit
 
 @dataclass(eq=False, repr=False)
 class Fitted:
-    """State of a fitted estimator.
-
-    Parameters
-    ----------
-    fits : list of Fit
-        One for each problem.
-    units : TargetScaler
-    view : TargetView, ResponseView or LabelView
-        What predicts in the units of y, without what is beside the processes.
-    beside : WeightedMean, Calibration or None
-    kept : dict
-        Parameters on which sums and sites of rows depend, as text.
-    types : ColumnTypes or None
-        Of the columns of X; None: all are numbers.
-    values : ndarray of shape (K, d) or None
-        Values that take the place of one that is missing in a query.
-    rows : Dataset or None
-        The user's rows of `fit`, of which weights are kept; None after `partial_fit`.
-    stream : StreamState or None
-        Of rows that arrive later.
-    is_learned : bool
-        Whether hyperparameters were learned from the rows.
-    """
+    """State of a fitted estimator; `view` predicts without what is `beside` until it is made."""
 
     fits: list[Fit]
-    units: Any
-    view: Any
-    beside: Any = None
-    kept: dict[str, str] = field(default_factory=dict)
-    types: Any = None
-    values: Array | None = None
-    rows: InitVar[Dataset | None] = None
-    stream: Any = None
-    is_learned: bool = True
+    units: Any  # `TargetScaler`
+    view: Any  # that predicts in the units of y
+    beside: Any = None  # `WeightedMean` or `Calibration`
+    kept: dict[str, str] = field(default_factory=dict)  # parameters of a stream, as text
+    types: Any = None  # `ColumnTypes`; None: all are numbers
+    values: Array | None = None  # (K, d) in the place of one that is missing in a query
+    rows: InitVar[Dataset | None] = None  # of `fit`, of which weights are kept
+    stream: Any = None  # `StreamState`
+    is_learned: bool = True  # hyperparameters were learned from the rows
     scores: Scores | None = None
     quantiles: Array | None = None
     sobol: SobolIndices | None = None
@@ -130,10 +108,7 @@ class Fitted:
         return self.sobol
 
     def mean_value(self, kernels: list[Any], eval_gradient: bool, shared: bool) -> Any:
-        """Mean bound of the problems at their kernels, and its gradient if asked for.
-
-        The gradient is wrt one theta that is `shared` by all, or wrt all of theirs, in their order.
-        """
+        """Mean bound at kernels, and its gradient wrt all thetas in order, or a `shared` one."""
         with single_threaded_blas():
             results = [
                 value_or_minus_inf(fit.objective, kernel, eval_gradient)

@@ -48,25 +48,13 @@ _LARGER = 100.0  # limit of the variance with categories: where all ρ are near 
 
 
 def default_signal(rows, y_variance, limits=_LIMITS, is_smooth: bool = False, columns=NUMBERS):
-    """The default kernel without noise.
+    """The default kernel without noise, in the units of the data, by the types of columns.
 
-    It is in the units of the data, and depends on the types of their columns:
+    With a Matérn kernel k_c (an RBF if `is_smooth`; `Missing` where values are missing):
 
-        numbers                 v k_c,    k_c a Matérn kernel with a length scale for each column
+        numbers                 v k_c
         categories              v k_k,    k_k = Π_j (ρ_j + (1 - ρ_j) [a_j = b_j])
         numbers and categories  v (a + k_c) (b + k_k) = v (a b + b k_c + a k_k + k_c k_k)
-
-    Where values of numbers are missing, k_c is that of `Missing`.
-
-    Parameters
-    ----------
-    rows : Dataset
-    y_variance : float
-    limits : tuple of float
-        Of the variance, in units of that of y.
-    is_smooth : bool
-        Whether k_c is an RBF kernel.
-    columns : ColumnTable
     """
     scale, codes = rows.scale(NO_EFFECT), columns.codes()
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
@@ -107,10 +95,7 @@ def _with_values(rows: Dataset, numbers: Ints, codes: list[int]):
 
 
 def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int):
-    """The categories but for those with a level for nearly every row, unless nothing is left.
-
-    What such a category explains is noise of the rows, and no other row has its levels.
-    """
+    """The categories but for those that name nearly every row, unless nothing is left."""
     if not (codes and rows.in_memory and rows.total_weight() >= _FEWEST_IDS):
         return codes
     X, most = rows.stored_inputs(), _ONE_LEVEL_EACH * rows.total_weight()
@@ -119,17 +104,7 @@ def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int):
 
 
 def without_unclear_noise(kernel: Kernel, known: Array):
-    """The default kernel, without noise of missing values in columns where few values are known.
-
-    Nearly every row would have this noise, which could not be told from that of the targets.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression, of which the caller has the only copy.
-    known : ndarray of shape (d,)
-        Weights of the rows in which the value of a column is known.
-    """
+    """The kernel, changed: no noise of missing values where few are `known` (weights (d,))."""
     for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
         few = known[columns][part.columns] < _FEWEST_KNOWN
         if few.any():
@@ -156,11 +131,7 @@ def _constant(variance: float, limits: tuple[float, float]):
 
 
 def resolve_priors(given: Any, rows: Dataset, few: int):
-    """The priors of hyperparameters that parameters ask for, a list.
-
-    "auto" has them for the default kernel only: of length scales where there are at most `few` rows
-    per column, and of categories and missing values in any case.
-    """
+    """The priors that parameters ask for, a list; of length scales with `few` rows per column."""
     prior = given.prior
     of_levels = [CorrelationPrior(), MissingValuePrior(), MissingNoisePrior()]
     with_scales = [*of_levels, LogNormalLengthScales()]
@@ -178,17 +149,7 @@ _WIDE = 1000.0  # B, in units of the variance of the targets
 
 
 class StandardisedColumns(kernels.Columns):
-    """A kernel on chosen columns that have mean 0 and variance 1; missing values are the mean.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    columns : list of int or str
-    numbers : dict of str to int, default=None
-        As those of `Columns`.
-    centre, spread : ndarray of shape (n_columns,) or float
-        Means and standard deviations.
-    """
+    """A kernel on chosen columns in units of `spread` from `centre`; missing values are 0."""
 
     takes_missing = True
 
@@ -226,21 +187,8 @@ def with_linear_mean(
 ) -> Kernel:
     """The kernel of a user, with a linear function of the numbers where that is its mean.
 
-    The mean is a part of the kernel, with a wide prior:
-
-        f(x) = g(x) + β_0 + β' h(x),        β ~ N(0, B I),
-
-    with the numbers h of x, standardised, has the predictions of universal kriging, which are those
-    of B to infinity: generalised least squares, whose uncertainty is part of the variance
-    (Rasmussen and Williams 2006, section 2.7).
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    variance : float
-        Of the targets.
-    rows : Dataset
-    columns : ColumnTable
+    In ``f(x) = g(x) + β_0 + β' h(x)``, with ``β ~ N(0, B I)`` and standardised numbers h, a large B
+    has the predictions of universal kriging (Rasmussen and Williams 2006, section 2.7).
     """
     if not columns.has_linear_mean:
         return kernel
@@ -361,10 +309,7 @@ def resolve_multi_class(multi_class: str, n_classes: int, name: str):
 
 
 def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnTable = NUMBERS):
-    """A clone of the kernel, or the default one, with the noise that is to be learned.
-
-    `columns`: what the default kernel follows.
-    """
+    """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
     is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
     if kernel is None:
@@ -382,10 +327,7 @@ def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnT
 
 
 def thorough_search(kernel: Kernel, given: Any, rows: Dataset):
-    """`ThoroughSearch` of a fit from a kernel: with less noise, if noise was appended.
-
-    `kernel` is what `resolve_kernel` made of the parameters that are `given`.
-    """
+    """`ThoroughSearch` from a kernel of `resolve_kernel`: with less noise, if it was appended."""
     if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
         return ThoroughSearch(kernel)
     y_variance, high = rows.target_variance(), kernel.k2.noise_level_bounds[1]

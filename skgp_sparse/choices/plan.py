@@ -72,63 +72,27 @@ _START_TOGETHER = PosteriorSelection, InducingPoints, Neighbors  # methods whose
 
 
 class Facts(NamedTuple):
-    """Facts about the rows of a fit, as far as the plan depends on them.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    n_distinct : float
-        Number of distinct rows, infinity where they are more than any number that matters.
-    n_levels : int
-        Largest number of levels of a category, 0 where rows are many or have no sites.
-    in_memory : bool
-        Whether the rows are in memory.
-    inputs_are_known : bool
-        Whether inputs have no standard deviations `X_std`.
-    is_differentiable : bool
-        Whether the kernel has derivatives in closed form.
-    weight : float
-        Sum of the weights of rows in memory.
-    n_numbers : int
-        Number of entries of X, for each target.
-    has_offset : bool
-        Whether latent values have known offsets.
-    """
+    """Facts about the rows of a fit, as far as the plan depends on them."""
 
     n_rows: int
-    n_distinct: float
-    n_levels: int = 0
+    n_distinct: float  # infinity where they are more than any number that matters
+    n_levels: int = 0  # of a category, 0 where rows are many or have no sites
     in_memory: bool = True
-    inputs_are_known: bool = True
+    inputs_are_known: bool = True  # no X_std
     is_differentiable: bool = True
-    weight: float = 0.0
-    n_numbers: int = 0
+    weight: float = 0.0  # of rows in memory
+    n_numbers: int = 0  # of X, for each target
     has_offset: bool = False
 
 
 class Plan(NamedTuple):
-    """How a fit goes.
-
-    Parameters
-    ----------
-    posterior_method : PosteriorMethod
-        Method that fits.
-    summary : str
-        Name of the method, and why it is this one, in words.
-    n_inducing : int
-        Number of inducing points, where there are any.
-    start_rows : int
-        Number of rows of the small exact fit that comes first.
-    steps : tuple of str
-        What comes before and after the search, of `STEPS`.
-    """
+    """How a fit goes."""
 
     posterior_method: PosteriorMethod
-    summary: str
+    summary: str  # its name, and why it is this one
     n_inducing: int
-    start_rows: int
-    steps: tuple[str, ...]
+    start_rows: int  # of the small exact fit that comes first
+    steps: tuple[str, ...]  # names of `STEPS`
 
 
 def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
@@ -287,10 +251,7 @@ def _may_have_mean(request: Request, facts: Facts) -> bool:
 
 
 def _tries_logarithms(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> bool:
-    """Whether skewed columns may be seen by their logarithms.
-
-    Where a metric mixes columns and noise is Gaussian, this was not tried for many rows.
-    """
+    """Whether skewed columns may be seen by logarithms; untried for many rows that mix columns."""
     is_open = request.kernel is None and request.starts_on_subset and not request.points_are_given
     is_open = is_open and facts.in_memory and facts.inputs_are_known
     is_open = is_open and request.metric != "full" and posterior_method.takes_missing
@@ -375,10 +336,7 @@ _TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
 def compares_approximations(parameters: Any) -> bool:
-    """Whether a user names an approximation: it is fitted alone, without what "auto" adds to it.
-
-    A mean, noise that varies and a calibration of labels are added if they are asked for.
-    """
+    """Whether a user names an approximation, which is fitted alone, as "auto" adds nothing."""
     names = "bound", "n_inducing", "inducing_init", "posterior"
     return not all(is_auto(getattr(parameters, name)) for name in names)
 

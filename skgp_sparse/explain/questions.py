@@ -65,20 +65,7 @@ class EvidenceBounds(NamedTuple):
 def evidence_bounds(
     fit: Fit, parameters: Any, others: Dataset | None, units: TargetScaler, progress: Any, name: str
 ) -> EvidenceBounds:
-    """Bounds of the evidence of the rows of a fit, or of others.
-
-    Parameters
-    ----------
-    fit : Fit
-    parameters : SparseGPRegressor
-    others : ArrayDataset or None
-        Other rows, in the units of y; None: those of the fit.
-    units : TargetScaler
-        Of the targets.
-    progress : Progress
-    name : str
-        For errors.
-    """
+    """Bounds of the evidence of the rows of a fit, or of `others`, in the units of y."""
     rows, n_jobs = fit.rows, resolve_n_jobs(parameters.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(
@@ -137,17 +124,7 @@ _RELATIVE_VARIANCE_ROUNDING = np.finfo(float).eps  # variance of the prior's tha
 def check_question(
     parameters: Any, return_cov: bool, latent: bool, known: Iterable[Any], name: str
 ) -> None:
-    """Raise unless the gradients can be those of a prediction that is asked for so.
-
-    Parameters
-    ----------
-    parameters : SparseGPRegressor
-    return_cov, latent : bool
-    known : iterable
-        Of what is known of the query points; None: nothing.
-    name : str
-        Of the method, for errors.
-    """
+    """Raise unless the gradients can be those of a prediction that is asked for so."""
     if return_cov or any(one is not None for one in known):
         raise ValueError(
             f"{name}: return_gradient goes with return_std, but neither with return_cov nor with "
@@ -163,18 +140,7 @@ def check_question(
 def gradients(
     view: TargetView | ResponseView, X: ArrayLike, latent: bool, parameters: Any, name: str
 ) -> list[Array]:
-    """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d).
-
-    Parameters
-    ----------
-    view : TargetView or ResponseView
-    X : ndarray of shape (n, d)
-    latent : bool
-        Whether standard deviations leave out the noise of the kernel.
-    parameters : SparseGPRegressor
-    name : str
-        Of the method, for errors.
-    """
+    """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d)."""
     view = view.of_latent()
     latent = latent and is_gaussian(parameters.likelihood)  # elsewhere, the value has white noise
     posterior = view.process

@@ -39,27 +39,13 @@ _OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraT
 
 
 class MeanFunction(NamedTuple):
-    """A fitted mean.
+    """A fitted mean; `values` take the place of one that is missing in a query."""
 
-    Parameters
-    ----------
-    estimators : tuple
-        Fitted regressors, one for each target, or one classifier.
-    n_classes : int
-        Number of classes, 0 of numbers.
-    least : float or None
-        Smallest prediction of which a logarithm is taken; None: predictions as they are.
-    values : ndarray of shape (K, d) or None
-        Values that take the place of one that is missing in a query, as of `spread_values`.
-    most : float
-        Upper end of the targets. Where it is finite, the logarithm is a logit.
-    """
-
-    estimators: tuple
-    n_classes: int = 0
-    least: float | None = None
-    values: Array | None = None
-    most: float = np.inf
+    estimators: tuple  # a regressor for each target, or one classifier
+    n_classes: int = 0  # 0 of numbers
+    least: float | None = None  # smallest prediction that has a logarithm; None: none has
+    values: Array | None = None  # (K, d) as of `spread_values`
+    most: float = np.inf  # if it is finite, the logarithm is a logit
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
@@ -91,21 +77,11 @@ class MeanFunction(NamedTuple):
 
 
 class WeightedMean(NamedTuple):
-    """Another prediction beside a process, and its weights.
-
-    Parameters
-    ----------
-    function : MeanFunction
-    units : TargetScaler
-        Of the process.
-    level : float
-        Constant that a likelihood adds to latent values.
-    weights : MeanWeights
-    """
+    """Another prediction beside a process, and its weights."""
 
     function: MeanFunction
-    units: TargetScaler
-    level: float
+    units: TargetScaler  # of the process
+    level: float  # that a likelihood adds to latent values
     weights: MeanWeights
 
     def __call__(self, X: Array) -> Array:
@@ -118,11 +94,7 @@ class WeightedMean(NamedTuple):
 
 
 class LeftOutMean(NamedTuple):
-    """Predictions (n, q) of the rows of a fit by others without them, and their weights.
-
-    They are standardised as targets are, or in units of y where they are added to the process,
-    whose targets are the residuals.
-    """
+    """Predictions (n, q) of rows by fits without them; in units of y where they are added."""
 
     predictions: Array
     weights: MeanWeights | None = None
@@ -231,18 +203,7 @@ def of_all_classes(latent: Array) -> Array:
 def calibrated(
     probabilities: Array, labels: Ints, weight: Array, latent: Array | None = None
 ) -> Calibration:
-    """The `Calibration` with the least log loss on rows that are left out.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n, n_classes)
-    labels : ndarray of shape (n,)
-        Indices of classes.
-    weight : ndarray of shape (n,)
-        Weights of rows.
-    latent : ndarray of shape (n, q) or None
-        What a mean predicts of these rows.
-    """
+    """The `Calibration` with the least log loss on rows (n, n_classes) that are left out."""
     logs = [centred_logs(probabilities)]
     if latent is not None:
         logs.append(of_all_classes(latent))
@@ -295,11 +256,9 @@ class StackedRows(NamedTuple):
         return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
 
     def weights(self) -> MeanWeights:
-        """The best `MeanWeights`.
+        """The best `MeanWeights`: Huber's loss for means, densities for factors of variances.
 
-        With Gaussian noise, those of means have the least Huber loss, so that some large errors do
-        not decide, and factors of variances have the highest density. With a likelihood, a weight
-        that is the same everywhere has the highest density.
+        With a likelihood, a weight that is the same everywhere has the highest density.
         """
         alone = self.without_mean()
         if self.left.fit.likelihood is not None:

@@ -58,10 +58,7 @@ def warn_of_kernels_at_bounds(observations: Any, jobs: list[Job], fits: list[Fit
 
 
 def warn_at_bounds(kernel: Kernel, columns: Any = None) -> None:
-    """Warn, in the words of scikit-learn, of every hyperparameter close to a bound.
-
-    `columns` are names of the inputs, None where they have none.
-    """
+    """Warn, in the words of scikit-learn, of every hyperparameter close to a bound."""
     called = {} if columns is None else _columns_of(kernel, columns)
     free = [hyper for hyper in kernel.hyperparameters if not hyper.fixed]
     names = [(hyper, dim) for hyper in free for dim in range(hyper.n_elements)]
@@ -100,14 +97,7 @@ _EVALUATIONS = 60  # of the search for a constant
 
 
 def warn_of_constant_fits(found: Any, rows: Dataset) -> None:
-    """Warn once of all classes or targets of which fits explain no more than a constant.
-
-    Parameters
-    ----------
-    found : FittedProblems
-    rows : Dataset
-        As the user passed them.
-    """
+    """Warn once of all classes or targets of which fits explain no more than a constant."""
     observations = found.observations
     with single_threaded_blas(), np.errstate(all="ignore"):
         named = [*_unexplained(found, rows)]
@@ -236,10 +226,7 @@ def _constant(found: LeftOutRows, y: Array) -> Array:
 
 
 def _of_gain(gain: Array, weight: Array, most: float) -> float:
-    """The share of a variance that gains (k,) of log densities are worth, of at most so many nats.
-
-    It is that of a normal variable, relative to that of `most` (Cox and Snell; Nagelkerke).
-    """
+    """The share of a variance that gains (k,) of at most so many nats are worth (Nagelkerke)."""
     gain = _at_most(np.clip(gain, -_MOST, _MOST), weight)
     return float(-np.expm1(-2.0 * gain) / or_one(-np.expm1(-2.0 * most)))
 

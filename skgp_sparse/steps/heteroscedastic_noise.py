@@ -108,10 +108,7 @@ def _seen(fit: Fit, job: Job):
 
 
 def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.RandomState):
-    """The `Fit` whose noise varies, or None where rows that are left out gain nothing by it.
-
-    If it is wanted, it is kept in any case. Otherwise, a pass that promises nothing is the last.
-    """
+    """The `Fit` whose noise varies, or None where nobody wants it and rows gain nothing by it."""
     rows, is_wanted = fit.rows, observations.parameters.noise == "learned"
     chosen, n_jobs = fit.left_out.chosen, job.settings.options.n_jobs
     chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
@@ -155,10 +152,7 @@ def _predicted(fit: Fit, chosen: Ints, n_jobs: int):
 
 
 def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_jobs: int):
-    """`LeftOutRows` with a kernel of other noise, all else held.
-
-    Of many rows with an exact posterior, errors are those of before, in units of the other noise.
-    """
+    """`LeftOutRows` with other noise; of many exact rows, the errors of before in its units."""
     if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
         X = fit.rows.block(chosen).X
         change = kernels.diagonal(kernel, X)[1] - fit.posterior.noise_variance(X)
@@ -172,10 +166,7 @@ def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_j
 
 
 def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Array):
-    """The factor of noise that varies which promises the most, and the nats that it promises.
-
-    Predictions are as before but for the noise.
-    """
+    """The factor of varying noise that promises the most, all else held, and its nats."""
     latent = np.maximum(before.total - noise, 0.0) + before.known
 
     def promised(level: float):
@@ -213,10 +204,7 @@ def _table_of(rows: Dataset, chosen: Ints, targets: Array):
 
 
 def _second_process(job: Job, table: Dataset, observations: Any, random_state, before=None):
-    """The `Fit` of the process that follows the logarithms, which may go on from one before.
-
-    Its hyperparameters are those of some errors, and it is given all of them.
-    """
+    """The `Fit` to all logarithms, whose hyperparameters are those of some of them."""
     size = min(len(table), _ERRORS)
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
     kernel = resolve_kernel(None, None, table, observations.columns())

@@ -67,10 +67,7 @@ _MOST = 3.0  # nats that a row can gain or lose
 
 
 class Residuals(FitStep):
-    """A mean beside a user's kernel: the process explains what it does not.
-
-    Residuals are the targets or, with a likelihood, the predictions are offsets of latent values.
-    """
+    """A mean beside a user's kernel: the process explains the residuals, or what offsets leave."""
 
     def before(self, jobs: list[Job]) -> list[Job]:
         """The job of the residuals."""
@@ -98,11 +95,7 @@ class Residuals(FitStep):
 
 
 class BesideMean(FitStep):
-    """A mean beside the process of the default kernel, with a weight from rows that are left out.
-
-    It is the user's, or one that "auto" keeps where it pays. That of labels is one of the two that
-    `CalibratedLabels` weighs.
-    """
+    """A mean of numbers beside the process of the default kernel; "auto" keeps it if it pays."""
 
     def after(self, found: Any) -> Any:
         """The fit beside the mean of numbers."""
@@ -130,11 +123,7 @@ def why_not_left_out(found: Any) -> str | None:
 
 
 def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
-    """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
-
-    Both are None where rows cannot be left out, and where a mean that nobody asked for does not pay
-    or cannot be fitted.
-    """
+    """A `MeanFunction` and latent values (n, q) by fits without the rows; None where none pays."""
     observations, reason = found.observations, why_not_left_out(found)
     if _is_chosen(observations):
         if reason is not None:
@@ -182,11 +171,7 @@ def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
 
 
 def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
-    """Whether rows that are left out are predicted better than by the process alone.
-
-    With Gaussian noise, means have to be better, too: where weights are next to zero, only a factor
-    of variances is left.
-    """
+    """Whether rows that are left out, and their means, are predicted better than by the process."""
     alone = stacking.without_mean()
     gain = stacking.densities(weights) - stacking.densities(alone)
     if stacking.left.fit.likelihood is not None:
@@ -251,10 +236,7 @@ def _known(found: Any, rows: Dataset, chosen: Ints) -> Triple:
 
 
 def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
-    """Whether gains (k,) of rows, in nats, are more than chance, and worth a mean.
-
-    Gains of single rows are limited, as a few outliers should not decide.
-    """
+    """Whether gains (k,) in nats, outliers limited, are more than chance, and worth a mean."""
     limited = np.clip(gain, -_MOST, _MOST)
     error = np.std(limited) / np.sqrt(len(gain))
     is_more = np.mean(limited) > max(least, _STANDARD_ERRORS * error)
@@ -276,24 +258,7 @@ _LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
 
 
 def cross_fitted(observations: Any, rows: Dataset, pays: Pays = None) -> CrossFitted:
-    """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
-
-    Both are None where the first fit without some rows does not pay.
-
-    Parameters
-    ----------
-    observations : ObservationModel
-        Of an estimator whose mean is "boosting" ("auto" means it, too), "linear" or an estimator.
-    rows : ArrayDataset
-        Rows as users passed them, labels as indices of classes.
-    pays : callable or None
-        ``(chosen, latent) -> bool`` of the user's rows that the first fit leaves out.
-
-    Raises
-    ------
-    ValueError
-        If there are too few rows, or the mean takes no weights and there are some.
-    """
+    """A `MeanFunction`, and latent values (n, q) by fits without rows; None: `pays` says no."""
     given, name = observations.parameters, observations.name
     form = rows.in_one_form().counting()
     seed = check_random_state(given.random_state).randint(2**31 - 1)

@@ -50,13 +50,7 @@ class Skew(NamedTuple):
 
 
 def skew_of(rows: Dataset, columns: ColumnTable):
-    """The `Skew` of a table, None where no column is skewed.
-
-    Parameters
-    ----------
-    rows : Dataset
-    columns : ColumnTable
-    """
+    """The `Skew` of a table, None where no column is skewed."""
     codes = columns.codes()
     some = rows.subset(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
     X = np.asarray(some.stored_inputs(), dtype=np.float64)
@@ -93,20 +87,12 @@ def _logs_of(x: Array):
 class LikelyScale(FitStep):
     """Length scales of the default kernel, where the evidence of some rows is highest.
 
-    A search that begins at length scales of the order of the spread of the columns does not find
-    structure that is much finer: there, it is noise. The evidence of at most 500 rows, values
-    alone, tells which scale the structure has. The candidates are
-
-    1. all length scales shorter by a common factor;
-    2. those of single columns as short as the variogram of all rows says, the others as they were;
-    3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
-
-    The usual start stays unless another one gains a fifth of what it explains beyond a linear
-    trend, or unless something oscillates about a trend along a column: rows that follow each other
-    tell, without their trend, as random ones are far apart, and the trend alone may have more
-    evidence. Where rows have a likelihood, the targets are normal scores of the derivatives of
-    their log likelihood at a constant latent value, which say in which order latent values should
-    be.
+    Structure that is much finer than the spread of the columns looks like noise to a search from
+    there. Candidates are all length scales shorter by a factor; single columns as short as the
+    variogram says; those of 1 from spreads that far rows do not move. The usual start stays unless
+    another gains a fifth of what it explains beyond a linear trend, or something oscillates about
+    a trend along a column. With a likelihood, targets are normal scores of the derivatives of the
+    log likelihood at a constant latent value.
     """
 
     def before(self, jobs: list[Job]):
@@ -116,11 +102,7 @@ class LikelyScale(FitStep):
 
 
 class Logarithms(FitStep):
-    """Skewed columns of the default kernel, on a scale of logarithms if the evidence says so.
-
-    A column with a few large values is seen on such a scale (`LogScale`) if that raises the
-    evidence of a small exact fit by some nats. All skewed columns go together.
-    """
+    """Skewed columns of the default kernel, all on a `LogScale` if the evidence gains by it."""
 
     def before(self, jobs: list[Job]):
         """The jobs, some columns of which are on a scale of logarithms."""
@@ -130,11 +112,7 @@ class Logarithms(FitStep):
 
 
 class ExactIfQuiet(FitStep):
-    """The exact process in place of inducing points where a small fit finds next to no noise.
-
-    A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the
-    exact process would know: up to more rows that one takes about as long.
-    """
+    """The exact process in place of inducing points where a small fit finds next to no noise."""
 
     def before(self, jobs: list[Job]):
         """The job, which goes on from the small fit."""
@@ -309,10 +287,7 @@ def _start_at(job: Job, rows: SomeRows, positions: Ints, lengths: Array, spreads
 
 
 def _begun_at(job: Job, start: Start, positions: Ints, columns: Ints, is_alone: bool = False):
-    """The `Job` that begins at a start; unless it is alone, beside the usual start.
-
-    The bounds of length scales follow the spreads.
-    """
+    """The `Job` that begins at a start; unless it is alone, beside the usual start."""
     ratio = (start.spreads / job.spreads)[columns]
     theta = start.theta if job.model.has_sites else _with_levels(job.kernel, start)
     kernel = _within(job.kernel, theta, positions, ratio)

@@ -32,13 +32,7 @@ def known_points(Z: Array, *given: Any) -> Array:
 
 
 class FewIterations(LBFGS):
-    """L-BFGS that began near an optimum, and ends early; until then, sites need not be exact.
-
-    Parameters
-    ----------
-    max_iter : int
-        Iterations that the user allows: a search that has used them has not converged.
-    """
+    """L-BFGS near an optimum with rough sites; `max_iter` is what the user allows."""
 
     def __init__(self, max_iter: int) -> None:
         self.max_iter = max_iter

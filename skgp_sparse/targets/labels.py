@@ -38,17 +38,7 @@ _NOTHING = 1e-12  # weight of a row that only shows where rows are
 
 
 class ClassLabels(ObservationModel):
-    """Labels of classes.
-
-    Parameters
-    ----------
-    parameters : estimator
-    name : str
-    classes : ndarray or None
-        Sorted labels, where they are known before the rows.
-    order : list or None
-        Labels in the order of a category.
-    """
+    """Labels of classes; a stream announces them, and an order, before its rows."""
 
     rows_with_prior = 20
     ranks = None  # of the classes, where one process has their order

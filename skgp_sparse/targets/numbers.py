@@ -174,10 +174,7 @@ class LikelihoodObservations(ObservationModel):
 
 
 def _centre_and_spread(rows: Dataset):
-    """Mean and standard deviation of targets without offsets, which few outliers hardly move.
-
-    The spread is 0 if the targets are equal.
-    """
+    """Mean and spread of targets without offsets, whatever outliers; 0 if they are equal."""
     y, weight, offset = observations_of(rows)
     y = y - offset
     mean, spread = moments.mean_and_spread(y, weight)

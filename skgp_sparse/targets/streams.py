@@ -139,14 +139,7 @@ def stream_of(observations: ObservationModel, fits: list[Fit], n_iter: int, rand
 
 
 def advance(observations: ObservationModel, stream: StreamState, part: ArrayDataset):
-    """Learn from a part: the next `StreamState`, and the fits.
-
-    Parameters
-    ----------
-    observations : ObservationModel
-    stream : StreamState
-    part : ArrayDataset
-    """
+    """Learn from a part: the next `StreamState`, and the fits."""
     stream = stream.with_rows(observations, part)
     total, held = stream.reservoir.total, stream.part()
     is_first, steps = stream.calls == 0, []
