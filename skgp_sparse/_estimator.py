@@ -29,10 +29,7 @@ from skgp_sparse.data import checks
 from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import FROM_DTYPE, as_table, numbers_only, types_of
 from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
-from skgp_sparse.engine.posteriors_around import (
-    missing_entries,
-    spread_values,
-)
+from skgp_sparse.engine.posteriors_around import missing_entries, spread_values
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import (
     Array,

@@ -16,11 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, as_text, check_number
 
-__all__ = [
-    "log_expected_improvement",
-    "log_noisy_expected_improvement",
-    "upper_confidence_bound",
-]
+__all__ = ["log_expected_improvement", "log_noisy_expected_improvement", "upper_confidence_bound"]
 
 _NEAR, _FAR = -1.0, -300.0  # below which log h has another formula
 _LEAST = 1e-10  # standard deviation, as a share of the distance from the best value

@@ -16,13 +16,7 @@ from skgp_sparse.choices.parameter_checks import can_learn_later
 from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import order_of
 from skgp_sparse.explain.leave_one_out import loo_probabilities
-from skgp_sparse.ground.validation import (
-    AnyArray,
-    Array,
-    AutoName,
-    MaybeArray,
-    SigmoidName,
-)
+from skgp_sparse.ground.validation import AnyArray, Array, AutoName, MaybeArray, SigmoidName
 from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.sources import Source
 from skgp_sparse.targets.labels import ClassLabels, announced_classes, announced_order

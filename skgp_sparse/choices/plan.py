@@ -21,12 +21,7 @@ from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.ground.validation import as_text, is_auto, is_name, require
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.methods.contract import (
-    Job,
-    PosteriorMethod,
-    Request,
-    start_on_subset,
-)
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, start_on_subset
 from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.methods.neighbors import Neighbors

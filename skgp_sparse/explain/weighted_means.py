@@ -17,11 +17,7 @@ from scipy.special import softmax
 
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import Posterior
-from skgp_sparse.engine.posteriors_around import (
-    MeanWeights,
-    PosteriorWithMean,
-    averaged,
-)
+from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean, averaged
 from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.validation import Array, Ints
 

@@ -29,10 +29,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skgp_sparse.choices.plan import ROWS_OF_A_MEAN
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Distinct
-from skgp_sparse.engine.posteriors_around import (
-    MeanWeights,
-    spread_values,
-)
+from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,
     left_out_labels,

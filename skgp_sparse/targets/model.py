@@ -29,13 +29,7 @@ from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, s
 from skgp_sparse.ground.validation import Array, Bools, as_text, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import (
-    Job,
-    Points,
-    PosteriorMethod,
-    Request,
-    Selection,
-)
+from skgp_sparse.methods.contract import Job, Points, PosteriorMethod, Request, Selection
 from skgp_sparse.methods.selection import PosteriorSelection, agree
 from skgp_sparse.solvers import Fit, resolve_solver
 
