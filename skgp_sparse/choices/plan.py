@@ -41,16 +41,11 @@ EXACT_RIVAL = 5000  # up to which the exact process is the rival. Inducing point
 POINTS, POINTS_OF_LABELS = 500, 200  # inducing points where nobody asked for a number
 POINTS_OF_UNCERTAIN_INPUTS = 100  # the same with X_std: m² exponentials per row
 START_ROWS = 500  # of the exact fit that comes first
-START_LABELS, LEAST_START_LABELS, START_SHARE = 250, 125, 8  # the same where rows have sites: an
-# eighth of the rows within these limits, as a start should be cheap beside an evaluation
+START_LABELS = 250  # the same where rows have sites, as a start should be cheap
 LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
 # them, and neighbours are tried also where rows are few
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
-ROWS_OF_NOISE = 100  # from which "auto" learns how the noise varies
 ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it
-NUMBERS_OF_A_MEAN = (
-    20_000_000  # of X, for each target or class, beyond which boosting takes minutes
-)
 STEPS = {  # beside the search, in the order in which they are taken, and their classes
     "residuals": "mean:Residuals",
     "common start": "several_classes:CommonStart",
@@ -62,8 +57,6 @@ STEPS = {  # beside the search, in the order in which they are taken, and their 
     "calibration": "mean:CalibratedLabels",
     "warnings": "fit_warnings:FitWarnings",
 }
-
-_START_TOGETHER = PosteriorSelection, InducingPoints, Neighbors  # methods whose classes may
 
 
 class Facts(NamedTuple):
@@ -111,7 +104,7 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
-    share = max(LEAST_START_LABELS, facts.n_rows // START_SHARE)
+    share = max(125, facts.n_rows // 8)
     return Plan(
         posterior_method=posterior_method,
         summary=summary,
@@ -206,7 +199,8 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
     if request.has_chosen_mean and not is_free and not is_name(request.mean, "linear"):
         yield "residuals"
     if is_free and moves:
-        if request.starts_together and type(posterior_method) in _START_TOGETHER:
+        may = PosteriorSelection, InducingPoints, Neighbors
+        if request.starts_together and type(posterior_method) in may:
             yield "common start"
         yield "likely scale"
         if _tries_logarithms(request, facts, posterior_method):
@@ -226,7 +220,7 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
 
 def _may_learn_noise(request: Request, facts: Facts) -> bool:
     """Whether Gaussian noise may vary."""
-    is_open = request.kernel is None and facts.inputs_are_known and facts.weight >= ROWS_OF_NOISE
+    is_open = request.kernel is None and facts.inputs_are_known and facts.weight >= 100
     is_asked = request.noise == "learned" or (is_auto(request.noise) and is_open)
     return is_asked and not request.has_sites
 
@@ -241,7 +235,7 @@ def _may_have_mean(request: Request, facts: Facts) -> bool:
     """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
     is_open = is_auto(request.mean) and request.optimizer is not None and not facts.has_offset
     is_open = is_open and not isinstance(request.likelihood, Censored)
-    is_open = is_open and facts.n_numbers * max(request.n_classes, 1) <= NUMBERS_OF_A_MEAN
+    is_open = is_open and facts.n_numbers * max(request.n_classes, 1) <= 20_000_000  # or minutes
     return is_open and facts.n_distinct >= ROWS_OF_A_MEAN and _leaves_out(request, facts)
 
 
@@ -318,16 +312,13 @@ BY_NAME = {
 
 def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorMethod:
     """The method of a name or an instance; raises where its parameters cannot be used."""
-    if isinstance(posterior, str) and posterior in BY_NAME:
+    if is_name(posterior, *BY_NAME):
         return BY_NAME[posterior]()
     must = f"one of {sorted(BY_NAME)} or an object (no class) such as posteriors.InducingPoints()"
     require(isinstance(posterior, PosteriorMethod), "posterior", posterior, name, must)
     found: PosteriorMethod = clone(posterior)
     found.check_parameters(name)
     return found
-
-
-_TOL = 1e-3  # the tolerance of "auto", in nats per row
 
 
 def compares_approximations(parameters: Any) -> bool:
@@ -338,4 +329,4 @@ def compares_approximations(parameters: Any) -> bool:
 
 def tolerance(tol: float | str) -> float:
     """The number that `tol` stands for, in nats per row."""
-    return _TOL if is_auto(tol) else tol
+    return 1e-3 if is_auto(tol) else tol

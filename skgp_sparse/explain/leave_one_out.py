@@ -17,7 +17,7 @@ from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, noise_in_blocks
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import BOOLS, Array, Ints, MaybeArray, Scalars, require
+from skgp_sparse.ground.validation import BOOLS, Array, Ints, MaybeArray, Scalars, is_name, require
 from skgp_sparse.solvers import Fit
 
 
@@ -257,7 +257,6 @@ def _places_among(rows: Batch, others: Batch) -> Ints:
     return np.where(place < n, place, -1)
 
 
-_METHODS, _SIDES = ("model", "conformal"), ("both", "lower", "upper")
 _MOST_ROWS = 5000  # whose scores are kept
 
 
@@ -308,9 +307,9 @@ def check_interval(coverage: float, method: str, side: str, name: str) -> None:
     is_number = isinstance(coverage, Real) and not isinstance(coverage, BOOLS)
     is_share = is_number and 0.0 < coverage < 1.0
     require(is_share, "coverage", coverage, name, "a float between 0 and 1, both excluded")
-    for parameter, value, names in (("method", method, _METHODS), ("side", side, _SIDES)):
-        is_right = isinstance(value, str) and value in names
-        require(is_right, parameter, value, name, f"one of {names}")
+    methods, sides = ("model", "conformal"), ("both", "lower", "upper")
+    require(is_name(method, *methods), "method", method, name, f"one of {methods}")
+    require(is_name(side, *sides), "side", side, name, f"one of {sides}")
 
 
 def interval_of_model(

@@ -73,12 +73,12 @@ def evidence_bounds(
             "of rows that it has not seen."
         )
     require(fit.posterior, BOUNDS, name)
-    bound, value = resolve_bound(parameters.bound, name), None
+    bound = resolve_bound(parameters.bound, name)
+    value = None if fit.given is not None or others is not None else fit.value
     if others is not None:
         check_columns(others.y, len(units.scale), name)
         rows = with_noise_floor(others.in_one_form().in_units(units), fit.kernel)
     else:
-        value = None if fit.given is not None else fit.value
         if fit.posterior.is_exact and value is not None:
             return EvidenceBounds(float(value), float(value), 0.0)
         if rows is None or not rows.in_memory:
@@ -106,19 +106,14 @@ def _upper(problem: Problem, parameters: Any, progress: Any) -> float:
         progress(iteration, about="bounds", note=f"residual {tol * excess:.2e}, until {tol:.0e}")
 
     upper, excess = upper_bound(problem, tol=tol, max_iter=parameters.max_iter, report=report)
-    residual = tol * excess
-    if residual > _RESIDUAL:
+    if tol * excess > _RESIDUAL:
         warn(
-            f"The solve for the bounds ended with a residual of {residual:.1e}, not "
+            f"The solve for the bounds ended with a residual of {tol * excess:.1e}, not "
             f"{_RESIDUAL:.0e}. The upper bound holds, but could be closer. Raise max_iter (now "
             f"{parameters.max_iter}).",
             ConvergenceWarning,
         )
     return upper
-
-
-_TINY = np.finfo(float).tiny
-_RELATIVE_VARIANCE_ROUNDING = np.finfo(float).eps  # variance of the prior's that is told from none
 
 
 def check_question(
@@ -154,7 +149,8 @@ def gradients(
         found = posterior.gradients(X, latent, resolve_n_jobs(parameters.n_jobs))
         signal = posterior.prior_variance(X)
     units, std = view.units, np.sqrt(found.variance)[:, None]
-    least = np.sqrt(np.maximum(found.variance, _RELATIVE_VARIANCE_ROUNDING * signal + _TINY))
+    rounding = np.finfo(float).eps * signal + np.finfo(float).tiny  # told from no variance
+    least = np.sqrt(np.maximum(found.variance, rounding))
     std_slope = 0.5 * found.variance_slope / least[:, None]
     mean_slope = units.among_constants(found.mean_slope) * units.scale[:, None]
     std_slope = std_slope[:, None] * units.scale[:, None]

@@ -21,17 +21,10 @@ from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean,
 from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.validation import Array, Ints
 
-_RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
-_OF_WEIGHT, _OF_FACTOR = (1e-4, 1e-3), (0.1, 0.01)  # ridges of a and b, and of c and d, per row
-_ENOUGH_ROWS = 200  # of fewer rows, ridges are larger
-_STARTS = (-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)
-_START_OF_FACTOR = 0.0, -0.5
-
+_OF_WEIGHT = 1e-4, 1e-3  # ridges of a and b per row
 
 LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
-_LEAST_OF_A_LABEL = 1e-4
-_OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
 
 
 class MeanFunction(NamedTuple):
@@ -61,7 +54,8 @@ class MeanFunction(NamedTuple):
     @property
     def is_flat(self) -> bool:
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
-        return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
+        trees = "HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees"
+        return all(type(one).__name__.startswith(trees) for one in self.estimators)
 
     def _logits(self, classifier: Any, X: Array) -> Array:
         known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
@@ -188,7 +182,7 @@ def centred_logs(probabilities: Array) -> Array:
 
 def logs_of_labels(probabilities: Array, labels: Ints) -> Array:
     """Logarithms (k,) of probabilities of labels, none so small that one row decides."""
-    return np.log(np.maximum(probabilities[np.arange(len(labels)), labels], _LEAST_OF_A_LABEL))
+    return np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-4))
 
 
 def of_all_classes(latent: Array) -> Array:
@@ -204,8 +198,8 @@ def calibrated(
     if latent is not None:
         logs.append(of_all_classes(latent))
     n_scales, target = len(logs), np.eye(probabilities.shape[1])[labels]
-    start = np.zeros(n_scales + target.shape[1])
-    start[0] = 1.0
+    start = np.eye(1, n_scales + target.shape[1])[0]
+    ridge = 5.0  # nats that a change of a weight by one has to gain
 
     def loss(theta: Array) -> float:
         logits = np.tensordot(theta[:n_scales], logs, axes=1) + theta[n_scales:]
@@ -214,8 +208,8 @@ def calibrated(
         wrong = weight[:, None] * (p - target)
         slope = [np.sum(wrong * one) for one in logs]
         change = theta - start
-        value = _RIDGE * np.sum(change**2) - np.sum(weight * np.log(of_labels))
-        return value, np.append(slope, wrong.sum(axis=0)) + 2.0 * _RIDGE * change
+        value = ridge * np.sum(change**2) - np.sum(weight * np.log(of_labels))
+        return value, np.append(slope, wrong.sum(axis=0)) + 2.0 * ridge * change
 
     limits = [(0.0, None)] * n_scales + [(None, None)] * target.shape[1]
     theta = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits).x
@@ -262,7 +256,7 @@ class StackedRows(NamedTuple):
         targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
         intercept, slope = np.transpose(targets)
         found = alone._replace(intercept=intercept, slope=slope)
-        return self._likeliest(found, [_START_OF_FACTOR], _OF_FACTOR, "log_factor")
+        return self._likeliest(found, [(0.0, -0.5)], (0.1, 0.01), "log_factor")
 
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
@@ -283,7 +277,7 @@ class StackedRows(NamedTuple):
         def loss(theta: Array) -> float:
             return self.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
 
-        return self._minimised(loss, _STARTS, _OF_WEIGHT)
+        return self._minimised(loss, [(-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)], _OF_WEIGHT)
 
     def _likeliest(self, weights: MeanWeights, starts: Any, ridge: Any, name: str) -> MeanWeights:
         """`MeanWeights` with numbers of a name that have the highest density."""
@@ -295,7 +289,7 @@ class StackedRows(NamedTuple):
 
     def _minimised(self, loss: Callable[[Array], float], starts: Any, ridge: Any) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
-        ridge = max(1.0, _ENOUGH_ROWS / self.row_weight.sum()) * np.array(ridge)
+        ridge = max(1.0, 200 / self.row_weight.sum()) * np.array(ridge)
         runs = [
             minimize(lambda t: loss(t) + np.dot(ridge, t**2), start, method="Nelder-Mead")
             for start in starts

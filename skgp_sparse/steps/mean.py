@@ -55,11 +55,8 @@ from skgp_sparse.steps import FitStep
 Pays = Callable[..., bool] | None
 CrossFitted = tuple[MeanFunction, Array] | tuple[None, None]
 _ROWS = 2000  # that are left out
-_NUMBERS_LEFT_OUT = 60_000  # of X, where rows are wide and a process takes longer
-_FIRST_SHARE = 0.25  # of the least gain, which the first of five fits has to show
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
 _LEAST_GAIN, _GAIN_OF_LABELS = 0.004, 0.001  # nats per row that a mean is worth, at least
-_LEAST_SAVING = 0.002  # of the loss of means that a mean of numbers has to save
 _MOST = 3.0  # nats that a row can gain or lose
 
 
@@ -154,7 +151,7 @@ def _is_chosen(observations: Any) -> bool:
 def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
     """The fit beside a mean, unless "auto" finds that it does not pay."""
     (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
-    most = max(ROWS_OF_A_MEAN, _NUMBERS_LEFT_OUT // fit.rows.n_features)
+    most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
     left = left_out_numbers(as_left_out(fit), min(most, _ROWS), n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     predicted = _in_table(fit, found.units.forward(latent) - level)
@@ -173,7 +170,7 @@ def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     gain = stacking.densities(weights) - stacking.densities(alone)
     if stacking.left.fit.likelihood is not None:
         return _is_clear(gain)
-    is_closer = stacking.loss(weights) < (1.0 - _LEAST_SAVING) * stacking.loss(alone)
+    is_closer = stacking.loss(weights) < 0.998 * stacking.loss(alone)
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
 
 
@@ -221,7 +218,7 @@ def _may_pay(found: Any, rows: Dataset, chosen: Ints, latent: Array) -> bool:
     alone = calibrated(*known).combined(own, None) if is_calibrated else own
     beside = calibrated(*known, latent).combined(own, latent)
     gain = np.mean(logs_of_labels(beside, labels) - logs_of_labels(alone, labels))
-    return gain > _FIRST_SHARE * _GAIN_OF_LABELS
+    return gain > 0.25 * _GAIN_OF_LABELS  # of the first of five fits
 
 
 def _known(found: Any, rows: Dataset, chosen: Ints) -> Triple:
@@ -242,16 +239,8 @@ def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
 
 # -- cross-fitting ---------------------------------------------------------------------
 
-_FOLDS, _FOLDS_OF_LABELS, _FEWEST_ROWS = 3, 5, 10
-_MOST_LEVELS = 255  # of a category that boosting takes
-_STOPPED_EARLY, _MOST_TREES = 10_000, 300  # rows of which boosting leaves some out to stop early
-_LEAVES = 15  # of a tree of numbers: with three folds, .45 of the seconds of 31 and five folds
-_FEWEST_OF_A_CLASS = 10  # of which some can be left out to stop early
-_OF_CLASSES = {"l2_regularization": 0.03}  # without which leaves of a rare class diverge
-_OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
-_POWERS = {"poisson": 1, "gamma": 2}  # of the mean, as which variances grow with these losses
-_RIDGE, _ITERATIONS = 1e-3, 1000  # of a linear function on the scale of a link
-_LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
+_FEWEST_ROWS = 10
+_ITERATIONS = 1000  # of a linear function on the scale of a link
 
 
 def cross_fitted(observations: Any, rows: Dataset, pays: Pays = None) -> CrossFitted:
@@ -320,7 +309,8 @@ def _linear(rows: Dataset, parameters: Any, codes: list[int]) -> BaseEstimator:
     elif (loss := _loss(parameters.likelihood)) == "squared_error":
         last = LinearRegression()
     else:
-        last = TweedieRegressor(power=_POWERS[loss], alpha=_RIDGE, max_iter=_ITERATIONS)
+        power = {"poisson": 1, "gamma": 2}[loss]  # of the mean, as which variances grow
+        last = TweedieRegressor(power=power, alpha=1e-3, max_iter=_ITERATIONS)
     return make_pipeline(chosen, FunctionTransformer(np.nan_to_num), last)
 
 
@@ -328,15 +318,17 @@ def boosting(rows: Dataset, parameters: Any, codes: list[int], seed: int) -> Bas
     """Gradient boosting on histograms, with the loss of the likelihood."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    few = [j for j in codes if np.nanmax(rows.X[:, j], initial=0) < _MOST_LEVELS]
+    few = [j for j in codes if np.nanmax(rows.X[:, j], initial=0) < 255]  # levels, at most
     options = {"categorical_features": few or None, "random_state": seed}
-    if len(rows) > _STOPPED_EARLY:
-        options["max_iter"] = _MOST_TREES
+    if len(rows) > 10_000:  # of which boosting leaves some out to stop early
+        options["max_iter"] = 300
     if rows.classes is not None:
-        steps = _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
-        return HistGradientBoostingClassifier(**options | _OF_CLASSES | steps)
-    loss = _loss(parameters.likelihood)
-    return HistGradientBoostingRegressor(loss=loss, max_leaf_nodes=_LEAVES, **options)
+        options["l2_regularization"] = 0.03  # without which leaves of a rare class diverge
+        if len(rows.classes) > 2:  # half of the time, as good
+            options |= {"learning_rate": 0.2, "max_iter": 50}
+        return HistGradientBoostingClassifier(**options)
+    loss = _loss(parameters.likelihood)  # 15 leaves take half of the time of 31
+    return HistGradientBoostingRegressor(loss=loss, max_leaf_nodes=15, **options)
 
 
 def _loss(likelihood: Any) -> str:
@@ -360,7 +352,7 @@ def _folds(form: Dataset, random_state: RandomState, name: str) -> Ints:
     if form.classes is not None:
         order = order[np.argsort(form.y[first[order]], kind="stable")]
     fold = np.empty(len(first), int)
-    fold[order] = np.arange(len(first)) % (_FOLDS if form.classes is None else _FOLDS_OF_LABELS)
+    fold[order] = np.arange(len(first)) % (3 if form.classes is None else 5)
     return fold[index]
 
 
@@ -377,14 +369,13 @@ def _fitted(template: BaseEstimator, form: Dataset, chosen: Ints, parameters: An
     X, y = form.X[chosen].astype(np.float64), form.y[chosen]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value
     domain, counts = domain_of(parameters.likelihood), np.unique(y, return_counts=True)[1]
-    one = clone(template)
+    one, mean = clone(template), parameters.mean
     if form.classes is None and not np.any(y):
         one = DummyRegressor()  # zero counts tell losses no rate
     elif form.classes is not None and len(counts) == 1:
         one = DummyClassifier()
-    elif form.classes is not None and counts.min() < _FEWEST_OF_A_CLASS:
-        if isinstance(parameters.mean, str) and parameters.mean != "linear":
-            one.set_params(early_stopping=False)
+    elif form.classes is not None and counts.min() < 10 and is_name(mean, "auto", "boosting"):
+        one.set_params(early_stopping=False)
     weight = {} if form.weight is None else {_name_of_weight(one): form.weight[chosen]}
     columns = np.reshape(y, (len(y), -1)).T
     estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
@@ -392,5 +383,5 @@ def _fitted(template: BaseEstimator, form: Dataset, chosen: Ints, parameters: An
         return MeanFunction(estimators, len(form.classes))
     if not domain.is_never_negative:
         return MeanFunction(estimators)
-    least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny)
+    least = 1e-6 * max(np.average(y), np.finfo(float).tiny)
     return MeanFunction(estimators, 0, least, most=domain.high)

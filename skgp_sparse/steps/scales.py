@@ -29,12 +29,9 @@ from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.steps import FitStep
 
-_ROWS_OF_NOISE = 2000  # that tell the noise
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
-_SKEWNESS, _FEW_VALUES = 1.0, 10  # above which a column is skewed, and no scale of a few grades
 _SOME_ROWS = 10_000  # that tell
 _SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit that is compared
-_NATS_OF_LOGARITHMS = 3.0  # of evidence that logarithms have to gain
 _ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared, as those of every start
 
 
@@ -70,10 +67,10 @@ def _present(X: Array, j: int):
 
 
 def _is_skewed(x: Array):
-    if len(np.unique(x)) <= _FEW_VALUES:
+    if len(np.unique(x)) <= 10:  # a scale of a few grades
         return False
     deviation = (x - x.mean()) / np.ptp(x)
-    return np.mean(deviation**3) > _SKEWNESS * np.mean(deviation**2) ** 1.5
+    return np.mean(deviation**3) > np.mean(deviation**2) ** 1.5
 
 
 def _logs_of(x: Array):
@@ -118,7 +115,7 @@ class ExactIfQuiet(FitStep):
         """The job, which goes on from the small fit."""
         with single_threaded_blas():
             job = start_on_subset(jobs[0], self.random_states[0])
-        some = job.rows.block(slice(_ROWS_OF_NOISE))
+        some = job.rows.block(slice(2000))
         noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
         is_quiet = noise < _QUIET * job.rows.target_variance()
         return [job._replace(posterior_method=Exact()) if is_quiet else job]
@@ -138,7 +135,7 @@ def with_logarithms(job: Job, columns: ColumnTable):
         starts = tuple(start + moved for start in job.thorough.starts)
         other = other._replace(thorough=ThoroughSearch(on_logs(job.thorough.kernel, skew), starts))
     other = other.with_priors(job.priors)
-    return other if _evidence(other) > _evidence(job) + _NATS_OF_LOGARITHMS else job
+    return other if _evidence(other) > _evidence(job) + 3.0 else job  # nats
 
 
 def on_logs(kernel: Kernel, skew: Skew):
@@ -176,17 +173,11 @@ def _evidence(job: Job):
 
 _FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
 _SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
-_OF_FOUND = 1.0, 0.4  # a square wave ends more sharply than it lasts
 # times the spread of near rows, from which far rows have moved a standard deviation
 _FAR_IN_SPREADS = 5.0
-_NOISE_RATIOS = 0.3, 0.01  # variances of noise, in units of that of the signal
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
-_SHARE_BESIDE = 0.7  # of the evidence beyond a trend, which the usual scale hardly explains
 _MOST_COLUMNS = 2  # that are candidates on their own
-_OF_SERIES = 3  # columns, at most: panels of more are alike along an id without a cycle
-_LOWER = 1e-2  # the least length scale, in units of a start
-_LATENT_VARIANCE = 1e-6  # where derivatives of a log likelihood are taken
 
 
 class Start(NamedTuple):
@@ -210,7 +201,8 @@ def at_likely_scale(job: Job):
     best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
     if best is not None:
         return _begun_at(job, best, positions, columns)
-    best = _beside_a_trend(job, positions, columns) if len(columns) <= _OF_SERIES else None
+    # panels of more columns are alike along an id without a cycle
+    best = _beside_a_trend(job, positions, columns) if len(columns) <= 3 else None
     return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
 
 
@@ -232,9 +224,10 @@ def _beside_a_trend(job: Job, positions: Ints, columns: Ints):
     shorter = np.log(found) - first
     short = np.flatnonzero(shorter < np.log(_SHORT))
     for j in short[np.argsort(shorter[short])][:_MOST_COLUMNS]:
-        moved = np.outer(shorter[j] + np.log(_OF_FOUND), np.arange(len(first)) == j)
+        both = shorter[j] + np.log([1.0, 0.4])  # a square wave ends more sharply than it lasts
+        moved = np.outer(both, np.arange(len(first)) == j)
         candidates = ((first + one, job.spreads) for one in moved)
-        if best := _clearly_better(job, parts[j], positions, candidates, _SHARE_BESIDE):
+        if best := _clearly_better(job, parts[j], positions, candidates, 0.7):
             return best
     return None
 
@@ -281,7 +274,7 @@ def _start_at(job: Job, rows: SomeRows, positions: Ints, lengths: Array, spreads
     K = kernels.evaluate(kernel, rows.X, rows.X.copy()) / unit
     K.flat[:: len(K) + 1] = variance / unit
     prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
-    found = (exact.profile_evidence(K, rows, ratio) for ratio in _NOISE_RATIOS)
+    found = (exact.profile_evidence(K, rows, ratio) for ratio in (0.3, 0.01))  # of noise
     best = max(found, key=lambda evidence: evidence.value)
     return Start(theta, spreads, best._replace(value=best.value + prior), best.variance / unit)
 
@@ -315,7 +308,7 @@ def _within(kernel: Kernel, theta: Array, positions: Ints, ratio: Array):
     """The kernel at a theta, with bounds of length scales that are as many times shorter."""
     (name,) = (key for key in kernel.get_params() if key.endswith("length_scale_bounds"))
     low, high = kernel.get_params()[name].T * ratio
-    low = np.minimum(low, _LOWER * np.exp(theta[positions]))
+    low = np.minimum(low, 1e-2 * np.exp(theta[positions]))
     kernel = clone(kernel).set_params(**{name: np.column_stack([low, high])})
     return kernel.clone_with_theta(_clipped(theta, kernel))
 
@@ -346,6 +339,6 @@ def _scores(likelihood: Likelihood, block: Batch):
         is_of_class = (y[:, None] == np.arange(k)).astype(np.float64)
         return is_of_class - is_of_class.mean(axis=0)
     offset = _of_each(block.offset, block)
-    slope = likelihood.expected(y, offset, np.full(len(offset), _LATENT_VARIANCE))[1]
+    slope = likelihood.expected(y, offset, np.full(len(offset), 1e-6))[1]
     scores = ndtri((rankdata(slope) - 0.5) / len(slope))
     return (scores - scores.mean())[:, None]

@@ -130,11 +130,7 @@ class ObservationModel(ABC):
         given: Any = self.parameters
         alike = "kernel", "likelihood", "bound", "inducing_init", "solver", "optimizer", "metric"
         own = "has_sites", "n_classes", "have_all_rows", "starts_together", "are_passed"
-        added: dict[str, Any] = {
-            "mean": None,
-            "noise": "constant",
-            "calibration": None,
-        }  # by "auto", or nothing
+        added: dict[str, Any] = {"mean": None, "noise": "constant", "calibration": None}
         is_alone = plan.compares_approximations(given)
         for name, nothing in added.items():
             value = getattr(given, name, nothing)

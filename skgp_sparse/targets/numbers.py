@@ -112,10 +112,6 @@ def observations_of(rows: Dataset):
     return rows.targets()[:, 0], rows.row_weights(), offset
 
 
-_MOST_SPREAD = 3.0  # standard deviation, in units of the spread of the central 90 %
-_NEAR_SCALES = 1000  # tried, of which some take the limits there and back exactly
-
-
 class LikelihoodObservations(ObservationModel):
     """Numbers with a likelihood."""
 
@@ -180,7 +176,7 @@ def _centre_and_spread(rows: Dataset):
     mean, spread = moments.mean_and_spread(y, weight)
     if spread <= moments.rounding_of(mean):
         return mean, 0.0
-    most, centre = _MOST_SPREAD * central_spread(y, weight), weighted_quantile(y, weight, 0.5)
+    most, centre = 3.0 * central_spread(y, weight), weighted_quantile(y, weight, 0.5)
     spread = min(spread, most) if most > 0.0 else spread
     return np.clip(mean, centre - spread, centre + spread), spread
 
@@ -188,7 +184,7 @@ def _centre_and_spread(rows: Dataset):
 def _exact_at(limits: Iterable[float], scale: Array | float):
     """A scale that is the same but for rounding, and takes limits there and back exactly."""
     limits = np.array([limit for limit in limits if np.isfinite(limit)])
-    scales = scale * (1.0 + np.finfo(float).eps * np.arange(_NEAR_SCALES))[:, None]
+    scales = scale * (1.0 + np.finfo(float).eps * np.arange(1000))[:, None]
     inside = limits / scales
     exact = (inside * scales == limits) & (inside / (1.0 / scales) == limits)
     return scales[np.argmax(exact.all(axis=1))]
