@@ -4,7 +4,9 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.functions import SobolIndices, quantiles_of_columns, sobol_indices
 from skgp_sparse.engine.posteriors_around import (
@@ -82,7 +84,7 @@ class Fitted:
             return np.zeros((len(X), n_classes))
         return self.beside.weight * of_all_classes(self.beside.function.latent(X))
 
-    def residuals(self, rows: Any) -> Any:
+    def residuals(self, rows: ArrayDataset) -> ArrayDataset:
         """Other rows as the process sees them: without a mean that is added to it."""
         if self.beside is None or not self.beside.weights.is_added:
             return rows
@@ -107,7 +109,7 @@ class Fitted:
             self.sobol = sobol_indices(self.view.processes, quantiles, n_jobs)
         return self.sobol
 
-    def mean_value(self, kernels: list[Any], eval_gradient: bool, shared: bool) -> Any:
+    def mean_value(self, kernels: list[Kernel], eval_gradient: bool, shared: bool) -> Any:
         """Mean bound at kernels, and its gradient wrt all thetas in order, or a `shared` one."""
         with single_threaded_blas():
             results = [

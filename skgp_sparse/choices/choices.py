@@ -5,10 +5,9 @@
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -124,7 +123,7 @@ def _constant(variance: float, limits: tuple[float, float]):
     return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
 
 
-def resolve_priors(given: Any, rows: Dataset, few: int):
+def resolve_priors(given: BaseEstimator, rows: Dataset, few: int):
     """The priors that parameters ask for, a list; of length scales with `few` rows per column."""
     prior = given.prior
     of_levels = [CorrelationPrior(), MissingValuePrior(), MissingNoisePrior()]
@@ -302,7 +301,7 @@ def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnT
     return signal + WhiteKernel(0.1 * y_variance, (1e-6 * y_variance, 1e3 * y_variance))
 
 
-def thorough_search(kernel: Kernel, given: Any, rows: Dataset):
+def thorough_search(kernel: Kernel, given: BaseEstimator, rows: Dataset):
     """`ThoroughSearch` from a kernel of `resolve_kernel`: with less noise, if it was appended."""
     if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
         return ThoroughSearch(kernel)
@@ -356,7 +355,7 @@ def with_noise_floor(rows: Dataset, kernel: Kernel):
     return rows if kernels.has_noise(kernel) else replace(rows, least_noise=1e-12)
 
 
-def resolve_inducing(init: Any, n_inducing: int, n_features: int, name: str):
+def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
     init = "k-means" if is_auto(init) else init
     is_known = is_name(init, *inducing.BY_NAME)

@@ -1,7 +1,6 @@
 """Checks of parameters, whose errors say what was passed and how to correct it."""
 
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
 from skgp_sparse.hyperpriors import HyperPrior
+from skgp_sparse.inference.contracts import Method
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import check_solver
@@ -141,7 +141,7 @@ def check_quantiles(quantiles: npt.ArrayLike, name: str):
     return q.astype(float)
 
 
-def check_mean(mean: Any, labels: bool, name: str):
+def check_mean(mean: object, labels: bool, name: str):
     """Raise unless a mean is one."""
     if mean is None or is_name(mean, *_MEANS):
         return
@@ -211,7 +211,7 @@ def check_coded(given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: i
         )
 
 
-def check_prior(prior: Any, name: str):
+def check_prior(prior: object, name: str):
     """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
     several = prior if isinstance(prior, (list, tuple)) else [prior]
     if all(isinstance(one, HyperPrior) for one in several):
@@ -229,7 +229,7 @@ def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str):
         raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
 
 
-def check_sites_of_solver(parameters: BaseEstimator, method: Any, name: str):
+def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str):
     """Raise if a method needs the last site of each row, and a solver does not keep it."""
     if method.uses_last_site and not getattr(parameters.solver, "keeps_sites", True):
         raise ValueError(

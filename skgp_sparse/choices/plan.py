@@ -8,10 +8,10 @@ objects here, too.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
@@ -321,7 +321,7 @@ def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorM
     return found
 
 
-def compares_approximations(parameters: Any) -> bool:
+def compares_approximations(parameters: BaseEstimator) -> bool:
     """Whether a user names an approximation, which is fitted alone, as "auto" adds nothing."""
     names = "bound", "n_inducing", "inducing_init", "posterior"
     return not all(is_auto(getattr(parameters, name)) for name in names)

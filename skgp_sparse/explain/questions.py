@@ -3,11 +3,12 @@
 Gradients are in units of y. The bounds say what more inducing points could gain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
@@ -98,7 +99,7 @@ def evidence_bounds(
     return EvidenceBounds(*map(float, (own, upper, gap)))
 
 
-def _upper(problem: Problem, parameters: Any, progress: Any) -> float:
+def _upper(problem: Problem, parameters: BaseEstimator, progress: Callable) -> float:
     """The upper bound, with a warning where its solve has not converged."""
     tol = min(_RESIDUAL, tolerance(parameters.tol))
 
@@ -117,7 +118,7 @@ def _upper(problem: Problem, parameters: Any, progress: Any) -> float:
 
 
 def check_question(
-    parameters: Any, return_cov: bool, latent: bool, known: Iterable[Any], name: str
+    parameters: BaseEstimator, return_cov: bool, latent: bool, known: Iterable[object], name: str
 ) -> None:
     """Raise unless the gradients can be those of a prediction that is asked for so."""
     if return_cov or any(one is not None for one in known):
@@ -133,11 +134,11 @@ def check_question(
 
 
 def gradients(
-    view: TargetView | ResponseView, X: ArrayLike, latent: bool, parameters: Any, name: str
+    view: TargetView | ResponseView, X: ArrayLike, latent: bool, given: BaseEstimator, name: str
 ) -> list[Array]:
     """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d)."""
     view = view.of_latent()
-    latent = latent and is_gaussian(parameters.likelihood)  # elsewhere, the value has white noise
+    latent = latent and is_gaussian(given.likelihood)  # elsewhere, the value has white noise
     posterior = view.process
     if not kernels.differentiable(posterior.kernel):
         raise ValueError(
@@ -146,7 +147,7 @@ def gradients(
         )
     require(posterior, GRADIENTS, f"{name}: return_gradient")
     with np.errstate(all="ignore"), single_threaded_blas():
-        found = posterior.gradients(X, latent, resolve_n_jobs(parameters.n_jobs))
+        found = posterior.gradients(X, latent, resolve_n_jobs(given.n_jobs))
         signal = posterior.prior_variance(X)
     units, std = view.units, np.sqrt(found.variance)[:, None]
     rounding = np.finfo(float).eps * signal + np.finfo(float).tiny  # told from no variance

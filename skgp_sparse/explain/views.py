@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse.choices.choices import resolve_likelihood
@@ -242,7 +243,7 @@ class TargetView(NamedTuple):
         return self._shaped(mean), self._shaped(std)
 
     def functions(
-        self, k: int, n_frequencies: int, state: RandomState, check: Any, name: str
+        self, k: int, n_frequencies: int, state: RandomState, check: Callable, name: str
     ) -> SampledFunctions:
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         require(self.process, FUNCTIONS, name)
@@ -307,7 +308,7 @@ class TargetView(NamedTuple):
     def _mean(self, X: Array) -> Array:
         return self.units.inverse(self._by_blocks(self.process.mean, X))
 
-    def _by_blocks(self, method: Callable[..., Any], X: Array) -> Any:
+    def _by_blocks(self, method: Callable, X: Array) -> Any:
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
         with np.errstate(all="ignore"):
             if len(row_blocks(len(X), self.process.width)) == 1:
@@ -458,7 +459,7 @@ def _warn_of_infinity(mean: Array, variance: Array) -> None:
         )
 
 
-def prior_view(parameters: Any, name: str) -> TargetView | ResponseView:
+def prior_view(parameters: BaseEstimator, name: str) -> TargetView | ResponseView:
     """The prior process of a regressor, in units of y."""
     check_kernel(parameters.kernel, name)
     p = parameters.n_targets or 1

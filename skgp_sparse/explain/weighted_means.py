@@ -9,11 +9,12 @@ temperature 1/a and a bias of every class, a calibration (Guo et al. 2017; Kull 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
+from sklearn.base import BaseEstimator
 
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import Posterior
@@ -57,7 +58,7 @@ class MeanFunction(NamedTuple):
         trees = "HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees"
         return all(type(one).__name__.startswith(trees) for one in self.estimators)
 
-    def _logits(self, classifier: Any, X: Array) -> Array:
+    def _logits(self, classifier: BaseEstimator, X: Array) -> Array:
         known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
         known[:, classifier.classes_] = classifier.predict_proba(X)
         logs = np.log(np.maximum(known, LEAST_PROBABILITY))
@@ -279,7 +280,9 @@ class StackedRows(NamedTuple):
 
         return self._minimised(loss, [(-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)], _OF_WEIGHT)
 
-    def _likeliest(self, weights: MeanWeights, starts: Any, ridge: Any, name: str) -> MeanWeights:
+    def _likeliest(
+        self, weights: MeanWeights, starts: list, ridge: tuple, name: str
+    ) -> MeanWeights:
         """`MeanWeights` with numbers of a name that have the highest density."""
 
         def loss(theta: Array) -> float:
@@ -287,11 +290,11 @@ class StackedRows(NamedTuple):
 
         return weights._replace(**{name: self._minimised(loss, starts, ridge)})
 
-    def _minimised(self, loss: Callable[[Array], float], starts: Any, ridge: Any) -> Array:
+    def _minimised(self, loss: Callable[[Array], float], starts: list, ridge: tuple) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
-        ridge = max(1.0, 200 / self.row_weight.sum()) * np.array(ridge)
+        per_row = max(1.0, 200 / self.row_weight.sum()) * np.array(ridge)
         runs = [
-            minimize(lambda t: loss(t) + np.dot(ridge, t**2), start, method="Nelder-Mead")
+            minimize(lambda t: loss(t) + np.dot(per_row, t**2), start, method="Nelder-Mead")
             for start in starts
         ]
         return min(runs, key=lambda run: run.fun).x

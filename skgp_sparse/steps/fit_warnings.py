@@ -57,7 +57,7 @@ def warn_of_kernels_at_bounds(observations: Any, jobs: list[Job], fits: list[Fit
             warn_at_bounds(fit.kernel.k1 if appended else fit.kernel, names)
 
 
-def warn_at_bounds(kernel: Kernel, columns: Any = None) -> None:
+def warn_at_bounds(kernel: Kernel, columns: list[str] | None = None) -> None:
     """Warn, in the words of scikit-learn, of every hyperparameter close to a bound."""
     called = {} if columns is None else _columns_of(kernel, columns)
     free = [hyper for hyper in kernel.hyperparameters if not hyper.fixed]
@@ -78,7 +78,7 @@ def warn_at_bounds(kernel: Kernel, columns: Any = None) -> None:
         )
 
 
-def _columns_of(kernel: Kernel, columns: Any) -> dict[int, Any]:
+def _columns_of(kernel: Kernel, columns: list[str]) -> dict[int, str]:
     """Names of the columns of length scales, by place in theta."""
     found = {}
     for places, numbers in length_scale_places(kernel, len(columns)):

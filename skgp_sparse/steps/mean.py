@@ -47,7 +47,7 @@ from skgp_sparse.explain.weighted_means import (
     logs_of_labels,
 )
 from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_auto, is_name
-from skgp_sparse.likelihoods import domain_of
+from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import Fit
 from skgp_sparse.steps import FitStep
@@ -284,13 +284,13 @@ def _of_user(latent: Array, form: Dataset, rows: Dataset) -> Array:
     return full
 
 
-def _prepared(parameters: Any, rows: Dataset, codes: list[int], seed: int) -> BaseEstimator:
+def _prepared(given: BaseEstimator, rows: Dataset, codes: list[int], seed: int) -> BaseEstimator:
     """An unfitted copy of the mean, with a random state."""
-    mean = parameters.mean
+    mean = given.mean
     if is_name(mean, "linear"):
-        return _linear(rows, parameters, codes)
+        return _linear(rows, given, codes)
     if isinstance(mean, str):
-        return boosting(rows, parameters, codes, seed)
+        return boosting(rows, given, codes, seed)
     template = clone(mean)
     states = {
         key: seed
@@ -300,7 +300,7 @@ def _prepared(parameters: Any, rows: Dataset, codes: list[int], seed: int) -> Ba
     return template.set_params(**states)
 
 
-def _linear(rows: Dataset, parameters: Any, codes: list[int]) -> BaseEstimator:
+def _linear(rows: Dataset, parameters: BaseEstimator, codes: list[int]) -> BaseEstimator:
     """A linear function of numbers, whose missing values are the mean, on the scale of the link."""
     numbers = np.setdiff1d(np.arange(rows.n_features), codes)
     chosen = ColumnTransformer([("numbers", StandardScaler(), numbers)])
@@ -314,7 +314,7 @@ def _linear(rows: Dataset, parameters: Any, codes: list[int]) -> BaseEstimator:
     return make_pipeline(chosen, FunctionTransformer(np.nan_to_num), last)
 
 
-def boosting(rows: Dataset, parameters: Any, codes: list[int], seed: int) -> BaseEstimator:
+def boosting(rows: Dataset, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:
     """Gradient boosting on histograms, with the loss of the likelihood."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -327,11 +327,11 @@ def boosting(rows: Dataset, parameters: Any, codes: list[int], seed: int) -> Bas
         if len(rows.classes) > 2:  # half of the time, as good
             options |= {"learning_rate": 0.2, "max_iter": 50}
         return HistGradientBoostingClassifier(**options)
-    loss = _loss(parameters.likelihood)  # 15 leaves take half of the time of 31
+    loss = _loss(given.likelihood)  # 15 leaves take half of the time of 31
     return HistGradientBoostingRegressor(loss=loss, max_leaf_nodes=15, **options)
 
 
-def _loss(likelihood: Any) -> str:
+def _loss(likelihood: Likelihood | str) -> str:
     """The loss of boosting whose predictions are means of responses."""
     domain = domain_of(likelihood)
     if not domain.is_never_negative or domain.high < np.inf:
@@ -364,19 +364,19 @@ def _name_of_weight(estimator: BaseEstimator) -> str | None:
     return name if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def _fitted(template: BaseEstimator, form: Dataset, chosen: Ints, parameters: Any) -> MeanFunction:
+def _fitted(model: BaseEstimator, form: Dataset, some: Ints, given: BaseEstimator) -> MeanFunction:
     """The `MeanFunction` of some rows."""
-    X, y = form.X[chosen].astype(np.float64), form.y[chosen]
+    X, y = form.X[some].astype(np.float64), form.y[some]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value
-    domain, counts = domain_of(parameters.likelihood), np.unique(y, return_counts=True)[1]
-    one, mean = clone(template), parameters.mean
+    domain, counts = domain_of(given.likelihood), np.unique(y, return_counts=True)[1]
+    one, mean = clone(model), given.mean
     if form.classes is None and not np.any(y):
         one = DummyRegressor()  # zero counts tell losses no rate
     elif form.classes is not None and len(counts) == 1:
         one = DummyClassifier()
     elif form.classes is not None and counts.min() < 10 and is_name(mean, "auto", "boosting"):
         one.set_params(early_stopping=False)
-    weight = {} if form.weight is None else {_name_of_weight(one): form.weight[chosen]}
+    weight = {} if form.weight is None else {_name_of_weight(one): form.weight[some]}
     columns = np.reshape(y, (len(y), -1)).T
     estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
     if form.classes is not None:

@@ -26,7 +26,7 @@ _ITERATIONS = 5  # of each problem
 _TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
 
 
-def known_points(Z: Array, *given: Any) -> Array:
+def known_points(Z: Array, *given: object) -> Array:
     """Inducing points to begin with, whatever an initialiser is given."""
     return Z
 

@@ -83,7 +83,7 @@ class ClassLabels(ObservationModel):
         seed = random_state.randint(2**31 - 1)
         return [np.random.RandomState(seed) for _ in self.tasks]
 
-    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
+    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(rows.classes)
         pairs = zip(self.tasks, self._usable(earlier))
@@ -155,7 +155,7 @@ class ClassLabels(ObservationModel):
             return job
         return job._replace(is_complete=False).with_settings(solver=KeepParameters())
 
-    def _usable(self, earlier: tuple[Any, ...] | None):
+    def _usable(self, earlier: tuple[object, ...] | None):
         """Earlier fits of the same problems, None where there are none."""
         if earlier is not None and self.parameters.warm_start and self.moves():
             classes, multi_class, fits = earlier

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
@@ -76,7 +77,7 @@ class ObservationModel(ABC):
         return ColumnTable(self.feature_names(), categories, self.missing, is_linear)
 
     @abstractmethod
-    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None) -> list[Job]:
+    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None) -> list[Job]:
         """Jobs of all problems of rows; `earlier`: classes, their kind, and the last fits."""
 
     @abstractmethod
@@ -244,7 +245,7 @@ class FittedProblems(NamedTuple):
 def fit_problems(
     observations: ObservationModel,
     rows: Dataset,
-    earlier: tuple[Any, ...] | None,
+    earlier: tuple[object, ...] | None,
     random_state: np.random.RandomState,
     watched: bool,
 ) -> FittedProblems:
@@ -284,7 +285,7 @@ def step_named(name: str) -> Any:
     return getattr(import_module(f"skgp_sparse.steps.{module}"), kind)
 
 
-def deadline_of(parameters: Any, name: str) -> Deadline:
+def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
     """The `Deadline` of a call that begins now."""
     limit = parameters.time_limit
     if limit is None:

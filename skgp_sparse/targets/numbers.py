@@ -39,7 +39,7 @@ class GaussianObservations(ObservationModel):
         self.check_posterior_method()
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
-    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
+    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
         """The one job there is."""
         rows = rows.in_one_form()
         units = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
@@ -133,7 +133,7 @@ class LikelihoodObservations(ObservationModel):
         self.rules = Rules(name, parameters.kernel, **given)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
-    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
+    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
         """The one job there is."""
         rows = rows.in_one_form().in_units(TargetScaler.none(1))
         return [self._job(rows.in_units(self._units(rows)))]
