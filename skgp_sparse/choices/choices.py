@@ -37,6 +37,7 @@ from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.likelihoods import Likelihood
 
 _ADDED = 0.5  # a and b above
+_OF_MISSING = 0.02  # noise of a missing value, in units of the variance
 _LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows
 
 
@@ -56,7 +57,7 @@ def default_signal(rows, y_variance, limits=(1e-3, 1e4), is_smooth: bool = False
     parts = []
     if len(numbers):
         part = of_numbers(scale[numbers], is_smooth)
-        parts.append((numbers, Missing(part, noise=0.02) if lack_values else part))
+        parts.append((numbers, Missing(part, noise=_OF_MISSING) if lack_values else part))
     if codes:
         q = len(codes)  # rows that differ in all of them correlate by exp(-1)
         of_codes = Categorical(np.full(q, np.exp(-1.0 / q)), correlation_bounds=(1e-3, 0.9999))

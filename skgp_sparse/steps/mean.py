@@ -240,6 +240,7 @@ def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
 # -- cross-fitting ---------------------------------------------------------------------
 
 _FEWEST_ROWS = 10
+_OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
 _ITERATIONS = 1000  # of a linear function on the scale of a link
 
 
@@ -324,8 +325,7 @@ def boosting(rows: Dataset, given: BaseEstimator, codes: list[int], seed: int) -
         options["max_iter"] = 300
     if rows.classes is not None:
         options["l2_regularization"] = 0.03  # without which leaves of a rare class diverge
-        if len(rows.classes) > 2:  # half of the time, as good
-            options |= {"learning_rate": 0.2, "max_iter": 50}
+        options |= _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
         return HistGradientBoostingClassifier(**options)
     loss = _loss(given.likelihood)  # 15 leaves take half of the time of 31
     return HistGradientBoostingRegressor(loss=loss, max_leaf_nodes=15, **options)
