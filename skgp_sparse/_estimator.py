@@ -152,6 +152,11 @@ class ParametersOfEstimators:
 
 
 _NAMES = "feature_importances_", "sobol_first_", "sobol_error_"
+_OWNERS = {  # modules of objects that a parameter may be, whose parameters can be set
+    "kernel": "sklearn.gaussian_process.kernels",
+    **{name: f"skgp_sparse.{name}s" for name in ("bound", "likelihood", "posterior", "solver")},
+    "prior": "skgp_sparse.hyperpriors",
+}
 
 
 _Self = TypeVar("_Self", bound="SparseGP")
@@ -269,7 +274,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                 raise ValueError(
                     f"{key!r} of {type(self).__name__} cannot be set, because {owner} is "
                     f"{as_text(value)} and has no parameters. First set {owner} to an object of "
-                    f"skgp_sparse that has a parameter {part!r}."
+                    f"{_OWNERS.get(owner, 'scikit-learn')} that has a parameter {part!r}."
                 )
         return super().set_params(**params)
 

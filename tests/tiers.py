@@ -18,8 +18,8 @@ same, and moves with every change.
 A tier is a part of the whole. Files and tests that are named on the command line run whole.
 
 Where the environment sets `LIMIT`, as ``.ci/run`` does, a case of the quick tier fails that takes
-more CPU seconds than it says, unless `LONG_CASES` names it. A case should take at most half of them
-on a quiet machine, as others are slower. Cases that were drawn from those with a mark are not held
+more CPU seconds than it says. A case should take at most half of them on a quiet machine, as others
+are slower. Cases that were drawn from those with a mark are not held
 to it: the draw would decide whether the tests pass.
 """
 
@@ -37,7 +37,6 @@ import skgp_sparse
 TIERS = ("quick", "second", "full")  # where a case runs without being drawn
 OF_ONE_WORKER = ("test_dask.py", "test_types.py")  # they share a cluster, and a cache
 LIMIT = "CASE_SECONDS"  # a variable of the environment
-LONG_CASES = {}  # {case or test: why it takes longer than the limit}, at most ten
 _CASES = pytest.StashKey()
 _COUNTS = pytest.StashKey()
 
@@ -150,11 +149,11 @@ clock = Clock()
 def too_long(name, seconds):
     """What is wrong with a quick case that took some CPU seconds; None if nothing is."""
     limit = float(os.environ.get(LIMIT, "inf"))
-    if seconds <= limit or {name, name.split("[")[0]} & set(LONG_CASES):
+    if seconds <= limit:
         return None
     return (
         f"{name} took {seconds:.1f} CPU seconds, and a case of the quick tier may take {limit:g}. "
-        "Make it smaller, mark it as second, or give the reason in LONG_CASES of tests/tiers.py."
+        "Make it smaller, or mark it as second."
     )
 
 

@@ -264,7 +264,7 @@ class Scores(NamedTuple):
     """Scores of training rows that were left out, and how often each of them counts."""
 
     values: Array  # (k, p)
-    weight: Array  # (k,)
+    weight: Array | None  # (k,); None: each counts once
 
 
 def scores_of(
@@ -286,7 +286,7 @@ def scores_of(
     place[left.chosen] = np.arange(len(left.chosen))
     of_row = place[places_of(rows)]
     kept = of_row >= 0
-    return Scores(values[of_row[kept]], np.ones(kept.sum()) if weight is None else weight[kept])
+    return Scores(values[of_row[kept]], None if weight is None else weight[kept])
 
 
 def _optimism(fit: Fit) -> float:
@@ -355,7 +355,8 @@ def _open(lower: Array, upper: Array, side: str) -> tuple[Array, Array]:
 
 def width_of(scores: Scores, coverage: float, side: str, name: str) -> Array:
     """Standard deviations (p,) between mean and end: scores that enough rows do not exceed."""
-    values, weight = scores
+    values = scores.values
+    weight = np.ones(len(values)) if scores.weight is None else scores.weight
     needed = coverage * (weight.sum() + 1.0)
     if needed > weight.sum():
         fewest = int(np.ceil(coverage / (1.0 - coverage)))

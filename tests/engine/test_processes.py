@@ -23,7 +23,6 @@ from inside import (
     collapsed,
     distinct_rows,
     exact,
-    leading_rows,
     tightened,
 )
 from inside import posterior as contract
@@ -71,16 +70,6 @@ def _several(make):
     )
 
 
-def _rows(factor=1.0):
-    X, index = np.unique(CASE.X, axis=0, return_index=True)
-    y, noise = CASE.rows().everything().y[index], np.full(len(X), 0.1)
-    kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
-    alpha = np.linalg.solve(kernels.evaluate(kernel, X, X) + np.diag(noise), y)
-    features, _ = leading_rows(kernel, X[:10], noise[:10])
-    rest, scale = np.arange(10, len(X)), np.ones(X.shape[1])
-    return IterativePosterior(kernel, X, noise, alpha, features, rest, scale, factor)
-
-
 def _neighbors(factor=1.0, metric=None):
     rows = CASE.rows()
     known = distinct_rows(rows.stored_inputs(), rows.everything())
@@ -88,6 +77,12 @@ def _neighbors(factor=1.0, metric=None):
     noise = (known.noise + 0.1) / known.weight
     scale = np.ones(CASE.X.shape[1])
     return NeighborsPosterior(kernel, known, noise, 7, scale, metric, factor)
+
+
+def _rows(factor=1.0):
+    near = _neighbors(factor)
+    K = kernels.evaluate(near.prior, near.rows.X, near.rows.X)
+    return IterativePosterior(near, np.linalg.solve(K + np.diag(near.noise), near.rows.y))
 
 
 PROCESSES = {

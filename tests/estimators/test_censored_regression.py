@@ -73,19 +73,6 @@ def test_intervals_of_the_latent_function_have_their_coverage():
     assert abs(np.mean(inside) - 0.9) < 3 * error < 0.06
 
 
-def test_units_do_not_matter(limited):
-    X, z = table()
-    y = np.maximum(z, LIMIT)
-    plain, other = limited, regressor(Censored(lower=1e3 * LIMIT)).fit(X, 1e3 * y)
-    assert_allclose(other.predict(QUERIES) / 1e3, plain.predict(QUERIES), rtol=1e-4)
-    assert_allclose(other.likelihood_.scale / 1e3, plain.likelihood_.scale, rtol=1e-3)
-    shift = (y > LIMIT) * np.log(1e3)
-    ours, theirs = other.log_predictive_density(X, 1e3 * y), plain.log_predictive_density(X, y)
-    assert_allclose(ours, theirs - shift, atol=1e-3)
-    ours, theirs = other.loo_predict().log_density, plain.loo_predict().log_density
-    assert_allclose(ours, theirs - shift, atol=1e-3)
-
-
 def test_weights_are_copies_and_offsets_are_added():
     X, z = table()
     y, weight = np.maximum(z, LIMIT), np.arange(120) % 3

@@ -9,23 +9,14 @@ from inside import ArrayDataset, SiteObjectives, Softmax, Variational, plan, vie
 from inside import model as family
 from joblib import parallel_config
 from sklearn import config_context
-from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    CompoundKernel,
-    ConstantKernel,
-    Matern,
-    WhiteKernel,
-)
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from skgp_sparse import SparseGPClassifier, bounds
+from skgp_sparse import SparseGPClassifier
 from skgp_sparse.likelihoods import Binary, Logit, Probit
 
 BOUNDS = ("titsias", "titsias_new", "gfitc-ep")
@@ -63,19 +54,6 @@ def test_learns_and_is_calibrated(bound, likelihood):
     assert log_loss(y_test, probability) < 0.22
     assert abs(probability[:, 1].mean() - y_test.mean()) < 0.03
     np.testing.assert_array_equal(model.predict(X_test), np.argmax(probability, axis=1))
-
-
-@pytest.mark.second
-def test_names_of_the_same_bound_are_the_same():
-    X, y = moons()
-    for pair in (
-        ("titsias", "vfe"),
-        ("auto", "titsias_new"),
-        ("auto", "artemev"),
-        ("gfitc-ep", "fitc"),
-    ):
-        first, second = (small(bound=name, max_iter=3).fit(X, y) for name in pair)
-        np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
 
 
 def test_no_worse_than_the_exact_process():
@@ -155,14 +133,6 @@ def test_bound_of_several_classes_takes_one_theta_or_all(multi_class):
         model.log_marginal_likelihood([0.0, 0.0])
 
 
-@pytest.mark.second(share=0.15)
-def test_n_jobs_changes_nothing():
-    X, y = blobs()
-    first, second = (small(n_jobs=n_jobs, max_iter=3).fit(X, y) for n_jobs in (None, 2))
-    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
-    assert first.log_marginal_likelihood_value_ == second.log_marginal_likelihood_value_
-
-
 @pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_weights_are_repeated_rows(bound):
@@ -198,17 +168,6 @@ def test_separable_and_conflicting_labels(bound):
     np.testing.assert_allclose(conflict.predict_proba(X), 0.5, atol=0.05)
 
 
-@pytest.mark.second
-def test_thirty_classes_one_with_a_single_member():
-    rng = np.random.RandomState(0)
-    y = np.append(np.repeat(np.arange(29), 4), 29)
-    X = np.column_stack([y % 6, y // 6]) + 0.05 * rng.normal(size=(len(y), 2))
-    names = np.array([f"class {label:02d}" for label in range(30)])
-    model = small(max_iter=2).fit(X, names[y])
-    proper(model.predict_proba(X), 30)
-    assert model.score(X, names[y]) > 0.8
-
-
 @pytest.mark.second(share=0.25)
 @pytest.mark.parametrize("labels", [[-1, 1], [False, True], ["no", "yes"], [3.0, 7.0]])
 def test_labels_of_any_kind(labels):
@@ -236,37 +195,18 @@ def test_one_class_is_an_error():
             {"bound": "dtc"},
             r"'dtc' is defined for Gaussian noise only\. .* SparseGPClassifier must be one of",
         ),
-        ({"bound": bounds.DTC()}, "is defined for Gaussian noise only"),
         ({"bound": "tit"}, r"must be one of \['artemev', 'auto', 'fitc', 'gfitc-ep'"),
-        ({"bound": ["titsias"]}, "'bound' parameter of SparseGPClassifier must be"),
         ({"likelihood": "poisson"}, r"'likelihood' parameter .* 'ordinal', 'probit'\]"),
         ({"multi_class": "crammer"}, "'multi_class' parameter"),
         ({"multi_class": np.array(["one_vs_rest"] * 2)}, "'multi_class' parameter"),
         ({"max_iter_predict": 0}, "'max_iter_predict' parameter"),
         ({"warm_start": 1}, "'warm_start' parameter"),
-        ({"n_inducing": 0}, "'n_inducing' parameter"),
         ({"kernel": CompoundKernel([RBF()])}, "kernel cannot be a CompoundKernel"),
-        ({"optimizer": "adam"}, "'optimizer' parameter"),
     ],
 )
 def test_parameters_that_make_no_sense(parameters, message):
     with pytest.raises(ValueError, match=message):
         small(**parameters).fit(*moons(30))
-
-
-def test_continuous_targets_are_refused():
-    X, _ = moons(30)
-    with pytest.raises(ValueError, match="Unknown label type"):
-        small().fit(X, X[:, 0])
-
-
-def test_unfitted_says_so():
-    X, _ = moons(10)
-    for method in ("predict", "predict_proba", "latent_mean_and_variance"):
-        with pytest.raises(NotFittedError):
-            getattr(small(), method)(X)
-    with pytest.raises(NotFittedError):
-        small().log_marginal_likelihood()
 
 
 def test_pickle_leaves_the_training_rows_out():
@@ -281,15 +221,6 @@ def test_pickle_leaves_the_training_rows_out():
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     with pytest.raises(ValueError, match="does not contain the training rows"):
         loaded.log_marginal_likelihood(model.kernel_.theta)
-
-
-def test_failed_fit_leaves_the_estimator_as_it_was():
-    X, y = moons()
-    model = small().fit(X, y)
-    before = model.predict_proba(X)
-    with pytest.raises(ValueError, match="infinity"):
-        model.fit(np.where(X > 1, np.inf, X), y)
-    np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
 @pytest.mark.second
@@ -394,31 +325,6 @@ def test_inner_iterations_that_do_not_suffice_are_a_warning_with_a_remedy():
         small(ConstantKernel(1e3) * RBF(), optimizer=None).fit(X, y)
 
 
-def test_hyperparameters_at_their_bounds_are_said_to_be():
-    X, y = moons()
-    with pytest.warns(ConvergenceWarning, match="length_scale is close to the specified upper"):
-        small(RBF(0.05, (1e-2, 1e-1))).fit(X, y)
-
-
-@pytest.mark.second
-def test_grid_over_bounds_likelihoods_and_kernels():
-    X, y = moons(60)
-    pipeline = make_pipeline(StandardScaler(), small(max_iter=3))
-    grid = {
-        "sparsegpclassifier__bound": ["titsias", "gfitc-ep"],
-        "sparsegpclassifier__likelihood": ["probit", Logit()],
-        "sparsegpclassifier__kernel": [None, 1.0 * Matern(nu=1.5)],
-    }
-    search = GridSearchCV(pipeline, grid, scoring="neg_log_loss", cv=2, error_score="raise")
-    search.fit(X, y)
-    assert len(search.cv_results_["params"]) == 8 and search.best_score_ > -0.5
-
-
-def test_verbose_prints_the_bound(capsys):
-    small(verbose=2, max_iter=4).fit(*moons())
-    assert "[SparseGPClassifier] iteration 2: bound -" in capsys.readouterr().out
-
-
 @pytest.mark.second(share=0.5)
 @pytest.mark.parametrize(
     "mode, names",
@@ -444,25 +350,10 @@ def test_weights_are_repeats_for_the_size_of_the_start_too():
     np.testing.assert_allclose(weighted.kernel_.theta, repeated.kernel_.theta, rtol=1e-6)
 
 
-@pytest.mark.second
-def test_a_loose_tolerance_is_a_quicker_fit():
-    X, y = moons(400)
-    rough, fine = (small(n_inducing=40, max_iter=100, tol=tol).fit(X, y) for tol in (3e-3, 1e-6))
-    assert rough.n_iter_ < fine.n_iter_
-    assert fine.log_marginal_likelihood_value_ > rough.log_marginal_likelihood_value_ > -160
-    assert log_loss(y, rough.predict_proba(X)) < 1.1 * log_loss(y, fine.predict_proba(X))
-
-
 def test_variance_of_the_default_kernel_is_bounded_where_the_sigmoid_is_saturated():
     X = np.linspace(-3, 3, 80)[:, None]
     model = small(max_iter=200).fit(X, X[:, 0] > 0)
     assert np.exp(model.kernel_.theta[0]) <= 50.0 * (1 + 1e-9)
-
-
-def test_clone_has_the_parameters_and_nothing_else():
-    model = small(RBF()).fit(*moons(30))
-    assert clone(model).get_params().keys() == model.get_params().keys()
-    assert not hasattr(clone(model), "kernel_")
 
 
 def test_coupling_recovers_probabilities_that_the_pairs_came_from():
@@ -550,11 +441,6 @@ def test_warnings_name_the_problem_and_the_line_of_the_user(n_jobs):
         names = [str(one.message).split(":")[0] for one in told]
         assert names == ["a against the rest", "b against the rest", "c against the rest"]
         assert {one.filename for one in told} == {__file__}
-
-
-def test_restarts_need_finite_bounds():
-    with pytest.raises(ValueError, match="requires that all bounds are finite"):
-        small(RBF(1.0, (1e-2, np.inf)), n_restarts_optimizer=1).fit(*moons())
 
 
 def test_warm_start_on_another_number_of_features_starts_again():

@@ -16,13 +16,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    Matern,
-    WhiteKernel,
-)
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, TweedieRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
@@ -237,9 +231,6 @@ def test_questions_about_a_mean_of_residuals():
     density = process.log_predictive_density(FAR, np.full(20, 0.1))
     agree(model.log_predictive_density(FAR, y), density, 1e-9)
     assert np.isfinite(model.feature_importances_).all()
-    steep = of_residuals(Ridge(), STEPPED)[0]
-    with pytest.raises(ValueError, match="Set mean to None"):
-        steep.predict(FAR, return_gradient=True)
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
@@ -570,15 +561,6 @@ def test_auto_answers_all_questions(stepped):
 
 
 @pytest.mark.second(share=0.1)
-def test_pickles_of_inducing_points_keep_the_mean():
-    model = SparseGPRegressor(mean=TREES, n_inducing=30, random_state=0).fit(X, Y)
-    again = pickle.loads(pickle.dumps(model))
-    assert_array_equal(again.predict(QUERIES, True)[1], model.predict(QUERIES, True)[1])
-    assert_array_equal(again.predict(QUERIES), model.predict(QUERIES))
-    assert_array_equal(again.feature_importances_, model.feature_importances_)
-
-
-@pytest.mark.second(share=0.1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_that_arrive_later_end_the_mean():
     options = {"noise": "constant", "random_state": 0, "max_iter": 20}
@@ -685,19 +667,6 @@ def test_pairs_of_classes_are_not_calibrated():
     model = SparseGPClassifier(multi_class="one_vs_one", random_state=0, tol=1e-2).fit(X, LABELS)
     assert model.calibration_ is None and model.mean_ is None
     assert_allclose(model.predict_proba(QUERIES).sum(axis=1), 1.0)
-
-
-def test_labels_have_a_linear_mean():
-    y = 4 * PLACES[:, 0] - 3 * PLACES[:, 1] > 8017
-    model = SparseGPClassifier(RBF(), mean="linear", random_state=0).fit(PLACES, y)
-    far = CENTRE + np.array([[60.0, 0.0], [-60.0, 0.0]])
-    assert_array_equal(model.predict(far), [True, False])
-    assert model.predict_proba(far).max(axis=1).min() > 0.8
-    again = pickle.loads(pickle.dumps(model))
-    assert_array_equal(again.predict_proba(far), model.predict_proba(far))
-    of_mean, of_process = model.predict_parts(far)
-    assert_allclose(softmax(of_mean + of_process, axis=1), model.predict_proba(far), atol=1e-12)
-    assert model.mean_ is None and not np.any(of_mean)
 
 
 @pytest.mark.parametrize("mean", [None, "boosting", LogisticRegression(), "linear"], ids=str)
@@ -843,16 +812,6 @@ def test_a_class_may_have_one_row(mean):
     probabilities = model.predict_proba(QUERIES)
     assert_allclose(probabilities.sum(axis=1), 1.0)
     assert np.all(probabilities[:, 1] > 0.8)
-
-
-@pytest.mark.second(share=0.1)
-def test_boosting_takes_many_rows_with_a_rare_class():
-    X = np.random.RandomState(0).uniform(size=(10_500, 2))
-    labels = (X[:, 0] > 0.5).astype(int)
-    labels[0] = 2
-    options = {"n_inducing": 10, "max_iter": 2, "solver": "lbfgs"}
-    model = SparseGPClassifier(mean="boosting", random_state=0, **options)
-    assert np.isfinite(model.fit(X, labels).predict_proba(X[:5])).all()
 
 
 def test_boosting_takes_counts_that_are_nearly_all_zero():

@@ -32,13 +32,6 @@ def test_there_is_something_to_pass():
     assert {*by_name.values(), likelihoods.Censored} == set(LIKELIHOODS)
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_bounds_can_be_passed(bound):
-    options = {"n_inducing": 5, "optimizer": None, "random_state": 0}
-    model = SparseGPRegressor(RBF(), bound=bound(), **options).fit(X, F)
-    assert np.isfinite(model.log_marginal_likelihood_value_)
-
-
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_likelihoods_can_be_passed(likelihood):
     is_of_labels = likelihood in likelihoods.OF_LABELS.values()

@@ -1,7 +1,6 @@
 """Refusals and warnings that no other test provokes: each has some words of its message."""
 
 import importlib
-import pickle
 import re
 import sys
 from types import SimpleNamespace
@@ -26,14 +25,8 @@ from inside import (
     stochastic,
     without_negative,
 )
-from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    CompoundKernel,
-    ConstantKernel,
-    WhiteKernel,
-)
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, WhiteKernel
 
 from skgp_sparse import (
     BayesianGPLVM,
@@ -41,22 +34,13 @@ from skgp_sparse import (
     SparseGPRegressor,
     gplvm,
     kernels,
-    metrics,
     solvers,
 )
 from skgp_sparse.dask import DaskSparseGPRegressor, _distributed_rows
-from skgp_sparse.displays import CoverageDisplay
-from skgp_sparse.exceptions import TextColumnWarning
 from skgp_sparse.hyperpriors import LogNormalLengthScales
-from skgp_sparse.kernels import (
-    Categorical,
-    HeteroscedasticNoise,
-    LogScale,
-    Missing,
-    Sphere,
-)
-from skgp_sparse.likelihoods import Gamma, Probit
-from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
+from skgp_sparse.kernels import Categorical, HeteroscedasticNoise, LogScale, Sphere
+from skgp_sparse.likelihoods import Probit
+from skgp_sparse.posteriors import InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 
 X = np.random.RandomState(0).uniform(-2, 2, (30, 2))
@@ -64,7 +48,6 @@ Y = np.sin(X[:, 0]) + 0.1 * np.cos(9 * X[:, 1])
 LABELS, STD, NAN = np.digitize(Y, [-0.5, 0.5]), np.full(X.shape, 0.1), np.full((2, 1), np.nan)
 FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
 LEVELS, GAP = FRAME.assign(c=pd.Categorical(["u", "v", "w"] * 10)), FRAME.assign(b=np.nan)
-COMPLEX = pd.Series([1j, 2j] * 15, dtype=object)
 LARGER, TIGHT = InducingPoints(n_mean=9), InducingPoints(tight_variance=True)
 
 
@@ -74,18 +57,6 @@ class Plain(RBF):
 
 class LazyFrame:
     """What polars has not computed."""
-
-
-class Listed:
-    """A source of chunks in a list."""
-
-    feature_names = None
-
-    def __init__(self, *chunks):
-        self.chunks, self.chunk_sizes = chunks, None
-
-    def chunk(self, k):
-        return self.chunks[k] if k < len(self.chunks) else None
 
 
 def fit(X=X, y=Y, rows=None, **parameters):
@@ -139,30 +110,12 @@ def start_of_search(value, gradient):
 
 
 PARAMETERS = [  # of a regressor
-    ("instance of skgp_sparse.bounds.Bound. Got 'elbo'", {"bound": "elbo"}),
-    ("['artemev', 'auto', 'fitc', 'gfitc-ep', ", {"bound": "elbo", "likelihood": "poisson"}),
-    ("shape (m, n_features) or a callable. Got 'kmeans'", {"inducing_init": "kmeans"}),
-    ("missing values. The kernel takes none", {"inducing_init": np.full((5, 2), np.nan)}),
     ("'metric' parameter of SparseGPRegressor must be one of", {"metric": 2}),
-    ("'n_inducing' parameter of SparseGPRegressor must be", {"n_inducing": 0}),
-    ("'n_targets' parameter of SparseGPRegressor must be an int", {"n_targets": 0}),
     ("'noise' parameter of SparseGPRegressor must be one of", {"noise": "white"}),
     ("skgp_sparse.hyperpriors, or a list of these. Got [1]", {"prior": [1]}),
     ("None, an object of skgp_sparse.hyperpriors, or a list", {"prior": 1}),
     ("must be 'scaled' or a float. Got", {"prior": LogNormalLengthScales("big")}),
-    ("'prior__location' parameter", {"prior": LogNormalLengthScales(None)}),
-    ("'prior__variance' parameter", {"prior": LogNormalLengthScales(0.0, -1.0)}),
-    ("'tol' parameter of SparseGPRegressor must be \"auto\" or a float", {"tol": "small"}),
-    ("'tol' parameter of SparseGPRegressor must be a float in", {"tol": -1.0}),
-    ("'normalize_y' parameter of SparseGPRegressor must be True", {"normalize_y": 1}),
-    ("'max_iter' parameter of SparseGPRegressor must be an int", {"max_iter": 0}),
-    ("'alpha' parameter of SparseGPRegressor must be a float", {"alpha": -0.1}),
-    ("is too large for y: its larg", {"y": 1e-200 * Y, "alpha": 0.1}),
-    ("needs a log-concave likelihood", {"likelihood": "student_t", "bound": "pep"}),
-    ("'fixed', or a lower and a higher number", {"likelihood": Gamma(shape_bounds=(2, 1))}),
-    ('Use likelihood="poisson" if there are', {"likelihood": "gamma"}),
     ("'posterior__n_neighbors' parameter", {"posterior": Neighbors(0)}),
-    ("must be an int in the range [2, inf", {"posterior": FourierFeatures(0)}),
     ("or 'dtc' for n_mean. Got bound=", {"posterior": LARGER, "bound": "fitc"}),
     ("'gaussian' for n_mean. Got", {"posterior": LARGER, "likelihood": "student_t"}),
     ("'artemev' for tight_variance. Got", {"posterior": TIGHT, "bound": "fitc"}),
@@ -176,9 +129,6 @@ OF_KERNELS = [
     ),
     ("has correlations for 2", lambda: Categorical(correlation=[0.1, 0.2])(np.zeros((2, 1)))),
     ("needs a number in lows and a positive one", lambda: LogScale(RBF(), [0], lows=[0.0, 1.0])(X)),
-    ("columns of Missing must be 'auto'", lambda: Missing(RBF(), columns=0).missing_columns()),
-    ("are not among the 1 of its inputs", lambda: Missing(RBF(), columns=[3])(NAN)),
-    ("correlation of Missing", lambda: Missing(RBF(), columns=[0], correlation=[0.1, 0.2])(NAN)),
     ("must be an instance of a KernelRule", lambda: kernels.register(RBF, 1)),
     ("distance of Sphere must be 'chord'", lambda: Sphere(RBF(), distance="arc")(X)),
     (
@@ -206,36 +156,20 @@ OF_SCORES = [
     ("Class labels have no mean. Use", lambda: Softmax(3).response(*np.ones((2, 3, 2)))),
     ("Use SparseGPClassifier, which enc", lambda: Probit().check(np.array([2.0]), "it")),
     ("does not define quantiles. Give", lambda: Probit().quantile(0.5, 0.0, 1.0)),
-    ("coverage must be between", lambda: metrics.interval_score([0], [0], [1], coverage=2)),
-    ("y_train must", lambda: metrics.mean_standardized_log_loss([0], [0], [1], y_train=[1, 1])),
-    ("y_true, y_mean and y_std must have", lambda: metrics.crps([0.0, 1.0], [0.0], [1.0])),
-    ("y_true, lower and upper must", lambda: metrics.interval_coverage([0.0, 1.0], [0.0], [1.0])),
-    ("needs 1 axes. Got 2. Pass", lambda: CoverageDisplay(np.array([0.5])).plot(ax=[None, None])),
     ("is not finite", lambda: functions.sobol_indices([Everywhere()], np.ones((9, 2)), 1)),
 ]
 OF_FITS = [
     ("skgp_sparse.likelihoods.Binary. Got", lambda: labelled(likelihood="probits")),
     ("class in classes", lambda: SparseGPClassifier().partial_fit(X, LABELS, classes=[1])),
-    ("one latent value per row,", lambda: labelled(multi_class="softmax", posterior="neighbors")),
     ("every row of class 0 has", lambda: labelled(rows={"sample_weight": (LABELS > 0) * 1.0})),
-    ("Sparse data was passed for X", lambda: labelled(csr_matrix(X))),
     ("no minibatches", lambda: labelled(bound="gfitc-ep", solver=Minibatches(), n_inducing=5)),
-    ("takes one target, but y has 2 columns", lambda: robust(y=np.column_stack([Y, Y]))),
-    ("'noise_variance' parameter", lambda: latent(noise_variance=0.0)),
     ("is too small or too large for", lambda: choices.of_numbers(np.array([1e-308]))),
     ("Found array with 0 sample(s)", lambda: fit(FRAME.head(0), Y[:0])),
     ("are no levels", lambda: fit(LEVELS.assign(a=[(1,), (2,)] * 15), kernel=None)),
     (
-        "is a category, but it was a number",
-        lambda: fit(LEVELS, kernel=None).predict(LEVELS.assign(a=COMPLEX)),
-    ),
-    (
         "column 1 of X of SparseGPRegressor has 30 infinite values. Replace",
         lambda: fit(X * [1, np.inf]),
     ),
-    ("offset must be a number or an array", lambda: robust(rows={"offset": [1.0, 2.0]})),
-    ("noise='learned' takes", lambda: learned(noise="learned", n_inducing=5, rows={"X_std": STD})),
-    ("It needs one basis", lambda: learned(noise="learned", n_inducing=5, posterior=LARGER)),
     (
         "categories and a linear mean add parts",
         lambda: fit(LEVELS, posterior="fourier", kernel=None),
@@ -247,20 +181,8 @@ OF_PREDICTIONS = [
     ("'n_frequencies' parameter", lambda: fit().sample_functions(n_frequencies=0)),
     ("one sampled function, which has no length", lambda: len(fit().sample_functions(2)[0])),
     ("one sampled function. Call it", lambda: fit().sample_functions(2)[0][0]),
-    ("must be one of ('both'", lambda: fit().predict_interval(X, side="up")),
-    ("between 0 and 1, both excl", lambda: fit().predict_quantiles(X, [0.0, 2.0])),
-    ("only with latent=True", lambda: robust().predict(X, return_cov=True)),
     ("evidence_bounds takes inputs as known", lambda: uncertain().evidence_bounds()),
     ("partial_fit takes inputs as known", lambda: uncertain().partial_fit(X, Y)),
-    ("loo_predict takes inputs as known", lambda: uncertain().loo_predict()),
-    ("Set n_mean to None, and", lambda: points(posterior=LARGER).loo_predict()),
-    ("does not contain, because it", lambda: pickle.loads(pickle.dumps(points())).loo_predict()),
-    ("cannot leave out rows of", lambda: fit(rows={"sample_weight": np.arange(30)}).loo_predict()),
-    ("needs problems that have", lambda: labelled(multi_class="one_vs_one").loo_predict_proba()),
-    (
-        "so that there is no log density. Add a WhiteKernel",
-        lambda: fit(kernel=ConstantKernel(0.0), alpha=0.1).log_predictive_density(X, Y),
-    ),
     ("There were none in the column", lambda: fit(FRAME, kernel=None).evidence_bounds(GAP, Y)),
     (
         "return_gradient is not available",
@@ -268,18 +190,11 @@ OF_PREDICTIONS = [
     ),
     ("impute those of X", lambda: fit(FRAME, kernel=None).predict(GAP, X_std=np.zeros(X.shape))),
     ("takes an array. Pass the inputs of", lambda: fit().predict(Arrays(X, Y))),
-    ("takes an array. Pass its chunks", lambda: points().partial_fit(Arrays(X, Y), Y)),
     ("needs training rows in memory", lambda: from_a_stream().feature_importances_),
     ("which a graph does not encode", lambda: fitted_view(fit(LEVELS, kernel=None))),
     ("which takes all rows at once", lambda: SparseGPRegressor(posterior=LARGER).partial_fit),
-    (
-        "'neighbors' takes all rows at once",
-        lambda: SparseGPRegressor(posterior="neighbors").partial_fit,
-    ),
 ]
 OF_ROWS_ELSEWHERE = [
-    ("has no rows, but at least one", lambda: fit(Listed(), None)),
-    ("offset. Got numbers, before None", lambda: robust(X=Listed((X, Y), (X, Y, None, Y)), y=None)),
     ("is a LazyFrame of polars. Pass X.collect()", lambda: fit(LazyFrame())),
     (
         "y has 3 rows and X has 4.",
@@ -309,7 +224,6 @@ OF_NUMBERS = [
         "variance is negative or no number",
         lambda: site_loop.check_moments(*-np.ones((3, 2))),
     ),
-    ("objective is not finite at the start", lambda: start_of_search(np.nan, np.zeros(1))),
     ("gradient of the objective is not fin", lambda: start_of_search(0.0, np.full(1, np.nan))),
     ("The Nyström matrix is not finite", lambda: cholesky(np.full((2, 2), np.nan))),
 ]
@@ -364,15 +278,6 @@ WARNED = [
 def test_warnings(text, call):
     with pytest.warns(UserWarning, match=re.escape(text)):
         call()
-
-
-def test_text_that_is_hardly_a_category():
-    text = "Column 'a' spells numbers in 100% of its values, first '0': convert it"
-    with pytest.warns(TextColumnWarning, match=re.escape(text)) as caught:
-        fit(pd.DataFrame({"a": [*map(str, range(60))]}), np.arange(60.0), kernel=None)
-    told = str(caught[0].message)
-    assert "SparseGPRegressor: text in X is a category, whose levels have no order. " in told
-    assert "or name it in categorical_features" in told
 
 
 def test_positions_that_have_not_converged(monkeypatch):

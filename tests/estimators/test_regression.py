@@ -1,6 +1,5 @@
 """Laws of SparseGPRegressor: what it predicts, in which units, and when it says no."""
 
-import copy
 import pickle
 import sys
 import warnings
@@ -10,7 +9,6 @@ import pytest
 from conftest import NAMED_BOUNDS
 from inside import plan, restarts
 from scipy.optimize import approx_fprime, minimize
-from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -319,19 +317,6 @@ def test_samples_of_the_process_have_no_noise():
     np.testing.assert_allclose(np.cov(draws), expected, atol=0.05 * expected.max())
 
 
-def test_an_unfitted_model_has_no_likelihood():
-    with pytest.raises(NotFittedError):
-        SparseGPRegressor().log_marginal_likelihood()
-
-
-def test_a_copy_predicts_and_says_that_it_lost_the_rows():
-    model = fixed().fit(X, Y)
-    twin = copy.deepcopy(model)
-    np.testing.assert_array_equal(twin.predict(QUERY), model.predict(QUERY))
-    with pytest.raises(ValueError, match="does not contain the training rows"):
-        twin.log_marginal_likelihood(model.kernel_.theta)
-
-
 @pytest.mark.parametrize("n_inducing", [8, 100])
 def test_no_optimizer_leaves_theta_where_it_was(n_inducing):
     model = SparseGPRegressor(NOISY, optimizer=None, n_inducing=n_inducing).fit(X, Y)
@@ -475,12 +460,6 @@ def test_a_query_is_never_changed():
         model.predict(query, **call)
     model.sample_y(query)
     np.testing.assert_array_equal(query, QUERY)
-
-
-def test_the_likelihood_of_the_exact_process_is_the_normal_density():
-    model = exact(normalize_y=False).fit(X, Y[:, 0])
-    expected = multivariate_normal(np.zeros(len(X)), NOISY(X)).logpdf(Y[:, 0])
-    assert model.log_marginal_likelihood_value_ == pytest.approx(expected, rel=1e-10)
 
 
 def test_fitting_is_deterministic_and_rows_have_no_order():

@@ -184,14 +184,6 @@ def test_read_only_input_of_both_precisions(dtype):
     np.testing.assert_allclose(mean, small(alpha=0.01, kernel=RBF()).fit(X.tolist(), y).predict(X))
 
 
-def test_memmap_is_array(tmp_path):
-    X, y = table(300)
-    np.save(tmp_path / "X.npy", X.astype(np.float32))
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    ours, theirs = small().fit(mapped, y), small().fit(np.array(mapped), y)
-    np.testing.assert_array_equal(ours.predict(mapped), theirs.predict(np.array(mapped)))
-
-
 @pytest.mark.second
 def test_threads_do_not_change_results():
     rng = np.random.RandomState(0)
@@ -236,16 +228,6 @@ def test_groups_of_a_split_are_not_passed_on():
             assert np.isfinite(cross_validate(model, X, target, **given)["test_score"]).all()
 
 
-def test_feature_names_are_kept_and_checked():
-    pandas = pytest.importorskip("pandas")
-    X, y = table()
-    frame = pandas.DataFrame(X, columns=["a", "b"])
-    model = small().fit(frame, y)
-    assert list(model.feature_names_in_) == ["a", "b"]
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[["b", "a"]])
-
-
 def test_grid_search_over_bounds_by_log_density():
     X, y = table(90)
     pipe = make_pipeline(StandardScaler(), small())
@@ -288,16 +270,6 @@ def test_names_have_no_parameters(owner, value):
     instance = {"posterior": InducingPoints(), "solver": Minibatches()}[owner]
     model.set_params(**{f"{owner}__{part}": 100, owner: instance})
     assert getattr(getattr(model, owner), part) == 100
-
-
-@pytest.mark.second
-def test_grid_search_over_parameters_of_posterior_and_solver():
-    X, y = table(200)
-    grid = {"posterior__n_mean": [None, 30], "solver__batch_size": [10, 200]}
-    search = GridSearchCV(with_objects(), grid, cv=2).fit(X, y)
-    scores = search.cv_results_["mean_test_score"]
-    assert np.isfinite(scores).all() and len(set(scores)) > 1
-    assert search.best_params_.keys() == grid.keys()
 
 
 @pytest.mark.parametrize(
@@ -471,27 +443,6 @@ def test_callbacks_are_called_from_the_thread_of_the_fit(callbacks):
     recorder.on_fit_task_begin = lambda estimator, context: seen.add(threading.get_ident())
     small_classifier().set_callbacks(recorder).fit(X, y)
     assert seen == {threading.get_ident()}
-
-
-def test_an_interrupt_keeps_the_former_classifier(callbacks):
-    X, y = labelled_table(3)
-    model = small_classifier().fit(X, y)
-    before = model.predict_proba(X)
-    recorder = _Recorder(at=3, action=interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        model.set_callbacks(recorder).fit(X[:, :1], y > 0)
-    assert recorder.teardowns == 1
-    np.testing.assert_array_equal(model.predict_proba(X), before)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_classifier_takes_read_only_input_of_both_precisions(dtype):
-    X, y = labelled_table(2)
-    X = X.astype(dtype)
-    X.flags.writeable = y.flags.writeable = False
-    model = small_classifier().fit(X, y)
-    same = small_classifier().fit(X.astype(np.float64), y)
-    np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
 
 
 @pytest.mark.parametrize("level", [1e-3, 1.0, 1e3])

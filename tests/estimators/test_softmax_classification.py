@@ -1,7 +1,6 @@
 """`SparseGPClassifier` with multi_class="softmax"."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -9,11 +8,9 @@ from conftest import agree, stored
 from inside import Softmax
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_blobs
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.datasets import make_blobs
 from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
 from skgp_sparse.bounds import PEP
@@ -127,24 +124,6 @@ def test_a_warm_start_goes_on():
     model.fit(X, y)
     assert model.n_iter_ <= first
     assert model.log_marginal_likelihood_value_ >= value - 0.2
-
-
-@pytest.mark.second
-def test_iris_is_as_good_as_one_against_the_rest():
-    X, y = load_iris(return_X_y=True)
-    train = np.arange(150) % 3 > 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        losses = [
-            log_loss(
-                y[~train],
-                small(multi_class=way, n_inducing="auto", max_iter=200)
-                .fit(X[train], y[train])
-                .predict_proba(X[~train]),
-            )
-            for way in ("softmax", "one_vs_rest")
-        ]
-    assert losses[0] < losses[1] + 0.05
 
 
 def test_far_rows_have_equal_probabilities():

@@ -6,11 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.displays import (
-    CoverageDisplay,
-    EffectDisplay,
-    PredictionBandDisplay,
-)
+from skgp_sparse.displays import CoverageDisplay, EffectDisplay, PredictionBandDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -99,22 +95,6 @@ def mixed(n=120):
     rng = np.random.RandomState(0)
     frame = pd.DataFrame({"x": rng.uniform(0, 6, n), "kind": rng.choice(["a", "b"], n)})
     return frame, np.sin(frame["x"]) + 2.0 * (frame["kind"] == "b")
-
-
-@pytest.mark.second
-def test_an_effect_is_the_average_of_predictions():
-    frame, y = mixed()
-    model = SparseGPRegressor(max_iter=20, random_state=0).fit(frame, y)
-    display = EffectDisplay.from_estimator(model, frame, "x", n_points=7, n_rows=1000)
-    mean, cov = model.predict(frame.assign(x=display.values[2]), return_cov=True, latent=True)
-    assert display.mean[2] == pytest.approx(mean.mean())
-    assert display.std[2] == pytest.approx(np.sqrt(max(cov.mean(), 0.0)), abs=1e-6)
-    (line,), (band,) = display.ax_.lines, display.ax_.collections
-    assert_array_equal(line.get_ydata(), display.mean)
-    assert display.ax_.get_xlabel() == "x" and band is not None
-    kinds = EffectDisplay.from_estimator(model, frame, "kind")
-    assert list(kinds.values) == ["a", "b"] and np.diff(kinds.mean) == pytest.approx(2.0, abs=0.1)
-    assert [text.get_text() for text in kinds.ax_.get_xticklabels()] == ["a", "b"]
 
 
 def test_effects_of_arrays_and_of_columns_that_do_not_exist(model):

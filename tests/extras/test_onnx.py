@@ -1,10 +1,7 @@
 """Models of ONNX predict what the estimators predict, or are refused by name."""
 
-import re
-
 import numpy as np
 import pytest
-from conftest import ROOT
 from scipy.special import ndtr
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import (
@@ -89,25 +86,6 @@ def assert_same_labels(model):
     np.testing.assert_allclose(probabilities, model.predict_proba(QUERIES), 1e-7)
 
 
-def test_the_example_of_the_user_guide():
-    page = ROOT / "docs" / "guide" / "saving.md"
-    guide = page.read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n((?:(?!```).)*to_onnx.*?)```", guide, flags=re.DOTALL)
-    names = {}
-    exec(compile(block, "saving.md", "exec"), names)
-    mean, std = names["model"].predict(names["X"], return_std=True)
-    np.testing.assert_allclose(names["mean"][:, 0], mean, 1e-7, 1e-8)
-    np.testing.assert_allclose(names["std"], std, 1e-7)
-
-
-def test_a_regressor():
-    assert_same_moments(regressor().fit(X, TARGET))
-
-
-def test_a_classifier():
-    assert_same_labels(classifier())
-
-
 @pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.parametrize("posterior", ["exact", "inducing"])
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -145,11 +123,7 @@ def test_labels_have_the_type_of_classes(kind):
     assert_same_labels(classifier(labels=LABELS[kind], kernel=RBF()))
 
 
-def test_several_targets():
-    assert_same_moments(regressor().fit(X, np.column_stack([Y, 100.0 * X[:, 1]])))
-
-
-def test_constant_targets():
+def test_several_targets_and_constant_ones():
     targets = np.column_stack([np.full(len(Y), 7.0), Y, np.zeros(len(Y)), 100.0 * X[:, 1]])
     assert_same_moments(regressor().fit(X, targets))
 

@@ -136,7 +136,9 @@ def test_fits_that_need_known_inputs(parameters, message):
 
 def test_errors_that_cannot_be_used(fitted):
     X, y, X_std = sine()
-    with pytest.raises(ValueError, match="X_std must have a standard deviation for each entry"):
+    with pytest.raises(
+        ValueError, match="must be standard deviations, which are not negative, of the shape of X"
+    ):
         model().fit(X, y, X_std=X_std[:10])
     with pytest.raises(ValueError, match="'X_std' parameter .* not negative"):
         model().fit(X, y, X_std=-X_std)

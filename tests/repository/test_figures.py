@@ -69,15 +69,6 @@ def test_nystrom_is_no_process():
     assert np.all(expected[1] > variance - 1e-7)
 
 
-def test_random_features_converge():
-    module = example("plot_approximations")
-    (X, y), _ = module.load()
-    grid = module.GRID[::10]
-    exact = np.array(module.of_package(X, y, posterior="exact")(grid))
-    few, many = (module.random_features(X, y, size)(grid) - exact for size in (10, 500))
-    assert np.abs(few).max() > 1.0 and np.abs(many[0]).max() < 0.3 and np.abs(many[1]).max() < 0.1
-
-
 def test_an_average_of_several_fits_is_likelier_than_each():
     module = example("plot_average")
     models = module.fit(*module.table(60, seed=0))
@@ -105,69 +96,6 @@ def test_one_row_is_exact(name):
     assert_allclose(module.fit_row(name, "gfitc-ep"), integrals, rtol=1e-5)
     value, _, variance = module.fit_row(name, "titsias")
     assert value < integrals[0] and variance < integrals[2]
-
-
-def test_what_is_held():
-    module = example("plot_m_step")
-    X, y = module.labels()
-    start = module.kernel_at(module.LENGTH, module.VARIANCE)
-    model = module.fit(X, y, start)
-    moved = module.held(model, X, y)
-    for name in module.COLOURS:
-        assert abs(moved(start, name) - model.log_marginal_likelihood_value_) < 1e-4
-    for kernel in (module.kernel_at(0.3, 0.6), module.kernel_at(0.5, 2.0)):
-        best = model.log_marginal_likelihood(kernel.theta)
-        plain, whitened, sites = (moved(kernel, name) for name in module.COLOURS)
-        assert max(plain, whitened) < sites - 1.0 and sites < best < sites + 0.1
-
-
-def test_natural_gradients():
-    module = example("plot_natural_gradients")
-    X, y = module.table(200)
-    model = module.fit(X, y, "lbfgs", n_inducing=10)
-    kernel, noise = model.kernel_.k1, model.kernel_.k2.noise_level
-    L, V = module.features(kernel, noise, X, model.inducing_points_)
-    z = y / np.sqrt(noise)
-    before, after = module.natural_gradients(V, z, 200, lambda t: 1.0, 2)
-    assert before > 100.0 and abs(after) < 1e-6
-    # the bound at q = prior: what the optimum gains on it is the gap
-    residual = np.sum(kernel.diag(X)) / noise
-    prior = -0.5 * (200 * np.log(2 * np.pi * noise) + z @ z + residual)
-    assert abs(model.log_marginal_likelihood_value_ - prior - before) < 1e-3
-    for T in (np.linalg.inv(L), np.eye(10)):
-        _, gaps = module.ordinary_gradients(np.eye(10) + V @ V.T, V @ z, T, 300)
-        assert gaps[-1] < 1e-3
-
-
-def test_counts():
-    module = example("plot_count_bounds")
-    X, y = module.counts()
-    models = module.fit_counts(X, y)
-    values = [models[name].log_marginal_likelihood_value_ for name in module.COLOURS]
-    assert values[1] + 1.0 < values[2] < values[0] - 1.0
-    assert 0.6 < module.factor(models["titsias_new"], X) < 0.75  # 0.675 for the paper's counts
-
-
-def test_traces_of_counts():
-    module = example("plot_count_bounds")
-    X = np.random.RandomState(0).normal(size=(40, 2))
-    y = np.random.RandomState(1).poisson(np.exp(1.0 + np.sin(X[:, 0])))
-    model, values = module.traced(X, y, bound="titsias", n_inducing=5)
-    assert values == sorted(values) and len(values) > 3
-    assert_allclose(values[-1], model.log_marginal_likelihood_value_, rtol=1e-5)
-
-
-def test_a_larger_mean():
-    module = example("plot_decoupled")
-    models = module.fit_all(*module.table())
-    exact, coupled, decoupled = (one.log_marginal_likelihood_value_ for one in models.values())
-    assert coupled < decoupled < exact
-    Z = models["coupled"].inducing_points_
-    module.GRID = Z
-    at_Z, added = module.prior_basis(Z, np.array([[0.2], [5.0]]))
-    assert_allclose(at_Z, module.KERNEL.k1(Z))
-    assert_allclose(added, 0.0, atol=1e-12)
-    assert_allclose(np.diag(module.posterior_basis(models["coupled"])), 1.0)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

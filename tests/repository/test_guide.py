@@ -112,11 +112,6 @@ def test_the_gallery_knows_the_place_of_every_example():
     assert names <= {*re.findall(r"\w+", order.split("\n", 1)[1])}
 
 
-def test_anchors():
-    text = '# A\n## What "auto" tries\n### `x_y`: a, b?\n#### Deep\n## A\n```\n# no title\n```\n'
-    assert anchors_of(text) == ["a", "what-auto-tries", "x_y-a-b", "a-1"]
-
-
 def resolves(link, path):
     """Whether the page of a link exists, and its anchor on that page."""
     target, _, anchor = link.partition("#")

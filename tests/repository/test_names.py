@@ -79,16 +79,6 @@ def test_packages_call_private_modules_by_their_names():
     ]
 
 
-def test_the_reader_of_names_sees_what_it_should():
-    assert not any(map(is_known, ("nothing.py", "no.where", "no_such_name")))
-    assert not exists("sites.Projected") and not exists("skgp_sparse.engine.nothing")
-    assert exists("collapsed_sites.ProjectedRows") and exists("Dataset.visit")
-    assert exists("sklearn.gaussian_process.kernels.Kernel") and exists("functools.partial")
-    assert "Dataset.visit" in spans("skgp_sparse/data/dataset.py")
-    assert is_participle("Labelled") and is_participle("_Known") and is_participle("Settling")
-    assert not is_participle("ProjectedRows") and not is_participle("Bound")
-
-
 def is_participle(name):
     """Whether the last word of a class's name is one."""
     last = re.findall(r"[A-Z][a-z0-9]*", name)[-1].lower()

@@ -17,7 +17,6 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
-from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
@@ -260,16 +259,6 @@ def test_a_kernel_of_the_user_with_missing_values():
         SparseGPRegressor(kernel).fit(X.assign(flag=X["x"]), y)
     with pytest.raises(ValueError, match="Input X contains NaN"):
         SparseGPRegressor(RBF()).fit(X, y)
-
-
-@pytest.mark.second
-def test_a_grid_search_over_columns_and_bounds():
-    frame, y = table()
-    kernel = ConstantKernel() * Columns(Missing(RBF()), "x") + WhiteKernel()
-    grid = {"kernel__k1__k2__columns": [["x"], ["x", "flag"]], "bound": ["titsias", "fitc"]}
-    model = SparseGPRegressor(kernel, n_inducing=15, max_iter=5)
-    search = GridSearchCV(model, grid, cv=2).fit(frame[["x", "flag"]].astype(float), y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 # -- rows and options that go wrong easily -------------------------------------------------------

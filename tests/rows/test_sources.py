@@ -6,7 +6,6 @@ Where a test says `large`, every table is treated as a large one, which is not b
 import gc
 import os
 import pickle
-import re
 import sys
 import threading
 import tracemalloc
@@ -18,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from chunked_arrays import Arrays
-from conftest import ROOT, agree
+from conftest import agree
 from inside import (
     ArrayDataset,
     ChunkedDataset,
@@ -242,14 +241,6 @@ def weights(n=N):
     return weight
 
 
-@pytest.mark.parametrize("alpha", [None, 0.1])
-def test_weights(alpha, large, small_blocks):
-    X, y = rows()
-    weight = weights()
-    actual = regressor(alpha=alpha).fit(stream(X, y, weight))
-    agree_fits(actual, regressor(alpha=alpha).fit(X, y, weight), X[:40], 1e-10)
-
-
 @pytest.mark.parametrize("weight", [None, weights()])
 @pytest.mark.parametrize("kernel", [KERNEL, KERNEL.k1], ids=["both", "known noise"])
 def test_an_array_of_known_noise_belongs_to_the_rows_in_their_order(
@@ -260,40 +251,6 @@ def test_an_array_of_known_noise_belongs_to_the_rows_in_their_order(
     model = regressor(alpha=alpha, kernel=kernel)
     actual = clone(model).fit(stream(X, y, weight))
     agree_fits(actual, clone(model).fit(X, y, weight), X[:40], 1e-10)
-
-
-@pytest.mark.second(share=0.48)
-@pytest.mark.parametrize("weight", [None, weights()])
-@pytest.mark.parametrize("likelihood", ["poisson", "gamma", "beta", "student_t"])
-def test_likelihoods_with_offsets(likelihood, weight, large, small_blocks):
-    X, y = rows()
-    y = np.floor(np.exp(y)) + (likelihood == "gamma")
-    if likelihood == "beta":
-        y = (y + 1.0) / (y.max() + 2.0)
-    offset, options = 0.1 * X[:, 0], {"likelihood": likelihood, "kernel": KERNEL.k1}
-    actual = regressor(**options).fit(stream(X, y, weight, offset))
-    expected = regressor(**options).fit(X, y, weight, offset)
-    agree_fits(actual, expected, X[:40], 1e-10)
-    for name, value in expected.likelihood_.get_params().items():
-        value = value if isinstance(value, str) else pytest.approx(value, rel=1e-10)
-        assert getattr(actual.likelihood_, name) == value
-
-
-@pytest.mark.second(thin=1)
-@pytest.mark.parametrize("n_jobs", [None, 2])
-@pytest.mark.parametrize("strategy", ["one_vs_rest", "softmax"])
-@pytest.mark.parametrize("weight", [None, weights()])
-def test_classes(weight, strategy, n_jobs, large):
-    X, y = rows()
-    labels = np.array(["no", "perhaps", "yes"])[np.digitize(y, [-0.5, 0.5])]
-    chunks = cut(X, labels, weight)
-    chunks[2] = chunks[2]._replace(y=chunks[2].y.astype(object))
-    model = classifier(multi_class=strategy, n_jobs=n_jobs)
-    actual = clone(model).fit(Stream(partial(iter, chunks)))
-    expected = clone(model).fit(X, labels, weight)
-    agree(actual.predict_proba(X), expected.predict_proba(X), 1e-8)
-    np.testing.assert_array_equal(actual.predict(X), expected.predict(X))
-    np.testing.assert_array_equal(actual.classes_, ["no", "perhaps", "yes"])
 
 
 @pytest.mark.second(share=0.21, thin=1)
@@ -314,17 +271,6 @@ def test_training_on_parts_of_the_rows(kind, weight, large, monkeypatch):
     agree(getattr(actual, predict)(X), getattr(expected, predict)(X), 1e-6)
 
 
-def test_two_classes_of_sorted_labels(large):
-    X, y = rows()
-    order = np.argsort(y)
-    X, labels = X[order], (y > 0)[order]  # most chunks have one class
-    actual, expected = (
-        classifier(kernel=KERNEL.k1, optimizer=None).fit(*given)
-        for given in ((Arrays(X, labels, chunk_size=50),), (X, labels))
-    )
-    agree(actual.predict_proba(X), expected.predict_proba(X), 1e-10)
-
-
 @pytest.mark.second(thin=1)
 @pytest.mark.filterwarnings("ignore:.*The optimizer stopped")
 @pytest.mark.parametrize("weight", [None, weights()])
@@ -343,21 +289,6 @@ def test_pairs_of_classes_skip_the_rows_of_others(ordered, size, weight, request
         if not tolerance:
             request.getfixturevalue("large")
     assert isinstance(actual._fitted.fits[0].objective.rows, ChunkedDataset)
-
-
-@pytest.mark.second(share=0.14)
-@pytest.mark.filterwarnings("ignore:The optimizer stopped")
-@pytest.mark.parametrize("weight", [None, weights()])
-def test_a_posterior_of_all_rows(weight, both):
-    X, y = rows()
-    y = y + np.sin(5.0 * X[:, 0])
-    # without units, solves begin with the same bits: they end early, where rounding has grown
-    given = {"posterior": "rows", "normalize_y": False}
-    actual = regressor(**given).fit(Arrays(X, y, weight, chunk_size=70))
-    expected = regressor(**given).fit(X, y, weight)
-    assert actual.posterior_ == expected.posterior_ == "rows"
-    for mine, its in zip(actual.predict(X, True), expected.predict(X, True)):
-        agree(mine, its, 1e-8)
 
 
 @pytest.mark.parametrize("is_large", [False, True])
@@ -769,18 +700,6 @@ def test_callbacks_see_the_source():
     assert callback is not None
     regressor().set_callbacks(Watcher()).fit(source)
     assert seen and all(X is source for X in seen)
-
-
-@pytest.mark.second
-def test_the_example_of_the_user_guide():
-    page = ROOT / "docs" / "guide" / "large_data.md"
-    guide = page.read_text(encoding="utf-8")
-    section = guide.split("## Rows that are not in memory\n")[1].split("\n## ")[0]
-    (block,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
-    found = {}
-    exec(compile(block, "large_data.md, Rows that are not in memory", "exec"), found)
-    X = np.linspace(-3, 3, 9)[:, None]
-    agree(found["model"].predict(X), np.sin(2 * X[:, 0]), 0.01)
 
 
 # -- who asks --------------------------------------------------------------------------
