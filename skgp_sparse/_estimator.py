@@ -29,10 +29,7 @@ from skgp_sparse.data import checks
 from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import FROM_DTYPE, as_table, numbers_only, types_of
 from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
-from skgp_sparse.engine.posteriors_around import (
-    missing_entries,
-    spread_values,
-)
+from skgp_sparse.engine.posteriors_around import missing_entries, spread_values
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import (
     Array,
@@ -65,36 +62,14 @@ from skgp_sparse.targets.streams import advance, new_stream, stream_of
 
 
 class Progress:
-    """Prints how an optimiser proceeds, and tells scikit-learn's callbacks.
-
-    Once a callback has asked to stop, every run of the optimiser that is still to come stops, too.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose parameter `verbose` says how often something is printed.
-    reporter : IterationReporter or None
-        Of callbacks.
-    """
+    """Prints how an optimiser proceeds, and tells callbacks, any of which stops all runs."""
 
     def __init__(self, estimator, reporter=None):
         self.name, self.verbose = type(estimator).__name__, int(estimator.verbose)
         self.reporter, self.asked_to_stop = reporter, False
 
     def __call__(self, iteration, value=None, about="", note="", quantity="bound"):
-        """Tell of an iteration; return whether to stop.
-
-        Parameters
-        ----------
-        iteration : int
-        value : float, default=None
-            Of the quantity. It is needed without a note.
-        about : str
-            Name of the problem, where a fit has several.
-        note : str
-            What is printed in the place of the value.
-        quantity : str
-        """
+        """Tell of an iteration, by its value or a note; return whether to stop."""
         if self.verbose and iteration % self.verbose == 0:
             where = f"{about}, iteration" if about else "iteration"
             print(f"[{self.name}] {where} {iteration}: {note or f'{quantity} {value:.6g}'}")
@@ -188,10 +163,7 @@ _Self = TypeVar("_Self", bound="SparseGP")
 
 
 class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, BaseEstimator):
-    """Base class of the estimators: one fitted process, or several of binary problems.
-
-    A subclass says what its rows are (`_observations`).
-    """
+    """Base class of the estimators; a subclass says what its rows are (`_observations`)."""
 
     kernel_: Kernel
     inducing_points_: Array
@@ -437,10 +409,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         return [name for name in names if hasattr(self, name)]  # as scikit-learn has it
 
     def _store(self, observations, fits, units, beside=None, **known):
-        """Set the fitted attributes; of several problems they are lists, means and maxima.
-
-        `known` is what `Fitted` has besides.
-        """
+        """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
         for former in ("inducing_points_", "n_inducing_", "ordinal_classes_", "n_samples_seen_"):

@@ -4,7 +4,9 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.functions import SobolIndices, quantiles_of_columns, sobol_indices
 from skgp_sparse.engine.posteriors_around import (
@@ -22,40 +24,18 @@ from skgp_sparse.solvers import Fit
 
 @dataclass(eq=False, repr=False)
 class Fitted:
-    """State of a fitted estimator.
-
-    Parameters
-    ----------
-    fits : list of Fit
-        One for each problem.
-    units : TargetScaler
-    view : TargetView, ResponseView or LabelView
-        What predicts in the units of y, without what is beside the processes.
-    beside : WeightedMean, Calibration or None
-    kept : dict
-        Parameters on which sums and sites of rows depend, as text.
-    types : ColumnTypes or None
-        Of the columns of X; None: all are numbers.
-    values : ndarray of shape (K, d) or None
-        Values that take the place of one that is missing in a query.
-    rows : Dataset or None
-        The user's rows of `fit`, of which weights are kept; None after `partial_fit`.
-    stream : StreamState or None
-        Of rows that arrive later.
-    is_learned : bool
-        Whether hyperparameters were learned from the rows.
-    """
+    """State of a fitted estimator; `view` predicts without what is `beside` until it is made."""
 
     fits: list[Fit]
-    units: Any
-    view: Any
-    beside: Any = None
-    kept: dict[str, str] = field(default_factory=dict)
-    types: Any = None
-    values: Array | None = None
-    rows: InitVar[Dataset | None] = None
-    stream: Any = None
-    is_learned: bool = True
+    units: Any  # `TargetScaler`
+    view: Any  # that predicts in the units of y
+    beside: Any = None  # `WeightedMean` or `Calibration`
+    kept: dict[str, str] = field(default_factory=dict)  # parameters of a stream, as text
+    types: Any = None  # `ColumnTypes`; None: all are numbers
+    values: Array | None = None  # (K, d) in the place of one that is missing in a query
+    rows: InitVar[Dataset | None] = None  # of `fit`, of which weights are kept
+    stream: Any = None  # `StreamState`
+    is_learned: bool = True  # hyperparameters were learned from the rows
     scores: Scores | None = None
     quantiles: Array | None = None
     sobol: SobolIndices | None = None
@@ -104,7 +84,7 @@ class Fitted:
             return np.zeros((len(X), n_classes))
         return self.beside.weight * of_all_classes(self.beside.function.latent(X))
 
-    def residuals(self, rows: Any) -> Any:
+    def residuals(self, rows: ArrayDataset) -> ArrayDataset:
         """Other rows as the process sees them: without a mean that is added to it."""
         if self.beside is None or not self.beside.weights.is_added:
             return rows
@@ -129,11 +109,8 @@ class Fitted:
             self.sobol = sobol_indices(self.view.processes, quantiles, n_jobs)
         return self.sobol
 
-    def mean_value(self, kernels: list[Any], eval_gradient: bool, shared: bool) -> Any:
-        """Mean bound of the problems at their kernels, and its gradient if asked for.
-
-        The gradient is wrt one theta that is `shared` by all, or wrt all of theirs, in their order.
-        """
+    def mean_value(self, kernels: list[Kernel], eval_gradient: bool, shared: bool) -> Any:
+        """Mean bound at kernels, and its gradient wrt all thetas in order, or a `shared` one."""
         with single_threaded_blas():
             results = [
                 value_or_minus_inf(fit.objective, kernel, eval_gradient)

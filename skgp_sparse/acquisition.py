@@ -11,16 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr, ndtr
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, as_text, check_number
 
-__all__ = [
-    "log_expected_improvement",
-    "log_noisy_expected_improvement",
-    "upper_confidence_bound",
-]
+__all__ = ["log_expected_improvement", "log_noisy_expected_improvement", "upper_confidence_bound"]
 
 _NEAR, _FAR = -1.0, -300.0  # below which log h has another formula
 _LEAST = 1e-10  # standard deviation, as a share of the distance from the best value
@@ -95,7 +92,7 @@ def log_expected_improvement(
 
 
 def log_noisy_expected_improvement(
-    model: Any,
+    model: BaseEstimator,
     X: ArrayLike,
     observed: ArrayLike,
     *,
@@ -169,7 +166,7 @@ def log_noisy_expected_improvement(
 
 
 def upper_confidence_bound(
-    model: Any,
+    model: BaseEstimator,
     X: ArrayLike,
     kappa: float = 1.96,
     *,
@@ -223,7 +220,7 @@ def upper_confidence_bound(
 
 
 def _moments(
-    model: Any, X: ArrayLike, minimize: bool, gradient: bool, latent: bool = True
+    model: BaseEstimator, X: ArrayLike, minimize: bool, gradient: bool, latent: bool = True
 ) -> _Moments:
     """Moments of the function, or of targets, with the sign that makes large ones good."""
     if not hasattr(model, "sample_functions"):

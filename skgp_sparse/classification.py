@@ -16,13 +16,7 @@ from skgp_sparse.choices.parameter_checks import can_learn_later
 from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import order_of
 from skgp_sparse.explain.leave_one_out import loo_probabilities
-from skgp_sparse.ground.validation import (
-    AnyArray,
-    Array,
-    AutoName,
-    MaybeArray,
-    SigmoidName,
-)
+from skgp_sparse.ground.validation import AnyArray, Array, AutoName, MaybeArray, SigmoidName
 from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.sources import Source
 from skgp_sparse.targets.labels import ClassLabels, announced_classes, announced_order
@@ -49,204 +43,91 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     Parameters
     ----------
     kernel : kernel object, default=None
-        The kernel specifying the covariance function of the GP. It can be any kernel of
-        `sklearn.gaussian_process.kernels` that is defined on vectors. A `WhiteKernel` in it is
-        part of the latent process. If None is passed, the kernel
-        ``ConstantKernel() * Matern(nu=2.5)`` with one length scale per feature is used as default.
-        Its hyperparameters are learned. Their initial values and bounds are computed from the
-        data. With categories, it is
-        ``ConstantKernel() * Columns(c + Matern()) * Columns(c + Categorical())``. Where values are
-        missing, the part of the numbers is `Missing`, and skewed columns may be on a `LogScale`.
+        The covariance function: any kernel of `sklearn.gaussian_process.kernels` on vectors, whose
+        `WhiteKernel` is a part of the latent process. None means ``ConstantKernel() *
+        Matern(nu=2.5)`` with a length scale per feature that begins from the data, and parts for
+        categories, missing values and skewed columns.
     bound : str or Bound, default="auto"
-        The training objective:
-
-        - "titsias" (also called "vfe"): the variational bound of [1]_, eq. 20.
-        - "titsias_new" (also called "artemev"): the tighter variational bound of [1]_, eq. 23.
-        - "auto": "titsias_new".
-        - "gfitc-ep" (also called "fitc"): expectation propagation under the FITC prior [2]_. This
-          objective is not a bound.
-        - "pep", or an instance such as ``PEP(alpha=0.3)``: power expectation propagation, between
-          "titsias" (power 0, also for powers below 0.01) and "gfitc-ep" (power 1).
-
-        With ``multi_class="softmax"``, only the variational bounds are available.
+        The training objective: the variational bounds "titsias" (or "vfe") of [1]_, eq. 20, and
+        "titsias_new" (also "artemev" and "auto"), eq. 23; "gfitc-ep" (or "fitc"), expectation
+        propagation under the FITC prior [2]_, which is no bound; "pep" or ``PEP(alpha=0.3)``, a
+        power between "titsias" (up to 0.01) and "gfitc-ep" (1). A softmax needs one of [1]_.
     likelihood : {"probit", "logit", "ordinal"} or Binary, default="probit"
-        The sigmoid, as a name or as an instance of a class of `skgp_sparse.likelihoods`. It is not
-        used with more than two classes and ``multi_class="softmax"``. With "ordinal", labels have
-        an order, such as grades: one process and increasing thresholds predict all classes, see
-        `skgp_sparse.likelihoods.Ordinal` [4]_. `multi_class` is not used then. The order is
-        `ordinal_classes` or, if this is None, that of an ordered category of pandas or an Enum of
-        polars that is y (a Series), or that of numbers.
+        The sigmoid, unless there is a softmax, or an object of `skgp_sparse.likelihoods`. With
+        "ordinal", labels have an order, such as grades: one process and increasing thresholds
+        predict all classes [4]_, whatever `multi_class` is.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
-        The mean of the process, which other columns or another model tell:
-
-        - None: a constant.
-        - "linear": a linear function of the numbers in X. With a user's kernel, it is a part of
-          the kernel, whose coefficients have a wide prior. With the default one, it is a
-          `LogisticRegression`.
-        - "boosting": `HistGradientBoostingClassifier`, with categories and missing values as
-          it takes them.
-        - Any classifier of scikit-learn with `predict_proba`. It is fitted to the numbers and
-          codes of X. A grid search sets its parameters as ``mean__max_depth``. The kernel has to
-          be the default one, as for "boosting".
-        - "auto": "boosting" where it clearly improves predictions of rows that are left out. The
-          default kernel, at least 200 different rows in memory, and an `optimizer` are needed,
-          otherwise it is None. It is also None where an approximation is named, which is then
-          fitted alone: where `bound`, `n_inducing`, `inducing_init` or `posterior` is not "auto".
-
-        Training rows have predictions of three fits, each without a third of the rows (equal rows
-        stay together); queries have those of a fit to all rows. The default kernel sees all
-        columns, as the mean does: the prediction is a weighted geometric mean of the probabilities
-        of both, whose weights come from rows that are left out, see the guide.
+        The mean of the process: a constant (None), "linear" (a `LogisticRegression`, or a part of a
+        user's kernel), "boosting" (`HistGradientBoostingClassifier`), a classifier with
+        `predict_proba`, or "auto": "boosting" where it pays, with 200 different rows and an
+        `optimizer`. Beside the default kernel, which all but "linear" need, probabilities are a
+        weighted geometric mean, whose weights come from rows that are left out.
     posterior : str or PosteriorMethod, default="auto"
-        What the posterior is given, as a name or as an object of `skgp_sparse.posteriors`:
-
-        - "exact": all rows. An evaluation takes O(n³) time.
-        - "inducing": the inducing points, or all rows where `n_inducing` makes every row one.
-        - "fourier": cosines and sines at random frequencies from the spectral density of the
-          kernel, which has to be stationary, however few rows there are; see `FourierFeatures`.
-          `n_inducing` and `inducing_init` must be "auto".
-        - "neighbors": for every query, the 100 training rows that are nearest to it, in units of
-          the length scales; see `Neighbors`. The sites of all rows are those at which every row
-          has the cavity that its neighbours predict. The hyperparameters maximise the density of
-          rows that are left out and predicted by their neighbours. There is no `bound` to choose,
-          and `multi_class` cannot be "softmax". Many rows cost little: a prediction takes the same
-          time, however many there are. All rows are held in memory, also those of a source.
-        - "auto": "exact" for few rows, see `n_inducing`, and "inducing" for up to 2000 distinct
-          rows. For more, "neighbors" or "inducing", whichever predicts rows that are held out
-          with the higher log probability; see `selection_`. A near tie goes to "inducing". Of
-          several binary problems, three try both, and all are given what wins in these. It is
-          "inducing" as well if `bound`, `n_inducing`, `inducing_init` or `solver` is not "auto",
-          for a softmax, for kernels without a derivative rule, for rows of large sources and
-          clusters, and if `optimizer` is a callable or None.
+        What predictions are based on: all rows ("exact"), "inducing" points, cosines and sines
+        ("fourier"), the rows nearest to each query ("neighbors", for binary problems), or an object
+        of `skgp_sparse.posteriors`. "auto" is "exact" for few rows, "inducing" up to 2000 distinct
+        ones and where anything asks for these, and otherwise what predicts rows that are held out
+        with the higher probability.
     n_inducing : int or "auto", default="auto"
-        The number of inducing points. If it is at least the number of distinct rows, every row
-        becomes an inducing point. "auto" makes every row an inducing point for up to 300 distinct
-        rows; where more rows have inducing points, there are 200. The attribute `n_inducing_` holds
-        the number that was chosen.
+        The number of inducing points; if it is at least that of the distinct rows, all of them are
+        inducing points. "auto" is exact for up to 300 distinct rows, and 200 for more.
     inducing_init : str, array-like or callable, default="auto"
-        The method to initialise the inducing points. "auto" is "k-means". See `SparseGPRegressor`
-        for the other options.
+        Where inducing points begin, as for `SparseGPRegressor`.
     optimize_inducing : bool, default=True
-        Whether to optimise the inducing points. If False, the points of `inducing_init` are used
-        unchanged.
+        Whether inducing points move.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
         The optimizer of the hyperparameters, specified as in `GaussianProcessClassifier`. A
-        callable starts at the initial hyperparameters of the kernel, and with None these are kept
-        fixed. In both cases the inducing points of `inducing_init` are not optimised.
+        callable starts at the initial ones, None keeps them, and both keep inducing points.
     solver : {"auto", "lbfgs", "stochastic"} or Solver, default="auto"
-        The rows with which "fmin_l_bfgs_b" learns hyperparameters and inducing points, as a name or
-        as an object of `skgp_sparse.solvers`, such as ``Minibatches(batch_size=512)``, whose
-        parameters a grid search sets as ``solver__batch_size``:
-
-        - "lbfgs": all rows in every iteration.
-        - "stochastic": growing random samples of the rows, with 20, 80, 160 and 320 rows per
-          inducing point as far as there are so many. The posterior is then computed from all
-          rows. The time of the fit hardly grows with the number of rows. With at most 160 rows
-          per inducing point, this is "lbfgs".
-        - "auto": "stochastic" for more than 400 rows per inducing point, "lbfgs" otherwise.
+        The rows of "fmin_l_bfgs_b", as for `SparseGPRegressor`.
     n_restarts_optimizer : int, default=0
-        The number of restarts of the optimizer for finding the kernel's hyperparameters, in the
-        small fit that precedes the full fit. The initial hyperparameters of each restart are
-        sampled log-uniformly from within their bounds. If the kernel has periods, every second
-        restart samples only the periods. If X has one column, periods are sampled from twice the
-        median spacing of the rows to their range.
+        The number of restarts in the small exact fit that comes first, from hyperparameters that
+        are drawn log-uniformly within their bounds.
     max_iter : int, default=1000
-        The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. A
-        fit normally ends earlier, by the criterion of `tol`. Ten minibatches count as one
-        iteration.
+        The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample.
     metric : {"auto", "ard", "full"}, default="auto"
-        How predictions from neighbours mix columns: their covariance is `kernel_` of
-        ``X @ metric_.T``.
-
-        - "ard": not at all; the length scales of the kernel say how much each column matters.
-        - "full": by a matrix (d, d), which is kept if rows that are held out are predicted better.
-          The kernel must be stationary; ``posterior="auto"`` is "neighbors" up to 2,000 rows then.
-        - "auto": "ard", as a full matrix seldom predicts labels better.
+        How predictions from neighbours mix columns: not at all ("ard", "auto"), or by a matrix
+        that is kept if rows that are held out gain ("full", for stationary kernels).
     prior : {"auto", "scaled"}, None or object, default="auto"
-        The prior of hyperparameters, which every objective counts once beside all rows. What
-        `log_marginal_likelihood` and `log_marginal_likelihood_value_` tell is without it. Noise and
-        amplitude have none.
-
-        - None: none, so that a fit maximises the objective of the rows alone.
-        - "scaled": length scales have a log-normal prior with a location that grows with the number
-          of columns d, ``log(l / std) ~ N(sqrt(2) + log(d) / 2, 3)``, where std is that of the
-          column. Correlations of several categories have ``CorrelationPrior()``, neutral values
-          of missing ones ``MissingValuePrior()``, and their noise ``MissingNoisePrior()``.
-        - An object of `skgp_sparse.hyperpriors`, such as ``LogNormalLengthScales(variance=1.0)``,
-          whose parameters a grid search sets as ``prior__variance``, or a list of such objects.
-        - "auto": "scaled" if `kernel` is None and there are at most twenty rows per column, None
-          otherwise. Without a kernel, categories and missing values have the priors above in any
-          case.
-
-        It acts on the length scales of kernels on chosen columns, too, but not on those of periodic
-        kernels and of `Sphere`. The values that `verbose` prints are with it.
+        The prior of hyperparameters, as for `SparseGPRegressor`. "auto" is "scaled" for the default
+        kernel and at most twenty rows per column.
     time_limit : float, default=None
-        Seconds after which a fit, or a call of `partial_fit`, looks no further: the optimiser stops
-        after the iteration that is under way, no restart and no larger sample begins, and the
-        posterior is computed with what was found. This may take longer than the limit, as a fit
-        begins and ends with work that cannot be left out. There is no warning, but `verbose` says
-        it. A callable `optimizer` is not interrupted. Several binary problems share the time. None
-        means no limit; with one, the result depends on the speed of the machine.
+        Seconds after which a fit, or a call of `partial_fit`, looks no further and predicts with
+        what was found. Several binary problems share them.
     tol : float or "auto", default="auto"
-        The tolerance of the stopping criterion. The fit ends when ten iterations (five if only
-        hyperparameters are learned) have improved the bound by less than `tol` nats per row in
-        total. ``tol=1e-2`` gives a faster and less accurate fit, and ``tol=1e-5`` gives a more
-        accurate one. "auto" is 1e-3. `tol` is divided among the binary problems that a row takes
-        part in. The relative tolerance of the inner iterations is a thousandth of `tol`, but at
-        least 1e-11 and at most 1e-6.
+        The fit ends when ten iterations (five if only hyperparameters are learned) have improved
+        the bound by less than `tol` nats per row in total; "auto" is 1e-3. The binary problems of a
+        row share it. That of inner iterations is a thousandth, relative, from 1e-11 to 1e-6.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"
-        The columns that are categories, spelled as those of histogram gradient boosting:
-
-        - "from_dtype": columns of a data frame whose type is category, text, or object, unless all
-          their values are numbers or dates. An array has none.
-        - None: none.
-        - A mask, or numbers or names of columns.
-
-        Their levels become codes from 0 on, which are what the kernel and `inducing_points_` have;
-        see `categories_`. A missing value is a level of its own. A level that `fit` has not seen
-        differs from all others. Columns of times become days since 1970, and durations days. A list
-        of int has positions of columns.
+        The columns that are categories, as for `SparseGPRegressor`.
     random_state : int, RandomState instance or None, default=None
-        Controls the randomness of the initialisation: the choice of the rows for the first fit,
-        the restarts of the optimizer, the initial inducing points, and the samples of
-        ``solver="stochastic"``. Pass an int for reproducible results across multiple function
-        calls.
+        Controls the rows of the first fit, restarts, initial inducing points and samples. Pass an
+        int for reproducible results.
     n_jobs : int, default=None
-        With one problem (two classes, or a softmax), the number of threads that process blocks of
-        rows. With several binary problems, the number of processes that fit them; progress is then
-        not reported. None means as many threads as BLAS may use, which fit several binary problems
-        in parallel. If the problems are large or progress is reported, the problems are fitted one
-        after the other, and the threads process the blocks of rows of each. The results do not
-        depend on `n_jobs`.
+        The number of threads that process blocks of rows; with several binary problems, of
+        processes that fit them, without progress. None means as many threads as BLAS may use. The
+        results do not depend on it.
     verbose : int, default=0
-        Controls the verbosity. If it is positive, which posterior is fitted or tried is printed
-        first, and why, and then the bound every `verbose` iterations. With ``solver="stochastic"``,
-        it is the number of passes over the rows, the seconds, and the log density of rows that are
-        held out.
+        If it is positive, the plan of the fit is printed, and then the bound every `verbose`
+        iterations.
     ordinal_classes : array-like or None, default=None
-        All labels, lowest first, for ``likelihood="ordinal"``. There may be labels without rows,
-        which `classes_` does not have.
+        All labels, lowest first, for ``likelihood="ordinal"``, also those without rows. None means
+        the order of an ordered category of pandas or an Enum of polars, or of numbers.
     max_iter_predict : int, default=100
         The maximum number of inner iterations in an evaluation of the bound.
     warm_start : bool, default=False
-        If True, `fit` starts at the hyperparameters of the previous fit, provided that the classes
-        and the structure of the kernel are the same. It also starts at the inducing points of the
-        previous fit, provided that `n_inducing` is the same and `inducing_init` is not an array.
-        If a cold start has a higher bound, for example because the units of X have changed, `fit`
-        uses the cold start. If `optimizer` is None, `warm_start` has no effect.
+        Whether `fit` starts at the hyperparameters and inducing points of the previous fit, where
+        the classes, the structure of the kernel and `n_inducing` are the same, unless a cold start
+        has a higher bound.
     multi_class : {"one_vs_rest", "one_vs_one", "softmax"}, default="one_vs_rest"
-        Specifies how problems with more than two classes are handled. With "one_vs_rest", one
-        binary problem is fitted for each class, which is trained to separate this class from the
-        rest, and the probabilities are normalised. With "one_vs_one", one binary problem is fitted
-        for each pair of classes. Labels are then predicted by voting, and probabilities by
-        pairwise coupling [3]_. With "softmax", one model is fitted to all classes: each class has
-        a latent process, and the processes share the kernel and the inducing points. With
-        ``likelihood="ordinal"``, it is not used.
+        How more than two classes are handled: by a binary problem for each class against the rest,
+        whose probabilities are normalised, or for each pair of classes, with votes for labels and
+        pairwise coupling [3]_ for probabilities, or by one model ("softmax") with a process for
+        each class, which share the kernel and the inducing points.
     calibration : "auto" or None, default="auto"
-        Whether probabilities are calibrated, if `kernel` is None and `mean` is not "linear": by a
-        temperature and a bias of every class, where this improves predictions of rows that are
-        left out. Where an approximation is named, as for `mean`, only a mean that is named has a
-        calibration.
+        Whether probabilities have a temperature and a bias for every class, where rows that are
+        left out gain, `kernel` is None and `mean` is not "linear". An approximation that is named
+        has a calibration only beside a mean that is named.
 
     Attributes
     ----------
@@ -257,75 +138,60 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     ordinal_classes_ : ndarray of shape (n_classes,)
         The labels in their order, lowest first. Defined only with ``likelihood="ordinal"``.
     mean_ : estimator, list of these, or None
-        The fitted mean. "linear" is a pipeline with a `LogisticRegression` as the last step. None
-        where there is no mean, where it is a part of `kernel_` ("linear" with a user's kernel), and
-        after `partial_fit`.
+        The fitted mean, of "linear" a pipeline. None where there is no mean, where it is a part of
+        `kernel_`, and after `partial_fit`.
     calibration_ : Calibration or None
-        How probabilities differ from those of the processes: ``(scale, bias, weight, function)``,
-        of logarithms of their probabilities, and of those of the mean. None: not at all.
+        How probabilities differ from those of the processes; None: not at all.
     posterior_ : str, or list of str
-        What the posterior was given: "exact", "inducing", "fourier" or "neighbors". With several
-        binary problems, it is a list of one name per problem.
+        What predictions are based on. Of several binary problems, this attribute and those below
+        are lists with one element per problem, or means (of values) and maxima (of `n_iter_` and
+        `jitter_`).
     kernel_ : kernel object
-        The kernel used for prediction, with optimised hyperparameters. With several binary
-        problems, it is a `CompoundKernel` that contains one kernel per problem. With a softmax, it
-        is the kernel that all classes share.
+        The kernel with the hyperparameters that were found, of several binary problems a
+        `CompoundKernel`.
     inducing_points_ : ndarray of shape (m, n_features), or list of these
-        The inducing points, in the units of X. With several binary problems, it is a list of one
-        array per problem. With a softmax, all classes share them.
-        Not defined if a posterior
-        is "neighbors" or "fourier", and `n_inducing_` neither.
+        The inducing points, in the units of X. Not defined if a posterior is "neighbors" or
+        "fourier", and `n_inducing_` neither.
     metric_ : ndarray of shape (n_features, n_features), None, or list of these
-        What the kernel sees is ``X @ metric_.T``, and None means X itself. With several
-        binary problems, it is a list of one per problem.
+        What the kernel sees is ``X @ metric_.T``, and None means X itself.
     log_marginal_likelihood_value_ : float
-        The value of the bound at `kernel_` and `inducing_points_`. With several binary problems,
-        it is the mean over the problems. With a softmax, it is the bound of the joint model.
+        The value of the bound at `kernel_` and `inducing_points_`, of a softmax that of the joint
+        model.
     likelihood_ : Likelihood, or list of these
-        The likelihood with the parameters that were found. With several binary problems, it is a
-        list of one per problem. With a softmax, it is that of all classes, and with
-        ``likelihood="ordinal"``, too, with `thresholds` between labels of `ordinal_classes_`.
+        The likelihood with the parameters that were found; with ``likelihood="ordinal"``, it has
+        `thresholds` between labels of `ordinal_classes_`.
     n_inducing_ : int, or list of int
-        The number of inducing points. With several binary problems, it is a list of one number
-        per problem.
+        The number of inducing points.
     n_iter_ : int
-        The number of iterations of the optimizer, on all samples together. With several binary
-        problems, it is the maximum over the problems.
+        The number of iterations of the optimizer, on all samples together.
     evidence_per_row_ : float
         `log_marginal_likelihood_value_` per row, counted by weight: in nats, and comparable between
-        tables. With several binary problems, it is their mean.
+        tables.
     fit_seconds_ : float
         Seconds that `fit` took.
     feature_importances_ : ndarray of shape (n_features,)
         Total Sobol indices of the latent mean: the share of its variance that is lost without a
-        column, where columns are independent and distributed as in the training rows. With several
-        means, their variances are added, of standardised targets. It is computed when it is asked
-        for the first time, and stored.
+        column, if columns were independent. With several means, variances are added. It is computed
+        when it is asked for the first time.
     sobol_first_ : ndarray of shape (n_features,)
         First-order Sobol indices: the share of the variance that a column explains alone.
     sobol_error_ : ndarray of shape (2, n_features)
         Standard errors of `sobol_first_` and `feature_importances_`.
     jitter_ : float
-        The jitter that was added to the diagonal of the kernel matrix of the inducing points, as a
-        fraction of the mean of this diagonal. With several binary problems, it is the maximum over
-        the problems.
+        The jitter on the diagonal of the kernel matrix of the inducing points, as a fraction of the
+        mean of this diagonal.
     selection_ : Selection, or list of Selection
-        What was tried on held-out rows, in order: a tuple ``(name, density, rmse,
-        seconds)`` for each posterior, with the mean log probability of the labels as `density` and
-        nan as `rmse`. It is empty where there was nothing to choose by trial. Its attribute `plan`
-        says which posterior was fitted or tried, and why. With several binary problems, it is a
-        list of one per problem, those that had no trial included.
+        Tuples ``(name, density, rmse, seconds)`` of posteriors that were tried on held-out rows,
+        with nan as `rmse`. Its attribute `plan` says why.
     n_samples_seen_ : int or float
-        The number of rows that came through `partial_fit`, counted by weight. Defined only after
-        `partial_fit`.
+        The number of rows that came through `partial_fit`, counted by weight.
     categories_ : dict
-        Levels of each category by the name of its column, or by its number in an array: the level
-        at place k has the code k. Defined only if there are categories.
+        Levels of each category by the name (or the number) of its column: the level at place k has
+        the code k. Defined only if there are categories.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of features seen during `fit`. Defined only when X has feature names that are all
-        strings.
+        Names of features seen during `fit`, if all are strings.
 
     See Also
     --------

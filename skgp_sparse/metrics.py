@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 _LEVELS = (np.arange(99) + 1.0) / 100.0  # of the probabilities that calibration is judged at
-_QUANTILES = (np.arange(100) + 0.5) / 100.0  # of a predictive distribution that is not normal
 
 
 def mean_log_predictive_density(
@@ -473,7 +472,8 @@ def crps_scorer(
     True
     """
     if _has_likelihood(estimator):
-        quantiles = _quantiles(estimator, X, _QUANTILES, offset, "crps_scorer")
+        probabilities = (np.arange(100) + 0.5) / 100.0
+        quantiles = _quantiles(estimator, X, probabilities, offset, "crps_scorer")
         return -crps_from_quantiles(y, quantiles, sample_weight=sample_weight)
     return -crps(y, *_mean_and_std(estimator, X, "crps_scorer"), sample_weight=sample_weight)
 

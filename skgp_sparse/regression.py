@@ -498,10 +498,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         return view.mean(X, latent, offset)
 
     def predict_quantiles(
-        self,
-        X: ArrayLike,
-        quantiles: ArrayLike = (0.025, 0.5, 0.975),
-        offset: MaybeArray = None,
+        self, X: ArrayLike, quantiles: ArrayLike = (0.025, 0.5, 0.975), offset: MaybeArray = None
     ) -> Array:
         """Predict quantiles of the target, including its noise.
 

@@ -5,10 +5,9 @@
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -25,7 +24,7 @@ from skgp_sparse.data.checks import check_finite
 from skgp_sparse.data.columns import NUMBERS, ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, or_one
-from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, require
+from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, is_name, require
 from skgp_sparse.hyperpriors import (
     CorrelationPrior,
     LogNormalLengthScales,
@@ -37,36 +36,19 @@ from skgp_sparse.inference.site_objective import ExpectationPropagation, Variati
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.likelihoods import Likelihood
 
-_LIMITS = 1e-3, 1e4  # of the variance, in units of that of y
-_ADDED, _ADDED_LIMITS = 0.5, (1e-3, 1e2)  # a and b above
+_ADDED = 0.5  # a and b above
 _OF_MISSING = 0.02  # noise of a missing value, in units of the variance
 _LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows
-_FEWEST_KNOWN = 30  # values of a column that tell its noise from that of all rows
-_ONE_LEVEL_EACH, _FEWEST_IDS = 0.95, 50  # levels per row of a category that names rows, and rows
-_CORRELATIONS = 1e-3, 0.9999
-_LARGER = 100.0  # limit of the variance with categories: where all ρ are near 1, most is common
 
 
-def default_signal(rows, y_variance, limits=_LIMITS, is_smooth: bool = False, columns=NUMBERS):
-    """The default kernel without noise.
+def default_signal(rows, y_variance, limits=(1e-3, 1e4), is_smooth: bool = False, columns=NUMBERS):
+    """The default kernel without noise, in the units of the data, by the types of columns.
 
-    It is in the units of the data, and depends on the types of their columns:
+    With a Matérn kernel k_c (an RBF if `is_smooth`; `Missing` where values are missing):
 
-        numbers                 v k_c,    k_c a Matérn kernel with a length scale for each column
+        numbers                 v k_c
         categories              v k_k,    k_k = Π_j (ρ_j + (1 - ρ_j) [a_j = b_j])
         numbers and categories  v (a + k_c) (b + k_k) = v (a b + b k_c + a k_k + k_c k_k)
-
-    Where values of numbers are missing, k_c is that of `Missing`.
-
-    Parameters
-    ----------
-    rows : Dataset
-    y_variance : float
-    limits : tuple of float
-        Of the variance, in units of that of y.
-    is_smooth : bool
-        Whether k_c is an RBF kernel.
-    columns : ColumnTable
     """
     scale, codes = rows.scale(NO_EFFECT), columns.codes()
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
@@ -78,9 +60,9 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth: bool = False, co
         parts.append((numbers, Missing(part, noise=_OF_MISSING) if lack_values else part))
     if codes:
         q = len(codes)  # rows that differ in all of them correlate by exp(-1)
-        of_codes = Categorical(np.full(q, np.exp(-1.0 / q)), correlation_bounds=_CORRELATIONS)
+        of_codes = Categorical(np.full(q, np.exp(-1.0 / q)), correlation_bounds=(1e-3, 0.9999))
         parts.append((codes, of_codes))
-        limits = limits[0], _LARGER * limits[1]
+        limits = limits[0], 100.0 * limits[1]  # where all ρ are near 1, most of it is common
     if len(parts) == 1:
         chosen, part = parts[0]
         variance = _constant(y_variance, limits)
@@ -89,7 +71,7 @@ def default_signal(rows, y_variance, limits=_LIMITS, is_smooth: bool = False, co
         return kernels.named(variance * _of_columns(part, chosen, columns), columns.names)
     variance = _constant(y_variance / (1.0 + _ADDED) ** 2, limits)
     first, second = (
-        _of_columns(ConstantKernel(_ADDED, _ADDED_LIMITS) + part, chosen, columns)
+        _of_columns(ConstantKernel(_ADDED, (1e-3, 1e2)) + part, chosen, columns)
         for chosen, part in parts
     )
     return kernels.named(variance * first * second, columns.names)
@@ -107,31 +89,18 @@ def _with_values(rows: Dataset, numbers: Ints, codes: list[int]):
 
 
 def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int):
-    """The categories but for those with a level for nearly every row, unless nothing is left.
-
-    What such a category explains is noise of the rows, and no other row has its levels.
-    """
-    if not (codes and rows.in_memory and rows.total_weight() >= _FEWEST_IDS):
+    """The categories but for those that name nearly every row, unless nothing is left."""
+    if not (codes and rows.in_memory and rows.total_weight() >= 50):
         return codes
-    X, most = rows.stored_inputs(), _ONE_LEVEL_EACH * rows.total_weight()
+    X, most = rows.stored_inputs(), 0.95 * rows.total_weight()
     left = [j for j in codes if len(np.unique(X[:, j])) < most]
     return left if left or n_numbers else codes
 
 
 def without_unclear_noise(kernel: Kernel, known: Array):
-    """The default kernel, without noise of missing values in columns where few values are known.
-
-    Nearly every row would have this noise, which could not be told from that of the targets.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression, of which the caller has the only copy.
-    known : ndarray of shape (d,)
-        Weights of the rows in which the value of a column is known.
-    """
+    """The kernel, changed: no noise of missing values where few are `known` (weights (d,))."""
     for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
-        few = known[columns][part.columns] < _FEWEST_KNOWN
+        few = known[columns][part.columns] < 30  # too few to tell it from the noise of all rows
         if few.any():
             limits = np.reshape(part.noise_bounds, (1, 2))
             part.noise_bounds = np.where(few[:, None], _LEAST_OF_MISSING, limits)
@@ -155,12 +124,8 @@ def _constant(variance: float, limits: tuple[float, float]):
     return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
 
 
-def resolve_priors(given: Any, rows: Dataset, few: int):
-    """The priors of hyperparameters that parameters ask for, a list.
-
-    "auto" has them for the default kernel only: of length scales where there are at most `few` rows
-    per column, and of categories and missing values in any case.
-    """
+def resolve_priors(given: BaseEstimator, rows: Dataset, few: int):
+    """The priors that parameters ask for, a list; of length scales with `few` rows per column."""
     prior = given.prior
     of_levels = [CorrelationPrior(), MissingValuePrior(), MissingNoisePrior()]
     with_scales = [*of_levels, LogNormalLengthScales()]
@@ -170,25 +135,12 @@ def resolve_priors(given: Any, rows: Dataset, few: int):
         return chosen if given.kernel is None else []
     if isinstance(prior, str):
         return with_scales
-    given = prior if isinstance(prior, (list, tuple)) else [prior]
-    return [] if prior is None else [clone(one) for one in given]
-
-
-_WIDE = 1000.0  # B, in units of the variance of the targets
+    several = prior if isinstance(prior, (list, tuple)) else [prior]
+    return [] if prior is None else [clone(one) for one in several]
 
 
 class StandardisedColumns(kernels.Columns):
-    """A kernel on chosen columns that have mean 0 and variance 1; missing values are the mean.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    columns : list of int or str
-    numbers : dict of str to int, default=None
-        As those of `Columns`.
-    centre, spread : ndarray of shape (n_columns,) or float
-        Means and standard deviations.
-    """
+    """A kernel on chosen columns in units of `spread` from `centre`; missing values are 0."""
 
     takes_missing = True
 
@@ -226,27 +178,14 @@ def with_linear_mean(
 ) -> Kernel:
     """The kernel of a user, with a linear function of the numbers where that is its mean.
 
-    The mean is a part of the kernel, with a wide prior:
-
-        f(x) = g(x) + β_0 + β' h(x),        β ~ N(0, B I),
-
-    with the numbers h of x, standardised, has the predictions of universal kriging, which are those
-    of B to infinity: generalised least squares, whose uncertainty is part of the variance
-    (Rasmussen and Williams 2006, section 2.7).
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    variance : float
-        Of the targets.
-    rows : Dataset
-    columns : ColumnTable
+    In ``f(x) = g(x) + β_0 + β' h(x)``, with ``β ~ N(0, B I)`` and standardised numbers h, a large B
+    has the predictions of universal kriging (Rasmussen and Williams 2006, section 2.7).
     """
     if not columns.has_linear_mean:
         return kernel
     chosen = np.setdiff1d(np.arange(rows.n_features), columns.codes())
     mean, spread, _ = rows.input_moments()
-    linear = ConstantKernel(_WIDE * variance, "fixed") * DotProduct(1.0, "fixed")
+    linear = ConstantKernel(1000.0 * variance, "fixed") * DotProduct(1.0, "fixed")  # B is wide
     units = mean[chosen], or_one(spread[chosen])
     part = StandardisedColumns(linear, [columns.label(j) for j in chosen], None, *units)
     return kernel + kernels.named(part, columns.names)
@@ -262,7 +201,7 @@ def _spherical(likelihood: Likelihood, bound: Bound):
 
 def _propagation(likelihood: Likelihood, bound: Bound):
     power = getattr(bound, "alpha", 1.0)
-    if power < _LEAST_POWER:
+    if power < 0.01:  # costs digits and iterations, and the answer is that of power 0
         return _plain(likelihood, bound)
     return ExpectationPropagation(likelihood, power=power)
 
@@ -280,12 +219,6 @@ BOUNDS = {
     "dtc": (bounds.DTC, None),  # for Gaussian noise only
 }
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
-_LEAST_POWER = 0.01  # below, powers cost digits and iterations, and the answer is that of power 0
-_NOISE = 0.1, 1e-6, 1e3  # level and bounds, in units of the variance of y
-_LITTLE_NOISE, _NEXT_TO_NO_NOISE = 1e-3, 1e-10  # a further start of small fits, and their bound
-_LARGEST_CODE = 2.0**53  # from which on numbers in double precision have gaps
-_SMALLEST_NOISE = 1e-12  # in units of the standardised targets' variance
-_SAMPLE_ROWS = 10_000  # rows that an initialiser looks at, or ten per inducing point
 
 
 def resolve_bound(bound: Bound | str, name: str):
@@ -294,14 +227,14 @@ def resolve_bound(bound: Bound | str, name: str):
         bound.check_parameters(name)
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
-    require(isinstance(bound, str) and bound in BOUNDS, "bound", bound, name, must)
+    require(is_name(bound, *BOUNDS), "bound", bound, name, must)
     return BOUNDS[bound][0]()
 
 
 def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str):
     """How to find the sites of a likelihood, from the bound or its name."""
     offered = sorted(key for key, (_, find) in BOUNDS.items() if find is not None)
-    is_bound = isinstance(bound, bounds.Bound) or (isinstance(bound, str) and bound in BOUNDS)
+    is_bound = isinstance(bound, bounds.Bound) or is_name(bound, *BOUNDS)
     require(is_bound, "bound", bound, name, f"one of {offered}")
     resolved = resolve_bound(bound, name)
     find = next((find for kind, find in BOUNDS.values() if kind is type(resolved)), None)
@@ -333,14 +266,13 @@ def resolve_sigmoid(likelihood: Likelihood | str, name: str):
         return clone(likelihood)
     names = sorted(likelihoods.OF_LABELS)
     must = f"one of {names} or an instance of skgp_sparse.likelihoods.Binary"
-    is_name = isinstance(likelihood, str) and likelihood in names
-    require(is_name, "likelihood", likelihood, name, must)
+    require(is_name(likelihood, *names), "likelihood", likelihood, name, must)
     return likelihoods.OF_LABELS[likelihood]()
 
 
 def resolve_likelihood(likelihood: Likelihood | str, name: str):
     """The likelihood of numbers of a name or an instance."""
-    if isinstance(likelihood, str) and likelihood in likelihoods.BY_NAME:
+    if is_name(likelihood, *likelihoods.BY_NAME):
         return likelihoods.BY_NAME[likelihood]()
     is_of_numbers = isinstance(likelihood, likelihoods.Likelihood)
     is_of_numbers &= not isinstance(likelihood, (likelihoods.Binary, likelihoods.Ordinal))
@@ -353,18 +285,8 @@ def resolve_likelihood(likelihood: Likelihood | str, name: str):
     return clone(likelihood)
 
 
-def resolve_multi_class(multi_class: str, n_classes: int, name: str):
-    """How several classes are handled; two classes are one binary problem in any case."""
-    is_name = isinstance(multi_class, str) and multi_class in MULTI_CLASS
-    require(is_name, "multi_class", multi_class, name, f"one of {MULTI_CLASS}")
-    return multi_class if n_classes > 2 else "one_vs_rest"
-
-
 def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnTable = NUMBERS):
-    """A clone of the kernel, or the default one, with the noise that is to be learned.
-
-    `columns`: what the default kernel follows.
-    """
+    """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
     is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
     if kernel is None:
@@ -377,20 +299,15 @@ def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnT
     noise_is_known = alpha is not None and kernel is not None
     if noise_is_known or kernels.has_noise(signal):
         return signal
-    level, low, high = (share * y_variance for share in _NOISE)
-    return signal + WhiteKernel(level, (low, high))
+    return signal + WhiteKernel(0.1 * y_variance, (1e-6 * y_variance, 1e3 * y_variance))
 
 
-def thorough_search(kernel: Kernel, given: Any, rows: Dataset):
-    """`ThoroughSearch` of a fit from a kernel: with less noise, if noise was appended.
-
-    `kernel` is what `resolve_kernel` made of the parameters that are `given`.
-    """
+def thorough_search(kernel: Kernel, given: BaseEstimator, rows: Dataset):
+    """`ThoroughSearch` from a kernel of `resolve_kernel`: with less noise, if it was appended."""
     if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
         return ThoroughSearch(kernel)
     y_variance, high = rows.target_variance(), kernel.k2.noise_level_bounds[1]
-    noise = WhiteKernel(_LITTLE_NOISE * y_variance, (_NEXT_TO_NO_NOISE * y_variance, high))
-    quiet = kernel.k1 + noise
+    quiet = kernel.k1 + WhiteKernel(1e-3 * y_variance, (1e-10 * y_variance, high))
     return ThoroughSearch(quiet, (quiet.theta,))
 
 
@@ -423,7 +340,7 @@ def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable):
     """Raise if the codes of a category are no whole numbers, where rows are in memory."""
     for part, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
-        is_whole = (values == np.rint(values)) & (np.abs(values) < _LARGEST_CODE)
+        is_whole = (values == np.rint(values)) & (np.abs(values) < 2.0**53)
         wrong = values[~is_whole]
         if len(wrong):
             raise ValueError(
@@ -436,13 +353,13 @@ def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable):
 
 def with_noise_floor(rows: Dataset, kernel: Kernel):
     """The rows with known noise above what the arithmetic needs, where no noise is learned."""
-    return rows if kernels.has_noise(kernel) else replace(rows, least_noise=_SMALLEST_NOISE)
+    return rows if kernels.has_noise(kernel) else replace(rows, least_noise=1e-12)
 
 
-def resolve_inducing(init: Any, n_inducing: int, n_features: int, name: str):
+def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str):
     """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
     init = "k-means" if is_auto(init) else init
-    is_known = isinstance(init, str) and init in inducing.BY_NAME
+    is_known = is_name(init, *inducing.BY_NAME)
     are_given = not (isinstance(init, str) or callable(init)) and np.ndim(init) > 0
     names = sorted(["auto", *inducing.BY_NAME])
     must = f"one of {names}, an array of shape (m, n_features) or a callable"
@@ -451,7 +368,7 @@ def resolve_inducing(init: Any, n_inducing: int, n_features: int, name: str):
 
     def initialise(rows: Dataset, kernel: Kernel, random_state, n_inducing: int = n_inducing):
         if is_known:
-            few = rows.sampled(rows.sample(max(_SAMPLE_ROWS, 10 * n_inducing), random_state))
+            few = rows.sampled(rows.sample(max(10_000, 10 * n_inducing), random_state))
             choose, X = inducing.BY_NAME[init], few.everything().X
             return choose(X, n_inducing, kernel, random_state, sample_weight=few.weight)
         Z = given

@@ -1,7 +1,6 @@
 """Checks of parameters, whose errors say what was passed and how to correct it."""
 
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,9 @@ from skgp_sparse import kernels
 from skgp_sparse.choices.plan import resolve_posterior
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.columns import ColumnTable
-from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
+from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
 from skgp_sparse.hyperpriors import HyperPrior
+from skgp_sparse.inference.contracts import Method
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import check_solver
@@ -23,7 +23,6 @@ _METRICS = ("auto", "ard", "full")
 _MEANS = ("auto", "boosting", "linear")
 _NOISES = ("auto", "constant", "learned")
 _PRIORS = ("auto", "scaled")
-_SWITCHES = {"optimize_inducing", "normalize_y", "warm_start"}
 
 
 def check_kernel(kernel: Kernel | None, name: str):
@@ -39,12 +38,8 @@ def check_kernel(kernel: Kernel | None, name: str):
         )
     with np.errstate(all="ignore"):
         try:
-            theta = kernel.theta
-            parts = [
-                one
-                for path, one in kernel.get_params().items()
-                if path.split("__")[-1] in ("k1", "k2", "kernel")
-            ]
+            theta, given = kernel.theta, kernel.get_params().items()
+            parts = [one for path, one in given if path.split("__")[-1] in ("k1", "k2", "kernel")]
         except AttributeError:  # of a string, say, that should be a kernel
             parts = [None]
     if not all(isinstance(part, Kernel) for part in parts):
@@ -67,7 +62,7 @@ def check_parameters(estimator: BaseEstimator, name: str):
     check_solver(estimator.solver, name)
     given, m = estimator.get_params(deep=False), estimator.n_inducing
     optimizer = estimator.optimizer
-    for parameter in _SWITCHES & given.keys():
+    for parameter in {"optimize_inducing", "normalize_y", "warm_start"} & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
     if "noise" in given:
@@ -75,15 +70,13 @@ def check_parameters(estimator: BaseEstimator, name: str):
     check_mean(estimator.mean, is_classifier(estimator), name)
     if "calibration" in given:
         calibration = estimator.calibration
-        is_known = calibration is None or is_auto(calibration)
-        require(is_known, "calibration", calibration, name, '"auto" or None')
+        is_right = calibration is None or is_auto(calibration)
+        require(is_right, "calibration", calibration, name, '"auto" or None')
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
-    is_size = isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1
-    is_size |= isinstance(m, str) and m == "auto"
+    is_size = is_auto(m) or (isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1)
     require(is_size, "n_inducing", m, name, '"auto" or an int in the range [1, inf)')
-    is_known = optimizer is None or callable(optimizer)
-    is_known |= isinstance(optimizer, str) and optimizer == "fmin_l_bfgs_b"
+    is_known = optimizer is None or callable(optimizer) or is_name(optimizer, "fmin_l_bfgs_b")
     require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
 
 
@@ -148,9 +141,9 @@ def check_quantiles(quantiles: npt.ArrayLike, name: str):
     return q.astype(float)
 
 
-def check_mean(mean: Any, labels: bool, name: str):
+def check_mean(mean: object, labels: bool, name: str):
     """Raise unless a mean is one."""
-    if mean is None or (isinstance(mean, str) and mean in _MEANS):
+    if mean is None or is_name(mean, *_MEANS):
         return
     kind, is_right = ("classifier", is_classifier) if labels else ("regressor", is_regressor)
     takes = hasattr(mean, "fit") and not isinstance(mean, type) and is_right(mean)
@@ -172,8 +165,7 @@ def check_restarts(estimator: BaseEstimator, kernel: Kernel):
 def check_metric(parameters: BaseEstimator, name: str):
     """Raise unless columns may be mixed as is asked for."""
     metric, kernel = parameters.metric, parameters.kernel
-    is_name = isinstance(metric, str) and metric in _METRICS
-    require(is_name, "metric", metric, name, f"one of {_METRICS}")
+    require(is_name(metric, *_METRICS), "metric", metric, name, f"one of {_METRICS}")
     if kernel is not None:
         check_mixes(metric, kernel, name)
 
@@ -181,8 +173,7 @@ def check_metric(parameters: BaseEstimator, name: str):
 def check_noise(parameters: BaseEstimator, name: str):
     """Raise unless noise may vary as is asked for."""
     noise, likelihood = parameters.noise, parameters.likelihood
-    is_name = isinstance(noise, str) and noise in _NOISES
-    require(is_name, "noise", noise, name, f"one of {_NOISES}")
+    require(is_name(noise, *_NOISES), "noise", noise, name, f"one of {_NOISES}")
     if noise == "learned" and not is_gaussian(likelihood):
         raise ValueError(
             f"{name}: noise='learned' is that of likelihood='gaussian'. Got likelihood="
@@ -220,16 +211,15 @@ def check_coded(given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: i
         )
 
 
-def check_prior(prior: Any, name: str):
+def check_prior(prior: object, name: str):
     """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
     several = prior if isinstance(prior, (list, tuple)) else [prior]
     if all(isinstance(one, HyperPrior) for one in several):
         for one in several:
             one.check_parameters(name)
         return
-    is_name = prior is None or (isinstance(prior, str) and prior in _PRIORS)
     must = f"one of {_PRIORS}, None, an object of skgp_sparse.hyperpriors, or a list of these"
-    require(is_name, "prior", prior, name, must)
+    require(prior is None or is_name(prior, *_PRIORS), "prior", prior, name, must)
 
 
 def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str):
@@ -239,7 +229,7 @@ def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str):
         raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
 
 
-def check_sites_of_solver(parameters: BaseEstimator, method: Any, name: str):
+def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str):
     """Raise if a method needs the last site of each row, and a solver does not keep it."""
     if method.uses_last_site and not getattr(parameters.solver, "keeps_sites", True):
         raise ValueError(

@@ -8,10 +8,10 @@ objects here, too.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
@@ -21,12 +21,7 @@ from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.ground.validation import as_text, is_auto, is_name, require
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.methods.contract import (
-    Job,
-    PosteriorMethod,
-    Request,
-    start_on_subset,
-)
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, start_on_subset
 from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.methods.neighbors import Neighbors
@@ -46,16 +41,11 @@ EXACT_RIVAL = 5000  # up to which the exact process is the rival. Inducing point
 POINTS, POINTS_OF_LABELS = 500, 200  # inducing points where nobody asked for a number
 POINTS_OF_UNCERTAIN_INPUTS = 100  # the same with X_std: m² exponentials per row
 START_ROWS = 500  # of the exact fit that comes first
-START_LABELS, LEAST_START_LABELS, START_SHARE = 250, 125, 8  # the same where rows have sites: an
-# eighth of the rows within these limits, as a start should be cheap beside an evaluation
+START_LABELS = 250  # the same where rows have sites, as a start should be cheap
 LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
 # them, and neighbours are tried also where rows are few
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
-ROWS_OF_NOISE = 100  # from which "auto" learns how the noise varies
 ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it
-NUMBERS_OF_A_MEAN = (
-    20_000_000  # of X, for each target or class, beyond which boosting takes minutes
-)
 STEPS = {  # beside the search, in the order in which they are taken, and their classes
     "residuals": "mean:Residuals",
     "common start": "several_classes:CommonStart",
@@ -68,67 +58,29 @@ STEPS = {  # beside the search, in the order in which they are taken, and their 
     "warnings": "fit_warnings:FitWarnings",
 }
 
-_START_TOGETHER = PosteriorSelection, InducingPoints, Neighbors  # methods whose classes may
-
 
 class Facts(NamedTuple):
-    """Facts about the rows of a fit, as far as the plan depends on them.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    n_distinct : float
-        Number of distinct rows, infinity where they are more than any number that matters.
-    n_levels : int
-        Largest number of levels of a category, 0 where rows are many or have no sites.
-    in_memory : bool
-        Whether the rows are in memory.
-    inputs_are_known : bool
-        Whether inputs have no standard deviations `X_std`.
-    is_differentiable : bool
-        Whether the kernel has derivatives in closed form.
-    weight : float
-        Sum of the weights of rows in memory.
-    n_numbers : int
-        Number of entries of X, for each target.
-    has_offset : bool
-        Whether latent values have known offsets.
-    """
+    """Facts about the rows of a fit, as far as the plan depends on them."""
 
     n_rows: int
-    n_distinct: float
-    n_levels: int = 0
+    n_distinct: float  # infinity where they are more than any number that matters
+    n_levels: int = 0  # of a category, 0 where rows are many or have no sites
     in_memory: bool = True
-    inputs_are_known: bool = True
+    inputs_are_known: bool = True  # no X_std
     is_differentiable: bool = True
-    weight: float = 0.0
-    n_numbers: int = 0
+    weight: float = 0.0  # of rows in memory
+    n_numbers: int = 0  # of X, for each target
     has_offset: bool = False
 
 
 class Plan(NamedTuple):
-    """How a fit goes.
-
-    Parameters
-    ----------
-    posterior_method : PosteriorMethod
-        Method that fits.
-    summary : str
-        Name of the method, and why it is this one, in words.
-    n_inducing : int
-        Number of inducing points, where there are any.
-    start_rows : int
-        Number of rows of the small exact fit that comes first.
-    steps : tuple of str
-        What comes before and after the search, of `STEPS`.
-    """
+    """How a fit goes."""
 
     posterior_method: PosteriorMethod
-    summary: str
+    summary: str  # its name, and why it is this one
     n_inducing: int
-    start_rows: int
-    steps: tuple[str, ...]
+    start_rows: int  # of the small exact fit that comes first
+    steps: tuple[str, ...]  # names of `STEPS`
 
 
 def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
@@ -152,7 +104,7 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
-    share = max(LEAST_START_LABELS, facts.n_rows // START_SHARE)
+    share = max(125, facts.n_rows // 8)
     return Plan(
         posterior_method=posterior_method,
         summary=summary,
@@ -247,7 +199,8 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
     if request.has_chosen_mean and not is_free and not is_name(request.mean, "linear"):
         yield "residuals"
     if is_free and moves:
-        if request.starts_together and type(posterior_method) in _START_TOGETHER:
+        may = PosteriorSelection, InducingPoints, Neighbors
+        if request.starts_together and type(posterior_method) in may:
             yield "common start"
         yield "likely scale"
         if _tries_logarithms(request, facts, posterior_method):
@@ -267,7 +220,7 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
 
 def _may_learn_noise(request: Request, facts: Facts) -> bool:
     """Whether Gaussian noise may vary."""
-    is_open = request.kernel is None and facts.inputs_are_known and facts.weight >= ROWS_OF_NOISE
+    is_open = request.kernel is None and facts.inputs_are_known and facts.weight >= 100
     is_asked = request.noise == "learned" or (is_auto(request.noise) and is_open)
     return is_asked and not request.has_sites
 
@@ -282,15 +235,12 @@ def _may_have_mean(request: Request, facts: Facts) -> bool:
     """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
     is_open = is_auto(request.mean) and request.optimizer is not None and not facts.has_offset
     is_open = is_open and not isinstance(request.likelihood, Censored)
-    is_open = is_open and facts.n_numbers * max(request.n_classes, 1) <= NUMBERS_OF_A_MEAN
+    is_open = is_open and facts.n_numbers * max(request.n_classes, 1) <= 20_000_000  # or minutes
     return is_open and facts.n_distinct >= ROWS_OF_A_MEAN and _leaves_out(request, facts)
 
 
 def _tries_logarithms(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> bool:
-    """Whether skewed columns may be seen by their logarithms.
-
-    Where a metric mixes columns and noise is Gaussian, this was not tried for many rows.
-    """
+    """Whether skewed columns may be seen by logarithms; untried for many rows that mix columns."""
     is_open = request.kernel is None and request.starts_on_subset and not request.points_are_given
     is_open = is_open and facts.in_memory and facts.inputs_are_known
     is_open = is_open and request.metric != "full" and posterior_method.takes_missing
@@ -362,7 +312,7 @@ BY_NAME = {
 
 def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorMethod:
     """The method of a name or an instance; raises where its parameters cannot be used."""
-    if isinstance(posterior, str) and posterior in BY_NAME:
+    if is_name(posterior, *BY_NAME):
         return BY_NAME[posterior]()
     must = f"one of {sorted(BY_NAME)} or an object (no class) such as posteriors.InducingPoints()"
     require(isinstance(posterior, PosteriorMethod), "posterior", posterior, name, must)
@@ -371,18 +321,12 @@ def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorM
     return found
 
 
-_TOL = 1e-3  # the tolerance of "auto", in nats per row
-
-
-def compares_approximations(parameters: Any) -> bool:
-    """Whether a user names an approximation: it is fitted alone, without what "auto" adds to it.
-
-    A mean, noise that varies and a calibration of labels are added if they are asked for.
-    """
+def compares_approximations(parameters: BaseEstimator) -> bool:
+    """Whether a user names an approximation, which is fitted alone, as "auto" adds nothing."""
     names = "bound", "n_inducing", "inducing_init", "posterior"
     return not all(is_auto(getattr(parameters, name)) for name in names)
 
 
 def tolerance(tol: float | str) -> float:
     """The number that `tol` stands for, in nats per row."""
-    return _TOL if is_auto(tol) else tol
+    return 1e-3 if is_auto(tol) else tol

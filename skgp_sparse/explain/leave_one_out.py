@@ -17,7 +17,7 @@ from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, noise_in_blocks
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import BOOLS, Array, Ints, MaybeArray, Scalars, require
+from skgp_sparse.ground.validation import BOOLS, Array, Ints, MaybeArray, Scalars, is_name, require
 from skgp_sparse.solvers import Fit
 
 
@@ -101,10 +101,7 @@ class LeftOutRows(NamedTuple):
 
 
 def some_rows(rows: Dataset, most: int) -> Ints:
-    """Numbers of at most so many rows of a table that have a weight.
-
-    Fewer rows are some of those that more would be.
-    """
+    """Numbers of at most so many rows with a weight; fewer are some of those that more would be."""
     chosen = np.flatnonzero(rows.row_weights() > 0)
     if len(chosen) > most:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:most])
@@ -174,10 +171,7 @@ def places_of(rows: Dataset) -> Ints:
 
 
 def loo_prediction(fit: Fit, n_jobs: int | None, name: str) -> LooPrediction:
-    """The `LooPrediction` of the user's own rows, in their order; raises where it is not known.
-
-    `name` is that of the method, for errors.
-    """
+    """The `LooPrediction` of the user's own rows, in their order; raises where it is not known."""
     rows = _rows_of(fit, name)
     units, places, likelihood = rows.units, places_of(rows), fit.likelihood
     left = predicted(fit, np.arange(len(rows)), n_jobs)
@@ -194,10 +188,7 @@ def loo_prediction(fit: Fit, n_jobs: int | None, name: str) -> LooPrediction:
 
 
 def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name: str) -> Array:
-    """Probabilities (n, n_classes) of the user's own rows, in their order.
-
-    `name` is that of the method, for errors.
-    """
+    """Probabilities (n, n_classes) of the user's own rows, in their order."""
     if view.n_classes > 2 and view.multi_class == "one_vs_one":
         raise ValueError(
             f"{name} needs problems that have all rows. Got multi_class='one_vs_one'. Set it to "
@@ -240,10 +231,7 @@ def why_unknown(fit: Fit) -> str | None:
 
 
 def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
-    """`LeftOut` of chosen rows, again if the fit does not know all of them.
-
-    Those that the posterior was not given are predicted.
-    """
+    """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
     posterior, used, given, known = fit.posterior, fit.used_rows, fit.rows, fit.left_out
     if known is not None and known.fit.posterior is posterior:
         if np.isin(chosen, known.chosen).all():
@@ -269,7 +257,6 @@ def _places_among(rows: Batch, others: Batch) -> Ints:
     return np.where(place < n, place, -1)
 
 
-_METHODS, _SIDES = ("model", "conformal"), ("both", "lower", "upper")
 _MOST_ROWS = 5000  # whose scores are kept
 
 
@@ -283,17 +270,7 @@ class Scores(NamedTuple):
 def scores_of(
     fit: Fit, weight: Array | None, is_learned: bool, n_jobs: int | None
 ) -> Scores | None:
-    """The `Scores` of the rows of a fit, of random ones if they are many; None: unknown.
-
-    Parameters
-    ----------
-    fit : Fit
-    weight : ndarray of shape (n,) or None
-        Weights of the user's rows, in their order.
-    is_learned : bool
-        Whether hyperparameters were learned from them.
-    n_jobs : int or None
-    """
+    """`Scores` of some rows of a fit, weighted as the user's (n,); None where they are unknown."""
     if why_unknown(fit) is not None:
         return None
     rows = fit.rows
@@ -313,12 +290,10 @@ def scores_of(
 
 
 def _optimism(fit: Fit) -> float:
-    """Factor by which errors of new rows are larger than those of rows that parameters have seen.
+    """Factor by which errors of new rows exceed those of rows that parameters have seen.
 
-    Hyperparameters are not learned again without a row. Squared errors of new rows are larger by
-    ``(n + p)/(n - p)`` than those of the n numbers that p parameters were learned from (Akaike
-    1969), and scores grow by its root. The parameters are those of the kernel and of the
-    likelihood; others, such as inducing points and a metric, are not counted.
+    Squared errors are larger by ``(n + p)/(n - p)`` for n numbers and p parameters (Akaike 1969).
+    Inducing points and a metric are not counted.
     """
     rows, p = fit.used_rows, len(fit.kernel.theta)
     if p and fit.likelihood is not None:
@@ -332,9 +307,9 @@ def check_interval(coverage: float, method: str, side: str, name: str) -> None:
     is_number = isinstance(coverage, Real) and not isinstance(coverage, BOOLS)
     is_share = is_number and 0.0 < coverage < 1.0
     require(is_share, "coverage", coverage, name, "a float between 0 and 1, both excluded")
-    for parameter, value, names in (("method", method, _METHODS), ("side", side, _SIDES)):
-        is_right = isinstance(value, str) and value in names
-        require(is_right, parameter, value, name, f"one of {names}")
+    methods, sides = ("model", "conformal"), ("both", "lower", "upper")
+    require(is_name(method, *methods), "method", method, name, f"one of {methods}")
+    require(is_name(side, *sides), "side", side, name, f"one of {sides}")
 
 
 def interval_of_model(
@@ -379,18 +354,7 @@ def _open(lower: Array, upper: Array, side: str) -> tuple[Array, Array]:
 
 
 def width_of(scores: Scores, coverage: float, side: str, name: str) -> Array:
-    """Numbers (p,) of standard deviations between the mean and an end.
-
-    They are the smallest scores that a share of the rows, and of one more, does not exceed.
-
-    Parameters
-    ----------
-    scores : Scores
-    coverage : float
-    side : {"both", "lower", "upper"}
-    name : str
-        Of the method, for errors.
-    """
+    """Standard deviations (p,) between mean and end: scores that enough rows do not exceed."""
     values = scores.values
     weight = np.ones(len(values)) if scores.weight is None else scores.weight
     needed = coverage * (weight.sum() + 1.0)

@@ -3,11 +3,12 @@
 Gradients are in units of y. The bounds say what more inducing points could gain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
@@ -65,20 +66,7 @@ class EvidenceBounds(NamedTuple):
 def evidence_bounds(
     fit: Fit, parameters: Any, others: Dataset | None, units: TargetScaler, progress: Any, name: str
 ) -> EvidenceBounds:
-    """Bounds of the evidence of the rows of a fit, or of others.
-
-    Parameters
-    ----------
-    fit : Fit
-    parameters : SparseGPRegressor
-    others : ArrayDataset or None
-        Other rows, in the units of y; None: those of the fit.
-    units : TargetScaler
-        Of the targets.
-    progress : Progress
-    name : str
-        For errors.
-    """
+    """Bounds of the evidence of the rows of a fit, or of `others`, in the units of y."""
     rows, n_jobs = fit.rows, resolve_n_jobs(parameters.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(
@@ -86,12 +74,12 @@ def evidence_bounds(
             "of rows that it has not seen."
         )
     require(fit.posterior, BOUNDS, name)
-    bound, value = resolve_bound(parameters.bound, name), None
+    bound = resolve_bound(parameters.bound, name)
+    value = None if fit.given is not None or others is not None else fit.value
     if others is not None:
         check_columns(others.y, len(units.scale), name)
         rows = with_noise_floor(others.in_one_form().in_units(units), fit.kernel)
     else:
-        value = None if fit.given is not None else fit.value
         if fit.posterior.is_exact and value is not None:
             return EvidenceBounds(float(value), float(value), 0.0)
         if rows is None or not rows.in_memory:
@@ -111,7 +99,7 @@ def evidence_bounds(
     return EvidenceBounds(*map(float, (own, upper, gap)))
 
 
-def _upper(problem: Problem, parameters: Any, progress: Any) -> float:
+def _upper(problem: Problem, parameters: BaseEstimator, progress: Callable) -> float:
     """The upper bound, with a warning where its solve has not converged."""
     tol = min(_RESIDUAL, tolerance(parameters.tol))
 
@@ -119,10 +107,9 @@ def _upper(problem: Problem, parameters: Any, progress: Any) -> float:
         progress(iteration, about="bounds", note=f"residual {tol * excess:.2e}, until {tol:.0e}")
 
     upper, excess = upper_bound(problem, tol=tol, max_iter=parameters.max_iter, report=report)
-    residual = tol * excess
-    if residual > _RESIDUAL:
+    if tol * excess > _RESIDUAL:
         warn(
-            f"The solve for the bounds ended with a residual of {residual:.1e}, not "
+            f"The solve for the bounds ended with a residual of {tol * excess:.1e}, not "
             f"{_RESIDUAL:.0e}. The upper bound holds, but could be closer. Raise max_iter (now "
             f"{parameters.max_iter}).",
             ConvergenceWarning,
@@ -130,24 +117,10 @@ def _upper(problem: Problem, parameters: Any, progress: Any) -> float:
     return upper
 
 
-_TINY = np.finfo(float).tiny
-_RELATIVE_VARIANCE_ROUNDING = np.finfo(float).eps  # variance of the prior's that is told from none
-
-
 def check_question(
-    parameters: Any, return_cov: bool, latent: bool, known: Iterable[Any], name: str
+    parameters: BaseEstimator, return_cov: bool, latent: bool, known: Iterable[object], name: str
 ) -> None:
-    """Raise unless the gradients can be those of a prediction that is asked for so.
-
-    Parameters
-    ----------
-    parameters : SparseGPRegressor
-    return_cov, latent : bool
-    known : iterable
-        Of what is known of the query points; None: nothing.
-    name : str
-        Of the method, for errors.
-    """
+    """Raise unless the gradients can be those of a prediction that is asked for so."""
     if return_cov or any(one is not None for one in known):
         raise ValueError(
             f"{name}: return_gradient goes with return_std, but neither with return_cov nor with "
@@ -161,22 +134,11 @@ def check_question(
 
 
 def gradients(
-    view: TargetView | ResponseView, X: ArrayLike, latent: bool, parameters: Any, name: str
+    view: TargetView | ResponseView, X: ArrayLike, latent: bool, given: BaseEstimator, name: str
 ) -> list[Array]:
-    """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d).
-
-    Parameters
-    ----------
-    view : TargetView or ResponseView
-    X : ndarray of shape (n, d)
-    latent : bool
-        Whether standard deviations leave out the noise of the kernel.
-    parameters : SparseGPRegressor
-    name : str
-        Of the method, for errors.
-    """
+    """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d)."""
     view = view.of_latent()
-    latent = latent and is_gaussian(parameters.likelihood)  # elsewhere, the value has white noise
+    latent = latent and is_gaussian(given.likelihood)  # elsewhere, the value has white noise
     posterior = view.process
     if not kernels.differentiable(posterior.kernel):
         raise ValueError(
@@ -185,10 +147,11 @@ def gradients(
         )
     require(posterior, GRADIENTS, f"{name}: return_gradient")
     with np.errstate(all="ignore"), single_threaded_blas():
-        found = posterior.gradients(X, latent, resolve_n_jobs(parameters.n_jobs))
+        found = posterior.gradients(X, latent, resolve_n_jobs(given.n_jobs))
         signal = posterior.prior_variance(X)
     units, std = view.units, np.sqrt(found.variance)[:, None]
-    least = np.sqrt(np.maximum(found.variance, _RELATIVE_VARIANCE_ROUNDING * signal + _TINY))
+    rounding = np.finfo(float).eps * signal + np.finfo(float).tiny  # told from no variance
+    least = np.sqrt(np.maximum(found.variance, rounding))
     std_slope = 0.5 * found.variance_slope / least[:, None]
     mean_slope = units.among_constants(found.mean_slope) * units.scale[:, None]
     std_slope = std_slope[:, None] * units.scale[:, None]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgp_sparse.choices.choices import resolve_likelihood
@@ -89,25 +90,14 @@ def normalised(positive: Array) -> Array:
 
 
 def votes(pairwise: Array, n_classes: int) -> Ints:
-    """Winner (n,) of all duels; equal numbers of votes are told apart by summed probabilities.
-
-    Parameters
-    ----------
-    pairwise : ndarray of shape (n, K (K - 1) / 2)
-        Probability of the later class of each pair, in the order of `tasks`.
-    n_classes : int
-    """
+    """Winners (n,) of duels (n, K (K - 1) / 2) as of `tasks`; sums of probabilities break ties."""
     R = _square(pairwise, n_classes)
     won = (R > 0.5).sum(axis=2)
     return np.argmax(won + R.sum(axis=2) / n_classes, axis=1)  # the sum is below n_classes
 
 
 def coupled(pairwise: Array, n_classes: int) -> Array:
-    """Probabilities (n, K) closest to those of all pairs.
-
-    Wu, Lin and Weng (2004), "Probability estimates for multi-class classification by pairwise
-    coupling", eq. 21: the p that minimises ``Σ_ij (r_ji p_i - r_ij p_j)²`` and sums to 1.
-    """
+    """Probabilities (n, K) closest to those of all pairs: Wu, Lin and Weng (2004), eq. 21."""
     size = max(1, _ENTRIES_PER_BLOCK // (n_classes + 1) ** 2)
     parts = [
         _couple(_square(pairwise[start : start + size], n_classes))
@@ -197,10 +187,7 @@ class LabelView(NamedTuple):
         return mean, std**2
 
     def _by_problem(self, X: Array) -> Array:
-        """Probabilities of classes (n, n_classes) by softmax, or of positive ones (n, problems).
-
-        The latter has one column for each binary problem. Those of classes in an order have it.
-        """
+        """Probabilities (n, n_classes) of a softmax or ranks, or a column for each problem."""
         if self.multi_class == "softmax":
             mean, variance = self.latent[0].moments(X)
             return self.likelihoods[0].probability(mean.T, variance.T).T
@@ -256,7 +243,7 @@ class TargetView(NamedTuple):
         return self._shaped(mean), self._shaped(std)
 
     def functions(
-        self, k: int, n_frequencies: int, state: RandomState, check: Any, name: str
+        self, k: int, n_frequencies: int, state: RandomState, check: Callable, name: str
     ) -> SampledFunctions:
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         require(self.process, FUNCTIONS, name)
@@ -294,10 +281,7 @@ class TargetView(NamedTuple):
         return self._shaped(log_densities_of_targets(np.reshape(y, mean.shape), mean, std))
 
     def sample(self, X: Array, n: int, state: RandomState, latent: bool, offset: Offset) -> Array:
-        """Samples (n, n_samples) or (n, p, n_samples).
-
-        The first target's are those that it would have alone.
-        """
+        """Samples (n, n_samples) or (n, p, n_samples); the first target's are as if alone."""
         n_targets = self.units.n_varying
         of_noise = RandomState(state.randint(2**31))
         with np.errstate(all="ignore"):
@@ -310,10 +294,7 @@ class TargetView(NamedTuple):
         return draws[:, 0] if self.one_column else draws
 
     def moments(self, X: Array, noise: bool = True) -> Pair:
-        """Mean (n, p) and variance, (n,) or (n, k), of the process in its own units.
-
-        The variance includes that of the kernel's white noise, if wanted.
-        """
+        """Mean (n, p) and variance, (n,) or (n, k), in own units, with white noise if wanted."""
         mean, variance, own = self._by_blocks(self.process.moments, X)
         if noise:
             variance = variance + (own if variance.ndim == 1 else own[:, None])
@@ -327,7 +308,7 @@ class TargetView(NamedTuple):
     def _mean(self, X: Array) -> Array:
         return self.units.inverse(self._by_blocks(self.process.mean, X))
 
-    def _by_blocks(self, method: Callable[..., Any], X: Array) -> Any:
+    def _by_blocks(self, method: Callable, X: Array) -> Any:
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
         with np.errstate(all="ignore"):
             if len(row_blocks(len(X), self.process.width)) == 1:
@@ -341,10 +322,7 @@ class TargetView(NamedTuple):
 
 
 class ResponseView(NamedTuple):
-    """A process with a likelihood, in the units of y; it has the methods of `TargetView`.
-
-    The link scale is that of ``f + level + offset``, which the likelihood sees.
-    """
+    """A process with a likelihood in the units of y; the link scale: ``f + level + offset``."""
 
     latent: TargetView  # the process, in its own units
     likelihood: Likelihood
@@ -441,10 +419,7 @@ class ResponseView(NamedTuple):
 
 
 def centre_and_scale(likelihood: Likelihood, mean: Array, variance: Array) -> Pair:
-    """Mean and standard deviation (n,) of responses to latent values with these moments.
-
-    Where there is no variance, they are the median, and half of the central 68 %.
-    """
+    """Mean and deviation (n,) of responses, or without variance median and half central 68 %."""
     with np.errstate(all="ignore"):
         centre, squared = likelihood.response(mean, variance)
         if np.all(np.isfinite(centre) & np.isfinite(squared)):
@@ -484,7 +459,7 @@ def _warn_of_infinity(mean: Array, variance: Array) -> None:
         )
 
 
-def prior_view(parameters: Any, name: str) -> TargetView | ResponseView:
+def prior_view(parameters: BaseEstimator, name: str) -> TargetView | ResponseView:
     """The prior process of a regressor, in units of y."""
     check_kernel(parameters.kernel, name)
     p = parameters.n_targets or 1
@@ -500,19 +475,7 @@ def prior_view(parameters: Any, name: str) -> TargetView | ResponseView:
 def at_uncertain_inputs(
     view: TargetView | ResponseView, X: ArrayLike, X_std: ArrayLike, latent: bool, name: str
 ) -> list[Array]:
-    """Means and standard deviations (n,) or (n, p), where they are known.
-
-    Parameters
-    ----------
-    view : TargetView or ResponseView
-    X : ndarray of shape (n, d)
-    X_std : array-like of shape (n, d)
-        Standard deviations of the errors of X.
-    latent : bool
-        Whether standard deviations leave out the noise of the kernel.
-    name : str
-        Of the method, for errors.
-    """
+    """Means and standard deviations (n,) or (n, p) at inputs with errors, where they are known."""
     X_std = check_std(X_std, X, "X_std", name)
     if not view.is_gaussian:
         raise ValueError(f"{name}: X_std needs likelihood='gaussian'. Leave X_std out.")

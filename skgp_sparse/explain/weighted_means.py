@@ -9,57 +9,33 @@ temperature 1/a and a bias of every class, a calibration (Guo et al. 2017; Kull 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
+from sklearn.base import BaseEstimator
 
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import Posterior
-from skgp_sparse.engine.posteriors_around import (
-    MeanWeights,
-    PosteriorWithMean,
-    averaged,
-)
+from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean, averaged
 from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.validation import Array, Ints
 
-_RIDGE = 5.0  # nats that a change of a weight by one has to gain
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
-_OF_WEIGHT, _OF_FACTOR = (1e-4, 1e-3), (0.1, 0.01)  # ridges of a and b, and of c and d, per row
-_ENOUGH_ROWS = 200  # of fewer rows, ridges are larger
-_STARTS = (-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)
-_START_OF_FACTOR = 0.0, -0.5
-
+_OF_WEIGHT = 1e-4, 1e-3  # ridges of a and b per row
 
 LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
-_LEAST_OF_A_LABEL = 1e-4
-_OF_TREES = ("HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees")
 
 
 class MeanFunction(NamedTuple):
-    """A fitted mean.
+    """A fitted mean; `values` take the place of one that is missing in a query."""
 
-    Parameters
-    ----------
-    estimators : tuple
-        Fitted regressors, one for each target, or one classifier.
-    n_classes : int
-        Number of classes, 0 of numbers.
-    least : float or None
-        Smallest prediction of which a logarithm is taken; None: predictions as they are.
-    values : ndarray of shape (K, d) or None
-        Values that take the place of one that is missing in a query, as of `spread_values`.
-    most : float
-        Upper end of the targets. Where it is finite, the logarithm is a logit.
-    """
-
-    estimators: tuple
-    n_classes: int = 0
-    least: float | None = None
-    values: Array | None = None
-    most: float = np.inf
+    estimators: tuple  # a regressor for each target, or one classifier
+    n_classes: int = 0  # 0 of numbers
+    least: float | None = None  # smallest prediction that has a logarithm; None: none has
+    values: Array | None = None  # (K, d) as of `spread_values`
+    most: float = np.inf  # if it is finite, the logarithm is a logit
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
@@ -79,9 +55,10 @@ class MeanFunction(NamedTuple):
     @property
     def is_flat(self) -> bool:
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
-        return all(type(one).__name__.startswith(_OF_TREES) for one in self.estimators)
+        trees = "HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees"
+        return all(type(one).__name__.startswith(trees) for one in self.estimators)
 
-    def _logits(self, classifier: Any, X: Array) -> Array:
+    def _logits(self, classifier: BaseEstimator, X: Array) -> Array:
         known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
         known[:, classifier.classes_] = classifier.predict_proba(X)
         logs = np.log(np.maximum(known, LEAST_PROBABILITY))
@@ -91,21 +68,11 @@ class MeanFunction(NamedTuple):
 
 
 class WeightedMean(NamedTuple):
-    """Another prediction beside a process, and its weights.
-
-    Parameters
-    ----------
-    function : MeanFunction
-    units : TargetScaler
-        Of the process.
-    level : float
-        Constant that a likelihood adds to latent values.
-    weights : MeanWeights
-    """
+    """Another prediction beside a process, and its weights."""
 
     function: MeanFunction
-    units: TargetScaler
-    level: float
+    units: TargetScaler  # of the process
+    level: float  # that a likelihood adds to latent values
     weights: MeanWeights
 
     def __call__(self, X: Array) -> Array:
@@ -118,11 +85,7 @@ class WeightedMean(NamedTuple):
 
 
 class LeftOutMean(NamedTuple):
-    """Predictions (n, q) of the rows of a fit by others without them, and their weights.
-
-    They are standardised as targets are, or in units of y where they are added to the process,
-    whose targets are the residuals.
-    """
+    """Predictions (n, q) of rows by fits without them; in units of y where they are added."""
 
     predictions: Array
     weights: MeanWeights | None = None
@@ -220,7 +183,7 @@ def centred_logs(probabilities: Array) -> Array:
 
 def logs_of_labels(probabilities: Array, labels: Ints) -> Array:
     """Logarithms (k,) of probabilities of labels, none so small that one row decides."""
-    return np.log(np.maximum(probabilities[np.arange(len(labels)), labels], _LEAST_OF_A_LABEL))
+    return np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 1e-4))
 
 
 def of_all_classes(latent: Array) -> Array:
@@ -231,24 +194,13 @@ def of_all_classes(latent: Array) -> Array:
 def calibrated(
     probabilities: Array, labels: Ints, weight: Array, latent: Array | None = None
 ) -> Calibration:
-    """The `Calibration` with the least log loss on rows that are left out.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n, n_classes)
-    labels : ndarray of shape (n,)
-        Indices of classes.
-    weight : ndarray of shape (n,)
-        Weights of rows.
-    latent : ndarray of shape (n, q) or None
-        What a mean predicts of these rows.
-    """
+    """The `Calibration` with the least log loss on rows (n, n_classes) that are left out."""
     logs = [centred_logs(probabilities)]
     if latent is not None:
         logs.append(of_all_classes(latent))
     n_scales, target = len(logs), np.eye(probabilities.shape[1])[labels]
-    start = np.zeros(n_scales + target.shape[1])
-    start[0] = 1.0
+    start = np.eye(1, n_scales + target.shape[1])[0]
+    ridge = 5.0  # nats that a change of a weight by one has to gain
 
     def loss(theta: Array) -> float:
         logits = np.tensordot(theta[:n_scales], logs, axes=1) + theta[n_scales:]
@@ -257,8 +209,8 @@ def calibrated(
         wrong = weight[:, None] * (p - target)
         slope = [np.sum(wrong * one) for one in logs]
         change = theta - start
-        value = _RIDGE * np.sum(change**2) - np.sum(weight * np.log(of_labels))
-        return value, np.append(slope, wrong.sum(axis=0)) + 2.0 * _RIDGE * change
+        value = ridge * np.sum(change**2) - np.sum(weight * np.log(of_labels))
+        return value, np.append(slope, wrong.sum(axis=0)) + 2.0 * ridge * change
 
     limits = [(0.0, None)] * n_scales + [(None, None)] * target.shape[1]
     theta = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits).x
@@ -295,11 +247,9 @@ class StackedRows(NamedTuple):
         return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
 
     def weights(self) -> MeanWeights:
-        """The best `MeanWeights`.
+        """The best `MeanWeights`: Huber's loss for means, densities for factors of variances.
 
-        With Gaussian noise, those of means have the least Huber loss, so that some large errors do
-        not decide, and factors of variances have the highest density. With a likelihood, a weight
-        that is the same everywhere has the highest density.
+        With a likelihood, a weight that is the same everywhere has the highest density.
         """
         alone = self.without_mean()
         if self.left.fit.likelihood is not None:
@@ -307,7 +257,7 @@ class StackedRows(NamedTuple):
         targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
         intercept, slope = np.transpose(targets)
         found = alone._replace(intercept=intercept, slope=slope)
-        return self._likeliest(found, [_START_OF_FACTOR], _OF_FACTOR, "log_factor")
+        return self._likeliest(found, [(0.0, -0.5)], (0.1, 0.01), "log_factor")
 
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
@@ -328,9 +278,11 @@ class StackedRows(NamedTuple):
         def loss(theta: Array) -> float:
             return self.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
 
-        return self._minimised(loss, _STARTS, _OF_WEIGHT)
+        return self._minimised(loss, [(-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)], _OF_WEIGHT)
 
-    def _likeliest(self, weights: MeanWeights, starts: Any, ridge: Any, name: str) -> MeanWeights:
+    def _likeliest(
+        self, weights: MeanWeights, starts: list, ridge: tuple, name: str
+    ) -> MeanWeights:
         """`MeanWeights` with numbers of a name that have the highest density."""
 
         def loss(theta: Array) -> float:
@@ -338,11 +290,11 @@ class StackedRows(NamedTuple):
 
         return weights._replace(**{name: self._minimised(loss, starts, ridge)})
 
-    def _minimised(self, loss: Callable[[Array], float], starts: Any, ridge: Any) -> Array:
+    def _minimised(self, loss: Callable[[Array], float], starts: list, ridge: tuple) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
-        ridge = max(1.0, _ENOUGH_ROWS / self.row_weight.sum()) * np.array(ridge)
+        per_row = max(1.0, 200 / self.row_weight.sum()) * np.array(ridge)
         runs = [
-            minimize(lambda t: loss(t) + np.dot(ridge, t**2), start, method="Nelder-Mead")
+            minimize(lambda t: loss(t) + np.dot(per_row, t**2), start, method="Nelder-Mead")
             for start in starts
         ]
         return min(runs, key=lambda run: run.fun).x

@@ -30,9 +30,9 @@ def is_auto(value: object) -> bool:
     return is_name(value, "auto")
 
 
-def is_name(value: object, name: str) -> bool:
-    """Whether the value of a parameter is a name, and not an object or an array."""
-    return isinstance(value, str) and value == name
+def is_name(value: object, *names: str) -> bool:
+    """Whether the value of a parameter is one of some names, and not an object or an array."""
+    return isinstance(value, str) and value in names
 
 
 def check_number(

@@ -17,16 +17,7 @@ from skgp_sparse.methods.contract import Job
 
 
 class FitStep:
-    """Step of a fit: what it does before the search and after it.
-
-    Parameters
-    ----------
-    observations : ObservationModel
-    rows : Dataset
-        As the user passed them.
-    random_states : sequence of RandomState
-        One for each problem.
-    """
+    """Step of a fit: what it does before the search and after it."""
 
     def __init__(
         self, observations: Any, rows: Dataset, random_states: Sequence[np.random.RandomState]

@@ -57,11 +57,8 @@ def warn_of_kernels_at_bounds(observations: Any, jobs: list[Job], fits: list[Fit
             warn_at_bounds(fit.kernel.k1 if appended else fit.kernel, names)
 
 
-def warn_at_bounds(kernel: Kernel, columns: Any = None) -> None:
-    """Warn, in the words of scikit-learn, of every hyperparameter close to a bound.
-
-    `columns` are names of the inputs, None where they have none.
-    """
+def warn_at_bounds(kernel: Kernel, columns: list[str] | None = None) -> None:
+    """Warn, in the words of scikit-learn, of every hyperparameter close to a bound."""
     called = {} if columns is None else _columns_of(kernel, columns)
     free = [hyper for hyper in kernel.hyperparameters if not hyper.fixed]
     names = [(hyper, dim) for hyper in free for dim in range(hyper.n_elements)]
@@ -81,7 +78,7 @@ def warn_at_bounds(kernel: Kernel, columns: Any = None) -> None:
         )
 
 
-def _columns_of(kernel: Kernel, columns: Any) -> dict[int, Any]:
+def _columns_of(kernel: Kernel, columns: list[str]) -> dict[int, str]:
     """Names of the columns of length scales, by place in theta."""
     found = {}
     for places, numbers in length_scale_places(kernel, len(columns)):
@@ -91,23 +88,13 @@ def _columns_of(kernel: Kernel, columns: Any) -> dict[int, Any]:
 
 
 _FEWEST_ROWS = 20  # that can tell, also of a class
-_ROWS, _NEAR_ROWS = 500, 2000  # that are predicted, and that are compared
+_ROWS = 500  # that are predicted
 _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the variance, and of c
-_CORRELATION, _STANDARD_ERRORS = 0.1, 4.0  # of near rows, at least
-_IN_DOUBT = 2.0  # standard errors that count in favour of a fit
 _MOST = 3.0  # nats that a row can gain or lose
-_EVALUATIONS = 60  # of the search for a constant
 
 
 def warn_of_constant_fits(found: Any, rows: Dataset) -> None:
-    """Warn once of all classes or targets of which fits explain no more than a constant.
-
-    Parameters
-    ----------
-    found : FittedProblems
-    rows : Dataset
-        As the user passed them.
-    """
+    """Warn once of all classes or targets of which fits explain no more than a constant."""
     observations = found.observations
     with single_threaded_blas(), np.errstate(all="ignore"):
         named = [*_unexplained(found, rows)]
@@ -131,12 +118,12 @@ def _unexplained(found: Any, rows: Dataset) -> Iterator[str]:
     for job, shares in zip(found.jobs, _explained(found, rows)):
         if min(shares) >= _LITTLE or job.rows.total_weight() < _FEWEST_ROWS:
             continue
-        some = some_rows(job, _NEAR_ROWS)
+        some = some_rows(job, 2000)
         X = np.delete(some.X, codes, axis=1)  # codes of levels have no order
         for k, share in enumerate(shares):
             if share < _LITTLE:
                 alike = _likeness(X, some.y[:, k] - some.y[:, k].mean())
-                if alike > max(_CORRELATION, share / _SHARE):
+                if alike > max(0.1, share / _SHARE):
                     yield job.name if len(shares) == 1 else observations.target_name(k)
 
 
@@ -230,16 +217,13 @@ def _constant(found: LeftOutRows, y: Array) -> Array:
 
     start = np.array([centre, np.log(variance)])
     simplex = start + np.array([[0.0, 0.0], [0.5 * np.sqrt(variance), 0.0], [0.0, -0.5]])
-    options = {"maxfev": _EVALUATIONS, "initial_simplex": simplex}
+    options = {"maxfev": 60, "initial_simplex": simplex}
     best = minimize(lambda t: -np.mean(densities(t)), start, method="Nelder-Mead", options=options)
     return densities(best.x)
 
 
 def _of_gain(gain: Array, weight: Array, most: float) -> float:
-    """The share of a variance that gains (k,) of log densities are worth, of at most so many nats.
-
-    It is that of a normal variable, relative to that of `most` (Cox and Snell; Nagelkerke).
-    """
+    """The share of a variance that gains (k,) of at most so many nats are worth (Nagelkerke)."""
     gain = _at_most(np.clip(gain, -_MOST, _MOST), weight)
     return float(-np.expm1(-2.0 * gain) / or_one(-np.expm1(-2.0 * most)))
 
@@ -248,7 +232,7 @@ def _at_most(values: Array, weight: Array) -> float:
     """The mean of values (k,) with what it may be more by chance."""
     values, share = np.nan_to_num(values), weight / weight.sum()
     mean = np.sum(share * values)
-    return float(mean + _IN_DOUBT * np.sqrt(np.sum((share * (values - mean)) ** 2)))
+    return float(mean + 2.0 * np.sqrt(np.sum((share * (values - mean)) ** 2)))
 
 
 def _likeness(X: Array, y: Array) -> float:
@@ -267,4 +251,4 @@ def _likeness(X: Array, y: Array) -> float:
         near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(return_distance=False)[:, 0]
         found.append(1.0 - 0.5 * np.mean((y - y[near]) ** 2) / variance)
     likeness = max(found, default=0.0)
-    return likeness if likeness > _STANDARD_ERRORS / np.sqrt(len(y)) else 0.0
+    return likeness if likeness > 4.0 / np.sqrt(len(y)) else 0.0  # four standard errors

@@ -44,7 +44,6 @@ from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
 from skgp_sparse.steps import FitStep
 
-_LEAST_SHARE = 0.01  # of noise in the variances of rows that are left out, in the median
 _NATS = 3.0  # that rows which are left out have to gain
 _MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
 _ERRORS = 1000  # of them, from which the second process learns its hyperparameters
@@ -52,9 +51,8 @@ _NEIGHBORS, _FEWER = 100, 50  # that tell errors, and those of the second pass
 _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS, _COARSER = 100, 5.0  # of their search, and its tolerance in units of that of the fit
-_SHARE_OF_TIME = 0.4  # of the fit before, that is left if noise may vary by default
-_CONVERGED = 600  # rows up to which the last step of a default fit converges ...
-_BRIEFLY, _MANY = 6, 2000  # ... its iterations above; rows of which a posterior costs much
+_CONVERGED = 600  # rows up to which the last step of a default fit converges
+_MANY = 2000  # rows of which a posterior costs much
 _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValuePrior()
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
@@ -76,7 +74,7 @@ class LearnedNoise(FitStep):
         if reason is not None:
             return fit
         is_asked = is_wanted or np.ptp(fit.rows.y, axis=0).all()
-        is_late = not job.settings.deadline.allows(0.0 if is_wanted else _SHARE_OF_TIME)
+        is_late = not job.settings.deadline.allows(0.0 if is_wanted else 0.4)
         if is_wanted and is_late:
             warn(
                 f"{observations.name}: noise='learned' had no time left, and the noise is "
@@ -108,16 +106,13 @@ def _seen(fit: Fit, job: Job):
 
 
 def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.RandomState):
-    """The `Fit` whose noise varies, or None where rows that are left out gain nothing by it.
-
-    If it is wanted, it is kept in any case. Otherwise, a pass that promises nothing is the last.
-    """
+    """The `Fit` whose noise varies, or None where nobody wants it and rows gain nothing by it."""
     rows, is_wanted = fit.rows, observations.parameters.noise == "learned"
     chosen, n_jobs = fit.left_out.chosen, job.settings.options.n_jobs
     chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
     X, before = rows.block(chosen).X, _predicted(fit, chosen, n_jobs)
     noise = np.broadcast_to(fit.posterior.noise_variance(X), len(chosen))
-    if not is_wanted and np.median(noise / before.total) < _LEAST_SHARE:
+    if not is_wanted and np.median(noise / before.total) < 0.01:
         return None
     weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
     logs, left, second = np.zeros(len(chosen)), before, None
@@ -155,10 +150,7 @@ def _predicted(fit: Fit, chosen: Ints, n_jobs: int):
 
 
 def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_jobs: int):
-    """`LeftOutRows` with a kernel of other noise, all else held.
-
-    Of many rows with an exact posterior, errors are those of before, in units of the other noise.
-    """
+    """`LeftOutRows` with other noise; of many exact rows, the errors of before in its units."""
     if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
         X = fit.rows.block(chosen).X
         change = kernels.diagonal(kernel, X)[1] - fit.posterior.noise_variance(X)
@@ -172,10 +164,7 @@ def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_j
 
 
 def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Array):
-    """The factor of noise that varies which promises the most, and the nats that it promises.
-
-    Predictions are as before but for the noise.
-    """
+    """The factor of varying noise that promises the most, all else held, and its nats."""
     latent = np.maximum(before.total - noise, 0.0) + before.known
 
     def promised(level: float):
@@ -213,10 +202,7 @@ def _table_of(rows: Dataset, chosen: Ints, targets: Array):
 
 
 def _second_process(job: Job, table: Dataset, observations: Any, random_state, before=None):
-    """The `Fit` of the process that follows the logarithms, which may go on from one before.
-
-    Its hyperparameters are those of some errors, and it is given all of them.
-    """
+    """The `Fit` to all logarithms, whose hyperparameters are those of some of them."""
     size = min(len(table), _ERRORS)
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
     kernel = resolve_kernel(None, None, table, observations.columns())
@@ -263,7 +249,7 @@ def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.Rando
     model, n = None if fit.posterior.is_exact else job.model, len(fit.used_rows)
     is_brief = job.is_free and n > _CONVERGED
     if is_brief:
-        settings = settings._replace(max_iter=min(_BRIEFLY, settings.max_iter))
+        settings = settings._replace(max_iter=min(6, settings.max_iter))
     solver = KeepParameters() if is_brief and n > _MANY else settings.solver
     with collected() as warnings:
         other = solver.solve(fit.objective, kernel, settings, random_state, model)

@@ -29,10 +29,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skgp_sparse.choices.plan import ROWS_OF_A_MEAN
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Distinct
-from skgp_sparse.engine.posteriors_around import (
-    MeanWeights,
-    spread_values,
-)
+from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
 from skgp_sparse.explain.leave_one_out import (
     as_left_out,
     left_out_labels,
@@ -50,7 +47,7 @@ from skgp_sparse.explain.weighted_means import (
     logs_of_labels,
 )
 from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_auto, is_name
-from skgp_sparse.likelihoods import domain_of
+from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import Fit
 from skgp_sparse.steps import FitStep
@@ -58,19 +55,13 @@ from skgp_sparse.steps import FitStep
 Pays = Callable[..., bool] | None
 CrossFitted = tuple[MeanFunction, Array] | tuple[None, None]
 _ROWS = 2000  # that are left out
-_NUMBERS_LEFT_OUT = 60_000  # of X, where rows are wide and a process takes longer
-_FIRST_SHARE = 0.25  # of the least gain, which the first of five fits has to show
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
 _LEAST_GAIN, _GAIN_OF_LABELS = 0.004, 0.001  # nats per row that a mean is worth, at least
-_LEAST_SAVING = 0.002  # of the loss of means that a mean of numbers has to save
 _MOST = 3.0  # nats that a row can gain or lose
 
 
 class Residuals(FitStep):
-    """A mean beside a user's kernel: the process explains what it does not.
-
-    Residuals are the targets or, with a likelihood, the predictions are offsets of latent values.
-    """
+    """A mean beside a user's kernel: the process explains the residuals, or what offsets leave."""
 
     def before(self, jobs: list[Job]) -> list[Job]:
         """The job of the residuals."""
@@ -98,11 +89,7 @@ class Residuals(FitStep):
 
 
 class BesideMean(FitStep):
-    """A mean beside the process of the default kernel, with a weight from rows that are left out.
-
-    It is the user's, or one that "auto" keeps where it pays. That of labels is one of the two that
-    `CalibratedLabels` weighs.
-    """
+    """A mean of numbers beside the process of the default kernel; "auto" keeps it if it pays."""
 
     def after(self, found: Any) -> Any:
         """The fit beside the mean of numbers."""
@@ -130,11 +117,7 @@ def why_not_left_out(found: Any) -> str | None:
 
 
 def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
-    """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
-
-    Both are None where rows cannot be left out, and where a mean that nobody asked for does not pay
-    or cannot be fitted.
-    """
+    """A `MeanFunction` and latent values (n, q) by fits without the rows; None where none pays."""
     observations, reason = found.observations, why_not_left_out(found)
     if _is_chosen(observations):
         if reason is not None:
@@ -168,7 +151,7 @@ def _is_chosen(observations: Any) -> bool:
 def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
     """The fit beside a mean, unless "auto" finds that it does not pay."""
     (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
-    most = max(ROWS_OF_A_MEAN, _NUMBERS_LEFT_OUT // fit.rows.n_features)
+    most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
     left = left_out_numbers(as_left_out(fit), min(most, _ROWS), n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     predicted = _in_table(fit, found.units.forward(latent) - level)
@@ -182,16 +165,12 @@ def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
 
 
 def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
-    """Whether rows that are left out are predicted better than by the process alone.
-
-    With Gaussian noise, means have to be better, too: where weights are next to zero, only a factor
-    of variances is left.
-    """
+    """Whether rows that are left out, and their means, are predicted better than by the process."""
     alone = stacking.without_mean()
     gain = stacking.densities(weights) - stacking.densities(alone)
     if stacking.left.fit.likelihood is not None:
         return _is_clear(gain)
-    is_closer = stacking.loss(weights) < (1.0 - _LEAST_SAVING) * stacking.loss(alone)
+    is_closer = stacking.loss(weights) < 0.998 * stacking.loss(alone)
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
 
 
@@ -239,7 +218,7 @@ def _may_pay(found: Any, rows: Dataset, chosen: Ints, latent: Array) -> bool:
     alone = calibrated(*known).combined(own, None) if is_calibrated else own
     beside = calibrated(*known, latent).combined(own, latent)
     gain = np.mean(logs_of_labels(beside, labels) - logs_of_labels(alone, labels))
-    return gain > _FIRST_SHARE * _GAIN_OF_LABELS
+    return gain > 0.25 * _GAIN_OF_LABELS  # of the first of five fits
 
 
 def _known(found: Any, rows: Dataset, chosen: Ints) -> Triple:
@@ -251,10 +230,7 @@ def _known(found: Any, rows: Dataset, chosen: Ints) -> Triple:
 
 
 def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
-    """Whether gains (k,) of rows, in nats, are more than chance, and worth a mean.
-
-    Gains of single rows are limited, as a few outliers should not decide.
-    """
+    """Whether gains (k,) in nats, outliers limited, are more than chance, and worth a mean."""
     limited = np.clip(gain, -_MOST, _MOST)
     error = np.std(limited) / np.sqrt(len(gain))
     is_more = np.mean(limited) > max(least, _STANDARD_ERRORS * error)
@@ -263,37 +239,13 @@ def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
 
 # -- cross-fitting ---------------------------------------------------------------------
 
-_FOLDS, _FOLDS_OF_LABELS, _FEWEST_ROWS = 3, 5, 10
-_MOST_LEVELS = 255  # of a category that boosting takes
-_STOPPED_EARLY, _MOST_TREES = 10_000, 300  # rows of which boosting leaves some out to stop early
-_LEAVES = 15  # of a tree of numbers: with three folds, .45 of the seconds of 31 and five folds
-_FEWEST_OF_A_CLASS = 10  # of which some can be left out to stop early
-_OF_CLASSES = {"l2_regularization": 0.03}  # without which leaves of a rare class diverge
+_FEWEST_ROWS = 10
 _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
-_POWERS = {"poisson": 1, "gamma": 2}  # of the mean, as which variances grow with these losses
-_RIDGE, _ITERATIONS = 1e-3, 1000  # of a linear function on the scale of a link
-_LEAST_SHARE = 1e-6  # of the mean of targets, below which no logarithm is taken
+_ITERATIONS = 1000  # of a linear function on the scale of a link
 
 
 def cross_fitted(observations: Any, rows: Dataset, pays: Pays = None) -> CrossFitted:
-    """A `MeanFunction`, and the latent values (n, q) that fits without them predict of rows.
-
-    Both are None where the first fit without some rows does not pay.
-
-    Parameters
-    ----------
-    observations : ObservationModel
-        Of an estimator whose mean is "boosting" ("auto" means it, too), "linear" or an estimator.
-    rows : ArrayDataset
-        Rows as users passed them, labels as indices of classes.
-    pays : callable or None
-        ``(chosen, latent) -> bool`` of the user's rows that the first fit leaves out.
-
-    Raises
-    ------
-    ValueError
-        If there are too few rows, or the mean takes no weights and there are some.
-    """
+    """A `MeanFunction`, and latent values (n, q) by fits without rows; None: `pays` says no."""
     given, name = observations.parameters, observations.name
     form = rows.in_one_form().counting()
     seed = check_random_state(given.random_state).randint(2**31 - 1)
@@ -333,13 +285,13 @@ def _of_user(latent: Array, form: Dataset, rows: Dataset) -> Array:
     return full
 
 
-def _prepared(parameters: Any, rows: Dataset, codes: list[int], seed: int) -> BaseEstimator:
+def _prepared(given: BaseEstimator, rows: Dataset, codes: list[int], seed: int) -> BaseEstimator:
     """An unfitted copy of the mean, with a random state."""
-    mean = parameters.mean
+    mean = given.mean
     if is_name(mean, "linear"):
-        return _linear(rows, parameters, codes)
+        return _linear(rows, given, codes)
     if isinstance(mean, str):
-        return boosting(rows, parameters, codes, seed)
+        return boosting(rows, given, codes, seed)
     template = clone(mean)
     states = {
         key: seed
@@ -349,7 +301,7 @@ def _prepared(parameters: Any, rows: Dataset, codes: list[int], seed: int) -> Ba
     return template.set_params(**states)
 
 
-def _linear(rows: Dataset, parameters: Any, codes: list[int]) -> BaseEstimator:
+def _linear(rows: Dataset, parameters: BaseEstimator, codes: list[int]) -> BaseEstimator:
     """A linear function of numbers, whose missing values are the mean, on the scale of the link."""
     numbers = np.setdiff1d(np.arange(rows.n_features), codes)
     chosen = ColumnTransformer([("numbers", StandardScaler(), numbers)])
@@ -358,26 +310,28 @@ def _linear(rows: Dataset, parameters: Any, codes: list[int]) -> BaseEstimator:
     elif (loss := _loss(parameters.likelihood)) == "squared_error":
         last = LinearRegression()
     else:
-        last = TweedieRegressor(power=_POWERS[loss], alpha=_RIDGE, max_iter=_ITERATIONS)
+        power = {"poisson": 1, "gamma": 2}[loss]  # of the mean, as which variances grow
+        last = TweedieRegressor(power=power, alpha=1e-3, max_iter=_ITERATIONS)
     return make_pipeline(chosen, FunctionTransformer(np.nan_to_num), last)
 
 
-def boosting(rows: Dataset, parameters: Any, codes: list[int], seed: int) -> BaseEstimator:
+def boosting(rows: Dataset, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:
     """Gradient boosting on histograms, with the loss of the likelihood."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    few = [j for j in codes if np.nanmax(rows.X[:, j], initial=0) < _MOST_LEVELS]
+    few = [j for j in codes if np.nanmax(rows.X[:, j], initial=0) < 255]  # levels, at most
     options = {"categorical_features": few or None, "random_state": seed}
-    if len(rows) > _STOPPED_EARLY:
-        options["max_iter"] = _MOST_TREES
+    if len(rows) > 10_000:  # of which boosting leaves some out to stop early
+        options["max_iter"] = 300
     if rows.classes is not None:
-        steps = _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
-        return HistGradientBoostingClassifier(**options | _OF_CLASSES | steps)
-    loss = _loss(parameters.likelihood)
-    return HistGradientBoostingRegressor(loss=loss, max_leaf_nodes=_LEAVES, **options)
+        options["l2_regularization"] = 0.03  # without which leaves of a rare class diverge
+        options |= _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
+        return HistGradientBoostingClassifier(**options)
+    loss = _loss(given.likelihood)  # 15 leaves take half of the time of 31
+    return HistGradientBoostingRegressor(loss=loss, max_leaf_nodes=15, **options)
 
 
-def _loss(likelihood: Any) -> str:
+def _loss(likelihood: Likelihood | str) -> str:
     """The loss of boosting whose predictions are means of responses."""
     domain = domain_of(likelihood)
     if not domain.is_never_negative or domain.high < np.inf:
@@ -398,7 +352,7 @@ def _folds(form: Dataset, random_state: RandomState, name: str) -> Ints:
     if form.classes is not None:
         order = order[np.argsort(form.y[first[order]], kind="stable")]
     fold = np.empty(len(first), int)
-    fold[order] = np.arange(len(first)) % (_FOLDS if form.classes is None else _FOLDS_OF_LABELS)
+    fold[order] = np.arange(len(first)) % (3 if form.classes is None else 5)
     return fold[index]
 
 
@@ -410,25 +364,24 @@ def _name_of_weight(estimator: BaseEstimator) -> str | None:
     return name if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def _fitted(template: BaseEstimator, form: Dataset, chosen: Ints, parameters: Any) -> MeanFunction:
+def _fitted(model: BaseEstimator, form: Dataset, some: Ints, given: BaseEstimator) -> MeanFunction:
     """The `MeanFunction` of some rows."""
-    X, y = form.X[chosen].astype(np.float64), form.y[chosen]
+    X, y = form.X[some].astype(np.float64), form.y[some]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value
-    domain, counts = domain_of(parameters.likelihood), np.unique(y, return_counts=True)[1]
-    one = clone(template)
+    domain, counts = domain_of(given.likelihood), np.unique(y, return_counts=True)[1]
+    one, mean = clone(model), given.mean
     if form.classes is None and not np.any(y):
         one = DummyRegressor()  # zero counts tell losses no rate
     elif form.classes is not None and len(counts) == 1:
         one = DummyClassifier()
-    elif form.classes is not None and counts.min() < _FEWEST_OF_A_CLASS:
-        if isinstance(parameters.mean, str) and parameters.mean != "linear":
-            one.set_params(early_stopping=False)
-    weight = {} if form.weight is None else {_name_of_weight(one): form.weight[chosen]}
+    elif form.classes is not None and counts.min() < 10 and is_name(mean, "auto", "boosting"):
+        one.set_params(early_stopping=False)
+    weight = {} if form.weight is None else {_name_of_weight(one): form.weight[some]}
     columns = np.reshape(y, (len(y), -1)).T
     estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
     if form.classes is not None:
         return MeanFunction(estimators, len(form.classes))
     if not domain.is_never_negative:
         return MeanFunction(estimators)
-    least = _LEAST_SHARE * max(np.average(y), np.finfo(float).tiny)
+    least = 1e-6 * max(np.average(y), np.finfo(float).tiny)
     return MeanFunction(estimators, 0, least, most=domain.high)

@@ -29,12 +29,9 @@ from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.steps import FitStep
 
-_ROWS_OF_NOISE = 2000  # that tell the noise
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
-_SKEWNESS, _FEW_VALUES = 1.0, 10  # above which a column is skewed, and no scale of a few grades
 _SOME_ROWS = 10_000  # that tell
 _SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit that is compared
-_NATS_OF_LOGARITHMS = 3.0  # of evidence that logarithms have to gain
 _ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared, as those of every start
 
 
@@ -50,13 +47,7 @@ class Skew(NamedTuple):
 
 
 def skew_of(rows: Dataset, columns: ColumnTable):
-    """The `Skew` of a table, None where no column is skewed.
-
-    Parameters
-    ----------
-    rows : Dataset
-    columns : ColumnTable
-    """
+    """The `Skew` of a table, None where no column is skewed."""
     codes = columns.codes()
     some = rows.subset(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
     X = np.asarray(some.stored_inputs(), dtype=np.float64)
@@ -76,10 +67,10 @@ def _present(X: Array, j: int):
 
 
 def _is_skewed(x: Array):
-    if len(np.unique(x)) <= _FEW_VALUES:
+    if len(np.unique(x)) <= 10:  # a scale of a few grades
         return False
     deviation = (x - x.mean()) / np.ptp(x)
-    return np.mean(deviation**3) > _SKEWNESS * np.mean(deviation**2) ** 1.5
+    return np.mean(deviation**3) > np.mean(deviation**2) ** 1.5
 
 
 def _logs_of(x: Array):
@@ -93,20 +84,12 @@ def _logs_of(x: Array):
 class LikelyScale(FitStep):
     """Length scales of the default kernel, where the evidence of some rows is highest.
 
-    A search that begins at length scales of the order of the spread of the columns does not find
-    structure that is much finer: there, it is noise. The evidence of at most 500 rows, values
-    alone, tells which scale the structure has. The candidates are
-
-    1. all length scales shorter by a common factor;
-    2. those of single columns as short as the variogram of all rows says, the others as they were;
-    3. those of 1 from spreads that far rows do not move, where such spreads are much shorter.
-
-    The usual start stays unless another one gains a fifth of what it explains beyond a linear
-    trend, or unless something oscillates about a trend along a column: rows that follow each other
-    tell, without their trend, as random ones are far apart, and the trend alone may have more
-    evidence. Where rows have a likelihood, the targets are normal scores of the derivatives of
-    their log likelihood at a constant latent value, which say in which order latent values should
-    be.
+    Structure that is much finer than the spread of the columns looks like noise to a search from
+    there. Candidates are all length scales shorter by a factor; single columns as short as the
+    variogram says; those of 1 from spreads that far rows do not move. The usual start stays unless
+    another gains a fifth of what it explains beyond a linear trend, or something oscillates about
+    a trend along a column. With a likelihood, targets are normal scores of the derivatives of the
+    log likelihood at a constant latent value.
     """
 
     def before(self, jobs: list[Job]):
@@ -116,11 +99,7 @@ class LikelyScale(FitStep):
 
 
 class Logarithms(FitStep):
-    """Skewed columns of the default kernel, on a scale of logarithms if the evidence says so.
-
-    A column with a few large values is seen on such a scale (`LogScale`) if that raises the
-    evidence of a small exact fit by some nats. All skewed columns go together.
-    """
+    """Skewed columns of the default kernel, all on a `LogScale` if the evidence gains by it."""
 
     def before(self, jobs: list[Job]):
         """The jobs, some columns of which are on a scale of logarithms."""
@@ -130,17 +109,13 @@ class Logarithms(FitStep):
 
 
 class ExactIfQuiet(FitStep):
-    """The exact process in place of inducing points where a small fit finds next to no noise.
-
-    A sparse fit then goes on for a hundred iterations and more, and inducing points lose what the
-    exact process would know: up to more rows that one takes about as long.
-    """
+    """The exact process in place of inducing points where a small fit finds next to no noise."""
 
     def before(self, jobs: list[Job]):
         """The job, which goes on from the small fit."""
         with single_threaded_blas():
             job = start_on_subset(jobs[0], self.random_states[0])
-        some = job.rows.block(slice(_ROWS_OF_NOISE))
+        some = job.rows.block(slice(2000))
         noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
         is_quiet = noise < _QUIET * job.rows.target_variance()
         return [job._replace(posterior_method=Exact()) if is_quiet else job]
@@ -160,7 +135,7 @@ def with_logarithms(job: Job, columns: ColumnTable):
         starts = tuple(start + moved for start in job.thorough.starts)
         other = other._replace(thorough=ThoroughSearch(on_logs(job.thorough.kernel, skew), starts))
     other = other.with_priors(job.priors)
-    return other if _evidence(other) > _evidence(job) + _NATS_OF_LOGARITHMS else job
+    return other if _evidence(other) > _evidence(job) + 3.0 else job  # nats
 
 
 def on_logs(kernel: Kernel, skew: Skew):
@@ -198,17 +173,11 @@ def _evidence(job: Job):
 
 _FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
 _SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
-_OF_FOUND = 1.0, 0.4  # a square wave ends more sharply than it lasts
 # times the spread of near rows, from which far rows have moved a standard deviation
 _FAR_IN_SPREADS = 5.0
-_NOISE_RATIOS = 0.3, 0.01  # variances of noise, in units of that of the signal
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
-_SHARE_BESIDE = 0.7  # of the evidence beyond a trend, which the usual scale hardly explains
 _MOST_COLUMNS = 2  # that are candidates on their own
-_OF_SERIES = 3  # columns, at most: panels of more are alike along an id without a cycle
-_LOWER = 1e-2  # the least length scale, in units of a start
-_LATENT_VARIANCE = 1e-6  # where derivatives of a log likelihood are taken
 
 
 class Start(NamedTuple):
@@ -232,7 +201,8 @@ def at_likely_scale(job: Job):
     best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
     if best is not None:
         return _begun_at(job, best, positions, columns)
-    best = _beside_a_trend(job, positions, columns) if len(columns) <= _OF_SERIES else None
+    # panels of more columns are alike along an id without a cycle
+    best = _beside_a_trend(job, positions, columns) if len(columns) <= 3 else None
     return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
 
 
@@ -254,9 +224,10 @@ def _beside_a_trend(job: Job, positions: Ints, columns: Ints):
     shorter = np.log(found) - first
     short = np.flatnonzero(shorter < np.log(_SHORT))
     for j in short[np.argsort(shorter[short])][:_MOST_COLUMNS]:
-        moved = np.outer(shorter[j] + np.log(_OF_FOUND), np.arange(len(first)) == j)
+        both = shorter[j] + np.log([1.0, 0.4])  # a square wave ends more sharply than it lasts
+        moved = np.outer(both, np.arange(len(first)) == j)
         candidates = ((first + one, job.spreads) for one in moved)
-        if best := _clearly_better(job, parts[j], positions, candidates, _SHARE_BESIDE):
+        if best := _clearly_better(job, parts[j], positions, candidates, 0.7):
             return best
     return None
 
@@ -303,16 +274,13 @@ def _start_at(job: Job, rows: SomeRows, positions: Ints, lengths: Array, spreads
     K = kernels.evaluate(kernel, rows.X, rows.X.copy()) / unit
     K.flat[:: len(K) + 1] = variance / unit
     prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
-    found = (exact.profile_evidence(K, rows, ratio) for ratio in _NOISE_RATIOS)
+    found = (exact.profile_evidence(K, rows, ratio) for ratio in (0.3, 0.01))  # of noise
     best = max(found, key=lambda evidence: evidence.value)
     return Start(theta, spreads, best._replace(value=best.value + prior), best.variance / unit)
 
 
 def _begun_at(job: Job, start: Start, positions: Ints, columns: Ints, is_alone: bool = False):
-    """The `Job` that begins at a start; unless it is alone, beside the usual start.
-
-    The bounds of length scales follow the spreads.
-    """
+    """The `Job` that begins at a start; unless it is alone, beside the usual start."""
     ratio = (start.spreads / job.spreads)[columns]
     theta = start.theta if job.model.has_sites else _with_levels(job.kernel, start)
     kernel = _within(job.kernel, theta, positions, ratio)
@@ -340,7 +308,7 @@ def _within(kernel: Kernel, theta: Array, positions: Ints, ratio: Array):
     """The kernel at a theta, with bounds of length scales that are as many times shorter."""
     (name,) = (key for key in kernel.get_params() if key.endswith("length_scale_bounds"))
     low, high = kernel.get_params()[name].T * ratio
-    low = np.minimum(low, _LOWER * np.exp(theta[positions]))
+    low = np.minimum(low, 1e-2 * np.exp(theta[positions]))
     kernel = clone(kernel).set_params(**{name: np.column_stack([low, high])})
     return kernel.clone_with_theta(_clipped(theta, kernel))
 
@@ -371,6 +339,6 @@ def _scores(likelihood: Likelihood, block: Batch):
         is_of_class = (y[:, None] == np.arange(k)).astype(np.float64)
         return is_of_class - is_of_class.mean(axis=0)
     offset = _of_each(block.offset, block)
-    slope = likelihood.expected(y, offset, np.full(len(offset), _LATENT_VARIANCE))[1]
+    slope = likelihood.expected(y, offset, np.full(len(offset), 1e-6))[1]
     scores = ndtri((rankdata(slope) - 0.5) / len(slope))
     return (scores - scores.mean())[:, None]

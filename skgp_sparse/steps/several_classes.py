@@ -26,19 +26,13 @@ _ITERATIONS = 5  # of each problem
 _TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
 
 
-def known_points(Z: Array, *given: Any) -> Array:
+def known_points(Z: Array, *given: object) -> Array:
     """Inducing points to begin with, whatever an initialiser is given."""
     return Z
 
 
 class FewIterations(LBFGS):
-    """L-BFGS that began near an optimum, and ends early; until then, sites need not be exact.
-
-    Parameters
-    ----------
-    max_iter : int
-        Iterations that the user allows: a search that has used them has not converged.
-    """
+    """L-BFGS near an optimum with rough sites; `max_iter` is what the user allows."""
 
     def __init__(self, max_iter: int) -> None:
         self.max_iter = max_iter

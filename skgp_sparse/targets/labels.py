@@ -25,7 +25,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import LabelView, TargetView, Task
-from skgp_sparse.ground.validation import AnyArray, as_text
+from skgp_sparse.ground.validation import AnyArray, as_text, is_name, require
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
@@ -34,21 +34,9 @@ from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.targets.numbers import observations_of
 
-_NOTHING = 1e-12  # weight of a row that only shows where rows are
-
 
 class ClassLabels(ObservationModel):
-    """Labels of classes.
-
-    Parameters
-    ----------
-    parameters : estimator
-    name : str
-    classes : ndarray or None
-        Sorted labels, where they are known before the rows.
-    order : list or None
-        Labels in the order of a category.
-    """
+    """Labels of classes; a stream announces them, and an order, before its rows."""
 
     rows_with_prior = 20
     ranks = None  # of the classes, where one process has their order
@@ -72,9 +60,9 @@ class ClassLabels(ObservationModel):
     def _know(self, classes: AnyArray):
         """The problems of these classes."""
         self.classes = classes
-        self.multi_class = choices.resolve_multi_class(
-            self.parameters.multi_class, len(classes), self.name
-        )
+        given, must = self.parameters.multi_class, f"one of {choices.MULTI_CLASS}"
+        require(is_name(given, *choices.MULTI_CLASS), "multi_class", given, self.name, must)
+        self.multi_class = given if len(classes) > 2 else "one_vs_rest"
         self.tasks = views.tasks(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
@@ -95,7 +83,7 @@ class ClassLabels(ObservationModel):
         seed = random_state.randint(2**31 - 1)
         return [np.random.RandomState(seed) for _ in self.tasks]
 
-    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
+    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(rows.classes)
         pairs = zip(self.tasks, self._usable(earlier))
@@ -161,13 +149,13 @@ class ClassLabels(ObservationModel):
         rows, label = task.labels(part.y)
         if rows is not None and len(rows) == 0:
             index = np.full_like(part.y, task.of_class.index(-1.0))
-            part = replace(part, y=index, weight=_NOTHING * part.row_weights())
+            part = replace(part, y=index, weight=1e-12 * part.row_weights())
         job = self._job(part.of_problem(task).in_one_form(), task)
         if len(label) > 0 and np.ptp(label) > 0:
             return job
         return job._replace(is_complete=False).with_settings(solver=KeepParameters())
 
-    def _usable(self, earlier: tuple[Any, ...] | None):
+    def _usable(self, earlier: tuple[object, ...] | None):
         """Earlier fits of the same problems, None where there are none."""
         if earlier is not None and self.parameters.warm_start and self.moves():
             classes, multi_class, fits = earlier

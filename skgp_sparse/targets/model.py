@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
@@ -29,13 +30,7 @@ from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, s
 from skgp_sparse.ground.validation import Array, Bools, as_text, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import (
-    Job,
-    Points,
-    PosteriorMethod,
-    Request,
-    Selection,
-)
+from skgp_sparse.methods.contract import Job, Points, PosteriorMethod, Request, Selection
 from skgp_sparse.methods.selection import PosteriorSelection, agree
 from skgp_sparse.solvers import Fit, resolve_solver
 
@@ -44,66 +39,25 @@ _SMALL = 1 << 23  # numbers: arrays that problems side by side may have
 
 
 class ObservationModel(ABC):
-    """Model of rows: numbers with Gaussian noise, responses with a likelihood, or class labels.
+    """Model of rows, made of the parameters of an estimator for a call of fit or partial_fit."""
 
-    It is made of the parameters of an estimator for one call of `fit` or `partial_fit`. It
-    knows targets and their units, and hands inputs on.
-
-    Attributes
-    ----------
-    parameters : estimator
-        Whose public parameters it reads.
-    name : str
-        Of the estimator, for errors.
-    rules : Rules
-        What rows must be like.
-    posterior_method : PosteriorMethod
-        What posteriors are given.
-    likelihood : Likelihood or None
-        None: the noise is Gaussian.
-    has_sites : bool
-        Whether rows have sites.
-    missing : ndarray of shape (d,) of bool or None
-        Whether values of a column are missing in a row of any problem; None: none are.
-    rows_with_prior : int
-        Per column, up to which the length scales of the default kernel have a prior.
-    bound : Bound
-        Defined where the noise is Gaussian.
-    progress : callable
-        ``(iteration, value, about="", note="", quantity="bound") -> stop?``
-    deadline : Deadline
-        Of the call.
-    order : list or None
-        Labels in the order of a category; None: the targets are none.
-    n_classes : int
-        Number of classes, 0 of numbers.
-    have_all_rows : bool
-        Whether every problem has all rows.
-    starts_together : bool
-        Whether the objectives of several problems have a sum, with which they may start.
-    are_passed : bool
-        Whether rows were passed as an array or a data frame.
-    compares_near_rows : bool
-        Whether near rows can be compared where a fit explains no more than a constant.
-    """
-
-    parameters: Any
-    name: str
-    rules: Rules
+    parameters: Any  # the estimator
+    name: str  # of the estimator, for errors
+    rules: Rules  # of its rows
     posterior_method: PosteriorMethod
-    likelihood: Likelihood | None
-    bound: Bound
+    likelihood: Likelihood | None  # None: the noise is Gaussian
+    bound: Bound  # where the noise is Gaussian
     has_sites: bool = True
-    rows_with_prior: int = 0
-    missing: Bools | None = None
+    rows_with_prior: int = 0  # per column, up to which default length scales have one
+    missing: Bools | None = None  # (d,) columns with missing values; None: none
     progress: Callable[..., Any] | None = None
     deadline: Deadline = Deadline()
-    order: list[Any] | None = None
+    order: list[Any] | None = None  # of labels, by a category
     n_classes: int = 0
-    have_all_rows: bool = True
-    starts_together: bool = False
-    are_passed: bool = True
-    compares_near_rows: bool = True
+    have_all_rows: bool = True  # in every problem
+    starts_together: bool = False  # objectives of several problems have a sum
+    are_passed: bool = True  # as an array or a data frame
+    compares_near_rows: bool = True  # where a fit explains no more than a constant
 
     def given_kernel(self) -> Kernel | None:
         """The user's kernel, whose columns by name have numbers; None: the default one."""
@@ -123,97 +77,25 @@ class ObservationModel(ABC):
         return ColumnTable(self.feature_names(), categories, self.missing, is_linear)
 
     @abstractmethod
-    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None) -> list[Job]:
-        """Make jobs of rows.
-
-        Parameters
-        ----------
-        rows : Dataset
-            All rows of a call of `fit`, valid by `rules`, in the units of the user. Tables may
-            refer to their arrays.
-        earlier : tuple or None
-            What a fit may go on from: the classes, the way in which they became problems, and the
-            fits of the last call. None: nothing.
-
-        Returns
-        -------
-        list of Job
-            One for each problem, in the order of the fits in all other methods.
-        """
+    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None) -> list[Job]:
+        """Jobs of all problems of rows; `earlier`: classes, their kind, and the last fits."""
 
     @abstractmethod
     def view(self, fits: list[Fit], units: TargetScaler) -> View:
-        """Return fits as users see them.
-
-        Parameters
-        ----------
-        fits : list of Fit
-            One for each problem.
-        units : TargetScaler
-            Mean and scale (p,) of the targets.
-
-        Returns
-        -------
-        TargetView, ResponseView or LabelView
-            What predicts in the units of y. The estimator keeps it, also in pickles.
-        """
+        """The view that predicts with fits in the units of y, also from pickles."""
 
     @abstractmethod
     def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
-        """Return fitted attributes that fits of other observation models do not have.
-
-        Parameters
-        ----------
-        fits : list of Fit
-            One for each problem.
-        units : TargetScaler
-            As in `view`.
-
-        Returns
-        -------
-        dict
-            Values by name, each of which ends in an underscore.
-        """
+        """Fitted attributes that fits of other observation models do not have."""
 
     def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
-        """Check that a part goes with a stream.
-
-        Parameters
-        ----------
-        part : ArrayDataset
-            The rows of one call of `partial_fit`, in the units of y.
-        stream : StreamState or None
-            What is known of the rows before; None if this part is the first.
-
-        Returns
-        -------
-        ArrayDataset
-            The part as streams take it: labels as indices of classes.
-
-        Raises
-        ------
-        ValueError
-            If it has other targets, weights or labels than the stream can take.
-        """
+        """The part as streams take it, labels as indices; raises unless it goes with the stream."""
         if stream is not None:
             check_columns(part.y, stream.reservoir.columns[1].shape[1], self.name)
         return part
 
     def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
-        """Make jobs of rows of a stream.
-
-        Parameters
-        ----------
-        part : ArrayDataset
-            Rows that stand for all that came, as of `accept`.
-        stream : StreamState
-            What is known of all rows that came, these included.
-
-        Returns
-        -------
-        list of Job
-            One for each problem, in the units of all targets that came.
-        """
+        """Jobs of rows that stand for all of a stream, in the units of all targets that came."""
         return self.jobs(part, None)
 
     def rows_of(self, fits: list[Fit]) -> ArrayDataset:
@@ -249,11 +131,7 @@ class ObservationModel(ABC):
         given: Any = self.parameters
         alike = "kernel", "likelihood", "bound", "inducing_init", "solver", "optimizer", "metric"
         own = "has_sites", "n_classes", "have_all_rows", "starts_together", "are_passed"
-        added: dict[str, Any] = {
-            "mean": None,
-            "noise": "constant",
-            "calibration": None,
-        }  # by "auto", or nothing
+        added: dict[str, Any] = {"mean": None, "noise": "constant", "calibration": None}
         is_alone = plan.compares_approximations(given)
         for name, nothing in added.items():
             value = getattr(given, name, nothing)
@@ -355,46 +233,23 @@ class ObservationModel(ABC):
 
 
 class FittedProblems(NamedTuple):
-    """Fits of all problems, and what is predicted beside their processes.
-
-    Parameters
-    ----------
-    observations : ObservationModel
-    jobs : list of Job
-        What was fitted.
-    fits : list of Fit
-    units : TargetScaler
-    beside : WeightedMean, Calibration or None
-        What changes predictions of the processes.
-    """
+    """Fits of all problems, and what is predicted beside their processes."""
 
     observations: ObservationModel
     jobs: Sequence[Job]
     fits: list[Fit]
     units: TargetScaler
-    beside: Any = None
+    beside: Any = None  # `WeightedMean` or `Calibration`
 
 
 def fit_problems(
     observations: ObservationModel,
     rows: Dataset,
-    earlier: tuple[Any, ...] | None,
+    earlier: tuple[object, ...] | None,
     random_state: np.random.RandomState,
     watched: bool,
 ) -> FittedProblems:
-    """Fit all problems of some rows, with the steps that their plans name.
-
-    Parameters
-    ----------
-    observations : ObservationModel
-    rows : Dataset
-        As the user passed them.
-    earlier : tuple or None
-        As of `ObservationModel.jobs`.
-    random_state : RandomState
-    watched : bool
-        Whether fits tell their progress, and are made one after the other.
-    """
+    """Fit all problems of the user's rows, with the steps that their plans name."""
     jobs, states = observations.jobs(rows, earlier), observations.random_states(random_state)
     steps = steps_of(observations, rows, jobs, states)
     for step in steps:
@@ -430,7 +285,7 @@ def step_named(name: str) -> Any:
     return getattr(import_module(f"skgp_sparse.steps.{module}"), kind)
 
 
-def deadline_of(parameters: Any, name: str) -> Deadline:
+def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
     """The `Deadline` of a call that begins now."""
     limit = parameters.time_limit
     if limit is None:
@@ -442,11 +297,7 @@ def deadline_of(parameters: Any, name: str) -> Deadline:
 def fit_all(
     jobs: list[Job], random_states: list[np.random.RandomState], n_jobs: int | None, watched: bool
 ) -> list[Fit]:
-    """Fits of all jobs, in order; the same whatever `n_jobs`.
-
-    Fits that are `watched`, or whose rows have to be read, are made one after the other: the first
-    tell their progress, the second would send the reader back and forth.
-    """
+    """Fits of all jobs, in order, whatever `n_jobs`; those that print or read, one by one."""
     threads, count = resolve_n_jobs(n_jobs), len(jobs)
     # threads within an evaluation gain little
     at_once = min(threads, count)
@@ -512,10 +363,7 @@ def _fit_elsewhere(
 
 
 def _are_small(jobs: list[Job], at_once: int) -> bool:
-    """Whether the arrays (rows, m) of jobs at the same time are; an evaluation holds some ten.
-
-    Those of rows that have to be read never are.
-    """
+    """Whether arrays (rows, m) of jobs at the same time are, and no rows have to be read."""
     sizes = [len(job.rows) * job.points.size for job in jobs]
     return jobs[0].rows.in_memory and at_once * max(sizes) <= _SMALL
 

@@ -39,7 +39,7 @@ class GaussianObservations(ObservationModel):
         self.check_posterior_method()
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
-    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
+    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
         """The one job there is."""
         rows = rows.in_one_form()
         units = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
@@ -112,10 +112,6 @@ def observations_of(rows: Dataset):
     return rows.targets()[:, 0], rows.row_weights(), offset
 
 
-_MOST_SPREAD = 3.0  # standard deviation, in units of the spread of the central 90 %
-_NEAR_SCALES = 1000  # tried, of which some take the limits there and back exactly
-
-
 class LikelihoodObservations(ObservationModel):
     """Numbers with a likelihood."""
 
@@ -137,7 +133,7 @@ class LikelihoodObservations(ObservationModel):
         self.rules = Rules(name, parameters.kernel, **given)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
-    def jobs(self, rows: Dataset, earlier: tuple[Any, ...] | None):
+    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
         """The one job there is."""
         rows = rows.in_one_form().in_units(TargetScaler.none(1))
         return [self._job(rows.in_units(self._units(rows)))]
@@ -174,16 +170,13 @@ class LikelihoodObservations(ObservationModel):
 
 
 def _centre_and_spread(rows: Dataset):
-    """Mean and standard deviation of targets without offsets, which few outliers hardly move.
-
-    The spread is 0 if the targets are equal.
-    """
+    """Mean and spread of targets without offsets, whatever outliers; 0 if they are equal."""
     y, weight, offset = observations_of(rows)
     y = y - offset
     mean, spread = moments.mean_and_spread(y, weight)
     if spread <= moments.rounding_of(mean):
         return mean, 0.0
-    most, centre = _MOST_SPREAD * central_spread(y, weight), weighted_quantile(y, weight, 0.5)
+    most, centre = 3.0 * central_spread(y, weight), weighted_quantile(y, weight, 0.5)
     spread = min(spread, most) if most > 0.0 else spread
     return np.clip(mean, centre - spread, centre + spread), spread
 
@@ -191,7 +184,7 @@ def _centre_and_spread(rows: Dataset):
 def _exact_at(limits: Iterable[float], scale: Array | float):
     """A scale that is the same but for rounding, and takes limits there and back exactly."""
     limits = np.array([limit for limit in limits if np.isfinite(limit)])
-    scales = scale * (1.0 + np.finfo(float).eps * np.arange(_NEAR_SCALES))[:, None]
+    scales = scale * (1.0 + np.finfo(float).eps * np.arange(1000))[:, None]
     inside = limits / scales
     exact = (inside * scales == limits) & (inside / (1.0 / scales) == limits)
     return scales[np.argmax(exact.all(axis=1))]

@@ -43,8 +43,7 @@ _MOST_ROWS, _MOST_WITH_SITES = 100_000, 20_000  # that the reservoir holds ...
 _SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
 _GROWTH = 2.0  # of the number of rows, after which theta and Z move
 _ITERATIONS = 50  # of a move
-_ROWS_PER_POINT = 400  # that a move looks at, per inducing point ...
-_FEWEST_ROWS = 5000  # ... if there are not fewer
+_FEWEST_ROWS = 5000  # that a move looks at, or 400 per inducing point
 _LIKELY_SCALE = "likely scale"  # the step of a fit that a stream takes, too
 
 
@@ -139,14 +138,7 @@ def stream_of(observations: ObservationModel, fits: list[Fit], n_iter: int, rand
 
 
 def advance(observations: ObservationModel, stream: StreamState, part: ArrayDataset):
-    """Learn from a part: the next `StreamState`, and the fits.
-
-    Parameters
-    ----------
-    observations : ObservationModel
-    stream : StreamState
-    part : ArrayDataset
-    """
+    """Learn from a part: the next `StreamState`, and the fits."""
     stream = stream.with_rows(observations, part)
     total, held = stream.reservoir.total, stream.part()
     is_first, steps = stream.calls == 0, []
@@ -248,7 +240,7 @@ def _moved(job: Job, warm_start: WarmStart, random_state: np.random.RandomState)
     is_free = settings.move_basis and not points.are_given and solver.starts_on_subset
     kernel = job.kernel if solver.starts_on_subset else warm_start.kernel
     begun = _at(job, None if is_free else warm_start.Z, kernel)
-    size = max(_FEWEST_ROWS, _ROWS_PER_POINT * points.size)
+    size = max(_FEWEST_ROWS, 400 * points.size)
     few = rows.sampled(job.model.sample(rows, size, random_state))
     before = warm_start.kernel, warm_start.Z
     if is_free:  # the last inducing points, or others for the rows of now
