@@ -49,11 +49,7 @@ _IS_LONG = int(np.__version__.split(".")[0]) >= 2  # NumPy 1 has no long form of
 
 
 def as_text(value: object) -> str:
-    """The repr of a value, in which numbers of NumPy look as those of Python.
-
-    This holds for those in lists, arrays and other objects, too: ``[-1.0]`` instead of
-    ``[np.float64(-1.0)]``.
-    """
+    """The repr of a value, in which numbers of NumPy, inside it too, look as those of Python."""
     with np.printoptions(legacy="1.25" if _IS_LONG else False):
         return repr(value)
 
@@ -102,10 +98,7 @@ except ImportError:  # scikit-learn < 1.9
 
 
 def check_sample_weight(sample_weight: Any, X: AnyArray, all_rows: bool = True) -> Array | None:
-    """Weights as float64 (n,), none of which is negative; None stays None.
-
-    Those of all rows must not all be zero.
-    """
+    """Weights as float64 (n,), none negative, of all rows not all zero; None stays None."""
     if sample_weight is None:
         return None
     options = {"dtype": float, "ensure_non_negative": True} | ({} if all_rows else _ZEROS)
@@ -126,20 +119,11 @@ def has_callbacks(estimator: object) -> bool:
     return bool(getattr(estimator, "_skl_callbacks", None))
 
 
+# How many runs there will be is not known in advance: a poor optimum is tried again from other
+# starts. Does nothing for an estimator without callbacks, whose problems may be fitted in several
+# threads; with callbacks, all calls come from one thread.
 class IterationReporter:
-    """Tells scikit-learn's callbacks about a fit, its runs of the optimiser and their iterations.
-
-    How many runs there will be is not known in advance: a poor optimum is tried again from other
-    starts. Does nothing for an estimator without callbacks, whose problems may be fitted in several
-    threads; with callbacks, all calls come from one thread.
-
-    Parameters
-    ----------
-    estimator : estimator
-    X, y : what the estimator is fitted on
-    max_iter : int
-        Most iterations of a run.
-    """
+    """Tells scikit-learn's callbacks of a fit, its runs of the optimiser and their iterations."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, max_iter: int) -> None:
         self.task = {"estimator": estimator, "X": X, "y": y}
@@ -149,11 +133,9 @@ class IterationReporter:
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(**self.task)
 
+    # A number that does not go on from the last one begins another run; `about` names it.
     def report(self, iteration: int, about: str = "") -> bool:
-        """Iteration number `iteration` of a run is over; returns whether a callback asks to stop.
-
-        A number that does not go on from the last one begins another run; `about` names it.
-        """
+        """Tell that an iteration of a run is over; returns whether a callback asks to stop."""
         if self.context is None:
             return False
         if iteration <= self.iteration or self.run is None:

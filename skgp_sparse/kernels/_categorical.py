@@ -114,32 +114,18 @@ _PAIRS_AT_ONCE = 1 << 18
 _COLUMNS_ONE_BY_ONE = 2  # columns that are summed one by one
 
 
+# It comes from the patterns in which rows differ. A bit for each column says whether two rows
+# differ there, and eight columns make a byte. So few columns have only 256 products of
+# correlations, which are read from a table:
+#
+#     Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = Π_j ρ_j^[a_j ≠ b_j] = Π_g T_g[byte_g].
+#
+# The gradient with respect to ρ_j is a sum over the pairs that differ in column j, from the sums
+# over the pairs of each byte. Neither depends on the number of levels.
+#
+# The pullback is ``pull(H) -> (q,)``, the gradient wrt log ρ, from ``H = G * K``.
 def agreement(a: Ints, b: Ints, w: Array) -> tuple[Array, Callable[..., Array]]:
-    """Return ``Π_j ρ_j^[a_j ≠ b_j]`` of codes and its pullback.
-
-    It is found by the patterns in which rows differ. A bit for each column says whether two rows
-    differ there, and eight columns make a byte. So few columns have only 256 products of
-    correlations, which are read from a table:
-
-        Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = Π_j ρ_j^[a_j ≠ b_j] = Π_g T_g[byte_g].
-
-    The gradient with respect to ρ_j is a sum over the pairs that differ in column j, from the sums
-    over the pairs of each byte. Neither depends on the number of levels.
-
-    Parameters
-    ----------
-    a : ndarray of shape (..., n, q) of int or bool
-    b : ndarray of shape (..., m, q) of int or bool
-        Two dimensions are two point sets, and three are many small ones.
-    w : ndarray of shape (q,)
-        Minus the logarithms of the correlations ρ.
-
-    Returns
-    -------
-    K : ndarray of shape (..., n, m)
-    pull : callable
-        ``pull(H) -> (q,)``: the gradient with respect to log ρ, from ``H = G * K``.
-    """
+    """Return ``Π_j ρ_j^[a_j ≠ b_j]`` of codes (..., n, q), w = -log ρ (q,), and its pullback."""
     differences = _differences(a, b)
     exponents = np.zeros((len(differences), 8))
     exponents.reshape(-1)[: len(w)] = -w
@@ -299,19 +285,7 @@ def _pull_agreement(
 
 
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
-    """Return the `Categorical` parts of a kernel, each with each of its columns.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-
-    Returns
-    -------
-    list of tuple of (Categorical, int)
-    """
+    """Return the `Categorical` parts of a kernel of d columns, each with each of its columns."""
     found = parts_by_columns(kernel, d, Categorical)
     return [(part, int(column)) for part, columns in found for column in columns]
 
@@ -321,24 +295,11 @@ _SEVERAL = 50  # levels that tell how near levels are
 _SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
 
 
+# Inputs are in units of `scale`, as of `length_scales`, if all parts of the kernel see all columns
+# alike. Otherwise they are what every part sees, in units of its length scales. Levels of a
+# category are as far from each other as numbers of their mean correlation in an RBF kernel.
 def in_units(kernel: Kernel, X: Array, scale: Array) -> Array:
-    """Return inputs in which rows are near that a kernel finds near.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    X : ndarray of shape (n, d)
-    scale : ndarray of shape (d,)
-        As `length_scales` returns it.
-
-    Returns
-    -------
-    ndarray of shape (n, r)
-        Inputs in units of `scale`, if all parts of the kernel see all columns alike. Otherwise what
-        every part sees, in units of its length scales. Levels of a category are as far from each
-        other as numbers of their mean correlation in an RBF kernel.
-    """
+    """Return inputs (n, r) in which rows are near that a kernel finds near."""
     tree, found = node(kernel), categories(kernel, X.shape[1])
     if not found and not any(part.is_map for part, _ in tree.walk(None)):
         return X / scale
@@ -359,10 +320,7 @@ def _correlation(kernel: Kernel, d: int, column: int) -> Any:
 
 
 def _places(codes: Ints) -> Array:
-    """Vectors of length 1 (n, 64) of codes, 0 of negative ones.
-
-    The first 64 codes are orthogonal. Others are drawn at random, and nearly so.
-    """
+    """Vectors of length 1 (n, 64) of codes, orthogonal or random and nearly so; 0 if negative."""
     levels, index = np.unique(codes, return_inverse=True)
     vectors = np.array([_vector(level) for level in levels]).reshape(-1, _DIMENSIONS)
     return vectors[index.reshape(len(codes))]

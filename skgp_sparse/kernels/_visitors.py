@@ -30,23 +30,10 @@ Tile = Callable[[slice, slice], Single]
 Values = Tile | float | None  # a number that is the same for all pairs; None: there are none
 
 
+# ``tile(rows, columns)`` is a new float32 array, without noise. It is None if the kernel has no
+# such tiles, or if they would be too inexact.
 def single(kernel: Kernel, X: Array) -> Tile | None:
-    """Return a function that makes tiles of ``k(X, X)`` in single precision.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    X : ndarray of shape (n, d)
-        Point set, float64.
-
-    Returns
-    -------
-    tile : callable or None
-        The function ``tile(rows, columns)`` returns the noise-free kernel matrix between the rows
-        of X that two slices select, as a new float32 array. It is None if the kernel has no such
-        tiles, or if they would be too inexact.
-    """
+    """Return a function that makes tiles of ``k(X, X)`` in single precision, or None."""
     tile = _tile(node(kernel), X)
     return tile if callable(tile) else None
 
