@@ -223,7 +223,7 @@ class MissingNoisePrior(HyperPrior):
 AnyPrior = LogNormalLengthScales | MissingValuePrior | MissingNoisePrior | CorrelationPrior
 
 
-def joined(priors: Iterable[Any], kernel: Kernel, scale: Array) -> "ThetaPrior":
+def joined(priors: Iterable[HyperPrior], kernel: Kernel, scale: Array) -> "ThetaPrior":
     """The `ThetaPrior` of several priors of different hyperparameters of a kernel."""
     several = [NO_PRIOR, *(prior.of(kernel, scale) for prior in priors)]
     sizes = [len(one.positions) for one in several]

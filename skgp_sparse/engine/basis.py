@@ -88,7 +88,7 @@ class Basis(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def at(self, kernel: Kernel, options: Any) -> "Features":
+    def at(self, kernel: Kernel, options: "Options") -> "Features":
         """Compute what all rows share at one kernel.
 
         Parameters
@@ -228,7 +228,7 @@ class Features(ABC):
         """
 
     @abstractmethod
-    def pull(self, tape: Any, K_bar: Array, inputs: bool) -> Gradients:
+    def pull(self, tape: object, K_bar: Array, inputs: bool) -> Gradients:
         """Pull the gradient with respect to raw features back.
 
         Parameters

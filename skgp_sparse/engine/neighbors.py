@@ -11,14 +11,14 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes
 from skgp_sparse.ground.linalg import (
@@ -30,7 +30,7 @@ from skgp_sparse.ground.linalg import (
     whitened,
 )
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Index, Ints
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -87,7 +87,7 @@ class DistinctRows(NamedTuple):
     weight: np.ndarray  # (u,)
     index: np.ndarray | None  # (n,) the distinct row of every row; None: every row is distinct
 
-    def of(self, rows: Any):
+    def of(self, rows: Index):
         """The distinct rows of some rows."""
         return rows if self.index is None else self.index[rows]
 
@@ -110,7 +110,7 @@ def known_rows(table: Dataset, memory: float = np.inf):
     return distinct_rows(table.stored_inputs(), table.everything())
 
 
-def distinct_rows(X: Array, block: Any):
+def distinct_rows(X: Array, block: Batch):
     """`DistinctRows` of a `Batch` with the user's inputs; weight zero belongs to the first one."""
     n = len(X)
     noise, weight = (np.array(np.broadcast_to(c, n), float) for c in (block.noise, block.weight))
@@ -224,7 +224,7 @@ class LeaveOneOut(NamedTuple):
     noise_near: np.ndarray  # (s, k)
     weight_near: np.ndarray  # (s, k)
 
-    def take(self, rows: Any):
+    def take(self, rows: Index):
         """Subset of the rows that are left out; the inputs X are shared."""
         return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
 
@@ -239,7 +239,7 @@ class LeaveOneOut(NamedTuple):
 
 
 # One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
-def left_out(distinct: DistinctRows, block: Any, rows: Any, nearest: Ints, count: Array):
+def left_out(distinct: DistinctRows, block: Batch, rows: Ints, nearest: Ints, count: Array):
     """`LeaveOneOut` of rows, whose nearest distinct rows (s, k + 1), own included, are known."""
     s, group = len(rows), distinct.of(rows)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
@@ -264,7 +264,7 @@ def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densi
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows: Any):
+    def of_block(rows: slice):
         block = left.take(rows)
         P = block.points(metric)[1]
         local = krige(kernel, P, block.y_near, noise.near(block))
@@ -277,7 +277,7 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows: Any):
+    def of_block(rows: slice):
         block = left.take(rows)
         P, transformed = block.points(metric)
         local, pull = linearise(kernel, transformed, block.y_near, noise.near(block))
@@ -294,11 +294,11 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
     return J, theta_bar + noise.pull(noise_bar), metric_bar
 
 
-def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices: Any = None):
+def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices=None):
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
-    def of_block(rows: Any, K: Array):
+    def of_block(rows: slice, K: Array | None):
         block = left.take(rows)
         K = kernels.linearize_stack(kernel, block.points(metric)[1])[0] if K is None else K
         local = _solve(K, block.y_near, noise.near(block))[0]
@@ -310,10 +310,10 @@ def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, mat
     return np.concatenate(mean), np.concatenate(variance)
 
 
-def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1):
+def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1):
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
 
-    def of_block(rows: Any):
+    def of_block(rows: slice):
         return kernels.linearize_stack(kernel, left.take(rows).points(metric)[1])[0]
 
     return [*ordered_map(of_block, _blocks(left), n_jobs)]
@@ -323,7 +323,7 @@ def _blocks(left: LeaveOneOut):
     return slices(len(left.near), block_size(left.near.shape[1]))
 
 
-def normal_densities(block: Any, local, noise: Array):
+def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array):
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count
@@ -338,15 +338,15 @@ class _Noise:
         _, learned, self._pull = kernels.diagonal(kernel, X)
         self.learned = np.broadcast_to(learned, len(X))
 
-    def near(self, block: Any):
+    def near(self, block: LeaveOneOut):
         """D (s, k)."""
         return (self.learned[block.near] + block.noise_near) / block.weight_near
 
-    def own(self, block: Any):
+    def own(self, block: LeaveOneOut):
         """Noise variances (s,) of the rows that are left out."""
         return self.learned[block.own] + block.noise
 
-    def bar(self, block: Any, near_bar: Array, own_bar: Array):
+    def bar(self, block: LeaveOneOut, near_bar: Array, own_bar: Array):
         """The cotangent (r,) of the white noise, from those of D and of the rows left out."""
         bar = np.bincount(block.own, own_bar, minlength=len(self.learned))
         near_bar = near_bar / block.weight_near
@@ -380,7 +380,7 @@ class SiteRows(NamedTuple):
     near: np.ndarray | None = None  # (u, k + 1) places near to a place, itself included
 
     @classmethod
-    def of(cls, rows: Any):
+    def of(cls, rows: Dataset):
         """`SiteRows` of the rows with weight, and `DistinctRows` of them in the user's numbers."""
         block = rows.everything()
         used = np.broadcast_to(block.weight, len(rows)) > 0
@@ -406,7 +406,7 @@ class SiteRows(NamedTuple):
         return np.stack([np.bincount(self.place, self.weight * one, u) for one in sites])
 
     # Its targets (s, p + 1) are observations and offsets.
-    def left_out(self, rows: Any, sites: Array, total: Array):
+    def left_out(self, rows: Index, sites: Array, total: Array):
         """`LeaveOneOut` of some rows, given all sites (2, n) and their sums `at_places`."""
         own, weight = self.place[rows], self.weight[rows]
         near, share = self.near[own], np.minimum(weight, 1.0)
@@ -455,7 +455,7 @@ class NeighborsPosterior(Posterior):
     holds_rows = True
 
     @classmethod
-    def of(cls, prior: Kernel, rows: Any, k: int, metric: Array | None = None, factor: float = 1.0):
+    def of(cls, prior: Kernel, rows: DistinctRows, k: int, metric=None, factor: float = 1.0):
         """Posterior given known rows, near in units of the length scales of the kernel."""
         scale = contract.scale_of(prior, metric, rows.X.shape[1])
         return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
@@ -475,7 +475,7 @@ class NeighborsPosterior(Posterior):
         def of_queries(some: slice):
             near, Q = self.around(X[some], n_jobs), X[some]
 
-            def of_block(block: Any):
+            def of_block(block: slice):
                 P, rows = self._together(near[block], Q[block]), near[block]
                 return krige(self.prior, P, self.rows.y[rows], self.noise[rows])
 
@@ -497,7 +497,7 @@ class NeighborsPosterior(Posterior):
         cov -= half.T @ half
         return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
 
-    def leave_one_out(self, rows: Any, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
         """`LeftOut` of chosen rows: the nearest others predict each."""
         if terms.cavities is not None:
             mean, variance = terms.cavities(chosen)

@@ -26,7 +26,7 @@ from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import cholesky
 from skgp_sparse.ground.parallel import ordered_map
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
@@ -438,14 +438,14 @@ def float64(X: AnyArray) -> Array:
 
 
 def by_blocks(
-    function: Callable[[Array], Any], X: AnyArray, blocks: Iterable[slice], n_jobs: int
-) -> Any:
+    function: Callable[[Array], Array], X: AnyArray, blocks: Iterable[slice], n_jobs: int
+) -> Array:
     """Results of a function of blocks of rows (b, d), joined, in the memory of a few blocks."""
     parts = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def joined(of_block: Callable[[Any], Any], blocks: Iterable[Any], n_jobs: int) -> list[Array]:
+def joined(of_block: Callable, blocks: Iterable[Index], n_jobs: int) -> list[Array]:
     """Arrays of all rows, from the tuples of arrays of blocks."""
     return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]
 

@@ -118,10 +118,10 @@ def slices(stop: int, size: int, start: int = 0) -> list[slice]:
 # that wait for it. What must not happen in another thread, `prepare` does: it turns an item into
 # what the function takes.
 def ordered_map(
-    function: Callable[[Any], Any],
-    items: Collection[Any],
+    function: Callable,
+    items: Collection[Item],
     n_jobs: int,
-    prepare: Callable[[Any], Any] | None = None,
+    prepare: Callable | None = None,
     ahead: int | None = None,
 ) -> Iterator[Any]:
     """Yield ``function(item)`` in the order of the items, `n_jobs` of them at a time."""
@@ -142,12 +142,12 @@ def ordered_map(
             wait([future for future in waiting if not future.cancel()])
 
 
-def for_each(function: Callable[[Any], object], items: Collection[Any], n_jobs: int) -> None:
+def for_each(function: Callable[[Item], object], items: Collection[Item], n_jobs: int) -> None:
     """Call a function of all items: many short tasks, of which none waits for another one."""
     deque(ordered_map(function, items, n_jobs, ahead=len(items)), maxlen=0)
 
 
-def _first_of(waiting: deque[Future[Any]]) -> Any:
+def _first_of(waiting: deque[Future[Item]]) -> Item:
     result = waiting[0].result()  # where this is interrupted, the future goes on waiting
     waiting.popleft()
     return result

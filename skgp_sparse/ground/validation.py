@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight
 BOOLS = (bool, np.bool_)
 
 
-def require(is_right: Any, parameter: str, value: object, name: str, must: str) -> None:
+def require(is_right: object, parameter: str, value: object, name: str, must: str) -> None:
     """Raise unless the value of a parameter is right; `must` says what it must be."""
     if not is_right:
         raise ValueError(
@@ -36,7 +36,7 @@ def is_name(value: object, name: str) -> bool:
 
 
 def check_number(
-    value: Any, parameter: str, name: str, kind: Any, low: float, high: float = np.inf
+    value: Any, parameter: str, name: str, kind: type, low: float, high: float = np.inf
 ) -> None:
     """Raise unless the parameter is a number of that kind between low and high."""
     is_number = isinstance(value, kind) and not isinstance(value, BOOLS)
@@ -92,12 +92,12 @@ except ImportError:  # scikit-learn < 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in for scikit-learn's mixin, which came with 1.9."""
 
-    def with_callbacks(method: Any) -> Any:
+    def with_callbacks(method: Callable) -> Any:
         """Leave the method as it is: there are no callbacks to manage."""
         return method
 
 
-def check_sample_weight(sample_weight: Any, X: AnyArray, all_rows: bool = True) -> Array | None:
+def check_sample_weight(sample_weight: object, X: AnyArray, all_rows: bool = True) -> Array | None:
     """Weights as float64 (n,), none negative, of all rows not all zero; None stays None."""
     if sample_weight is None:
         return None
@@ -125,7 +125,7 @@ def has_callbacks(estimator: object) -> bool:
 class IterationReporter:
     """Tells scikit-learn's callbacks of a fit, its runs of the optimiser and their iterations."""
 
-    def __init__(self, estimator: Any, X: Any, y: Any, max_iter: int) -> None:
+    def __init__(self, estimator: Any, X: object, y: object, max_iter: int) -> None:
         self.task = {"estimator": estimator, "X": X, "y": y}
         self.max_iter = max_iter
         self.context, self.run, self.iteration = None, None, 0

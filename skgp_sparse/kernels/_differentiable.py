@@ -197,7 +197,7 @@ _PREFIX = "hyperparameter_"
 
 # Each has its bounds, or "fixed", in an attribute with "_bounds" after its name.
 @cache
-def _names(kind: Any) -> list[str] | None:
+def _names(kind: type[Kernel]) -> list[str] | None:
     """Return the names of hyperparameters of one of scikit-learn's leaf kernels, None of others."""
     own = kind.__module__ == Kernel.__module__ and kind.theta is Kernel.theta
     names = (name for name in dir(kind) if name.startswith(_PREFIX))
@@ -247,7 +247,7 @@ def _moved(kernel: Kernel, theta: Array) -> tuple[Kernel, Array]:
 
 
 # A gradient that is missing is zero, and those of fixed hyperparameters are left out.
-def assemble(kernel: Kernel, gradients: dict[str, Any] | Array) -> Array:
+def assemble(kernel: Kernel, gradients: dict[str, Scalars] | Array) -> Array:
     """Return the gradient wrt ``kernel.theta`` from gradients by name, or one that is in order."""
     if not isinstance(gradients, dict):
         return gradients
@@ -437,7 +437,7 @@ class Opaque(Node):
     def _gradient(self, A: Array, B: Array) -> Array:
         return self.kernel(np.vstack([A, B]), eval_gradient=True)[1]
 
-    def _sum(self, of_rows: Callable[[slice], Array], chunks: Any, inputs: bool) -> Pulled:
+    def _sum(self, of_rows: Callable[[slice], Array], chunks: list[slice], inputs: bool) -> Pulled:
         """Gradients with respect to theta, summed over chunks, and to the inputs."""
         if inputs:
             raise TypeError(
@@ -659,7 +659,7 @@ class DifferentiableKernel(Kernel):
 
     @classmethod
     @cache
-    def _own_names(cls: Any) -> list[str]:
+    def _own_names(cls: type) -> list[str]:
         """Names of the hyperparameters of this kernel itself, sorted as scikit-learn does."""
         names = _parameters(cls)
         return sorted(name for name in names if f"{name}_bounds" in names)
@@ -832,7 +832,7 @@ def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:
 
 
 def _registered(
-    kernel_class: type, rule: KernelRule, make: Callable[..., Kernel], arguments: tuple[Any, ...]
+    kernel_class: type, rule: KernelRule, make: Callable[..., Kernel], arguments: tuple[object, ...]
 ) -> Kernel:
     """Return a kernel whose class has its rule from now on."""
     if kernel_class not in BUILDERS:  # it is there where a kernel is copied

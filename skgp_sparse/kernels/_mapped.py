@@ -118,7 +118,7 @@ class MappedNode(Node):
         width = len(self.kernel.transform(np.zeros(d)))
         return [self.kernel.scales(scale, d) for scale in self.child.scales(width)]
 
-    def _pull(self, points: Array, pull: Pull, *arguments: Any) -> Pulled:
+    def _pull(self, points: Array, pull: Pull, *arguments: object) -> Pulled:
         """Gradients from cotangents and whether those of inputs are wanted, through the map."""
         theta_bar, bar = pull(*arguments)
         is_zero = not arguments[-1] or np.ndim(bar) == 0
@@ -235,8 +235,8 @@ def _numbers(part: Columns, names: Sequence[str] | None) -> dict[str, int]:
     if unknown := [column for column in columns if column not in known]:
         found = "X has no names of columns" if names is None else f"the columns of X are {known}"
         raise ValueError(
-            f"{part} chooses {unknown}, but {found}. Choose columns by number, or by the names of "
-            "a data frame."
+            f"{part} chooses {as_text(unknown)}, but {found}. Choose columns by number, or by the "
+            "names of a data frame."
         )
     return {column: known.index(column) for column in columns}
 
@@ -718,6 +718,6 @@ class MissingNode(MappedNode):
         own = self.kernel.own_gradient(slopes, *bars, of_noise=of_noise)
         return self._joined(theta_bar, own, X, bar, inputs)
 
-    def _joined(self, theta_bar: Array, own: Array, X: Array, bar: Any, inputs: bool) -> Pulled:
+    def _joined(self, theta_bar: Array, own: Array, X: Array, bar: Scalars, inputs: bool) -> Pulled:
         theta_bar = np.concatenate([theta_bar, own])
         return theta_bar, self.kernel.pull(X, bar) if inputs and np.ndim(bar) else 0.0

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.ground.validation import Array, Ints
 
 from ._categorical import Categorical
-from ._differentiable import Leaf, White, assemble, fourth_order_slope, node
+from ._differentiable import Leaf, Node, White, assemble, fourth_order_slope, node
 from ._heteroscedastic_noise import HeteroscedasticNoise
 from ._mapped import Columns, MappedNode, Missing, MissingNode
 from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
@@ -38,7 +38,7 @@ def single(kernel: Kernel, X: Array) -> Tile | None:
     return tile if callable(tile) else None
 
 
-def _tile(at: Any, X: Array) -> Values:
+def _tile(at: Node, X: Array) -> Values:
     """The values of a node."""
     if isinstance(at, White):
         return 0.0
