@@ -106,7 +106,6 @@ def _pull_both(pull: Pull, G: Array, inputs: bool) -> Pulled:
     return gradients, 2.0 * bar
 
 
-Bytes = npt.NDArray[np.uint8]
 _FARTHEST = 1e15  # code, beyond which there are no whole numbers
 _WEIGHTS = 1e-14, 700.0  # whose correlations are neither 0 nor 1
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
@@ -162,7 +161,7 @@ def as_codes(X: Array) -> Ints:
     return codes.astype(np.intp)
 
 
-def _differences(a: Ints, b: Ints) -> Bytes:
+def _differences(a: Ints, b: Ints) -> npt.NDArray[np.uint8]:
     """Bytes (g, ..., n, m) whose bits say in which columns, eight each, pairs of rows differ."""
     codes = (a,) if a is b else (a, b)
     low, high = min(int(c.min(initial=0)) for c in codes), max(int(c.max(initial=0)) for c in codes)
@@ -181,7 +180,7 @@ def _differences(a: Ints, b: Ints) -> Bytes:
     return found if a.ndim == 2 else np.ascontiguousarray(np.moveaxis(found, -1, 1))
 
 
-def _pull(differences: Bytes, q: int, H: Array) -> Array:
+def _pull(differences: npt.NDArray[np.uint8], q: int, H: Array) -> Array:
     H, slopes = H.reshape(-1), np.zeros(q)
     for part in slices(len(H), _PAIRS_AT_ONCE):
         for of_byte, which in zip(np.split(slopes, range(8, q, 8)), differences[:, part]):
@@ -189,7 +188,7 @@ def _pull(differences: Bytes, q: int, H: Array) -> Array:
     return slopes
 
 
-def _sums_by_bit(which: Bytes, H: Array, q: int) -> Any:
+def _sums_by_bit(which: npt.NDArray[np.uint8], H: Array, q: int) -> Any:
     """Sums of H (q,) over the pairs whose bytes have a bit."""
     if q <= _COLUMNS_ONE_BY_ONE:
         return [(which >> j & 1) @ H for j in range(q)]
