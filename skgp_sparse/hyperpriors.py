@@ -24,47 +24,16 @@ from skgp_sparse.ground.validation import Array, Ints, Scalars, check_number, re
 
 
 class HyperPrior(BaseEstimator, ABC):
-    """The contract of a prior of hyperparameters, which has a variance and may have a location.
-
-    Examples
-    --------
-    >>> from skgp_sparse.hyperpriors import HyperPrior, CorrelationPrior
-    >>> issubclass(CorrelationPrior, HyperPrior)
-    True
-    """
+    """The contract of a prior of hyperparameters, which has a variance and may have a location."""
 
     variance: float
 
     @abstractmethod
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
-        """Return the prior of the hyperparameters of a kernel.
-
-        Parameters
-        ----------
-        kernel : sklearn.gaussian_process.kernels.Kernel
-            Kernel expression.
-        scale : ndarray of shape (d,)
-            Standard deviations of the columns, in whose units length scales are.
-
-        Returns
-        -------
-        ThetaPrior
-            The prior of ``kernel.theta``.
-        """
+        """Return the `ThetaPrior` of a kernel, whose columns have standard deviations (d,)."""
 
     def check_parameters(self, name: str) -> None:
-        """Raise unless the parameters can be used.
-
-        Parameters
-        ----------
-        name : str
-            Name of the estimator, for errors.
-
-        Raises
-        ------
-        ValueError
-            If a parameter has another type or value than it should.
-        """
+        """Raise unless the parameters can be used by the estimator of this name."""
         tiny, most = np.finfo(float).tiny, np.finfo(float).max
         check_number(self.variance, "prior__variance", name, Real, low=tiny)
         location = getattr(self, "location", 0.0)
@@ -254,7 +223,7 @@ class MissingNoisePrior(HyperPrior):
 AnyPrior = LogNormalLengthScales | MissingValuePrior | MissingNoisePrior | CorrelationPrior
 
 
-def joined(priors: Iterable[Any], kernel: Kernel, scale: Array) -> "ThetaPrior":
+def joined(priors: Iterable[HyperPrior], kernel: Kernel, scale: Array) -> "ThetaPrior":
     """The `ThetaPrior` of several priors of different hyperparameters of a kernel."""
     several = [NO_PRIOR, *(prior.of(kernel, scale) for prior in priors)]
     sizes = [len(one.positions) for one in several]
@@ -270,22 +239,12 @@ _NONE: Ints = np.zeros(0, dtype=int)
 
 
 class ThetaPrior(NamedTuple):
-    """Normal priors of entries of theta: of none, unless they are given.
+    """Normal priors of entries of theta: of none, unless they are given."""
 
-    Parameters
-    ----------
-    positions : ndarray of shape (k,)
-        Of these entries in ``kernel.theta``.
-    mean : ndarray of shape (k,)
-    variance : float or ndarray of shape (k,)
-    groups : tuple of (ndarray, float)
-        Positions of entries that vary around their mean, and their variance.
-    """
-
-    positions: Ints = _NONE
+    positions: Ints = _NONE  # (k,) of these entries in ``kernel.theta``
     mean: Scalars = 0.0
     variance: Scalars = 1.0
-    groups: tuple[tuple[Ints, float], ...] = ()
+    groups: tuple[tuple[Ints, float], ...] = ()  # positions that vary around their mean, variance
 
     def log_density(self, theta: Array) -> float:
         """The logarithm of the density, up to a constant: 0 at its maximum."""

@@ -88,7 +88,7 @@ class Basis(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def at(self, kernel: Kernel, options: Any) -> "Features":
+    def at(self, kernel: Kernel, options: "Options") -> "Features":
         """Compute what all rows share at one kernel.
 
         Parameters
@@ -228,7 +228,7 @@ class Features(ABC):
         """
 
     @abstractmethod
-    def pull(self, tape: Any, K_bar: Array, inputs: bool) -> Gradients:
+    def pull(self, tape: object, K_bar: Array, inputs: bool) -> Gradients:
         """Pull the gradient with respect to raw features back.
 
         Parameters
@@ -367,10 +367,7 @@ class Observations(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A model and its training rows.
-
-    It says which model an evaluation has, on which rows, and how it is computed.
-    """
+    """A model, its training rows, and how an evaluation of it is computed."""
 
     kernel: object  # white noise included
     basis: Basis
@@ -425,20 +422,9 @@ _UNIT_OF_POINTS = 3.0  # unit of Z in an optimiser, in length scales or, if shor
 
 @dataclass(frozen=True, eq=False)
 class InducingBasis(Basis):
-    """Kernel functions centred at points of the input space.
+    """Kernel functions at points: features ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ``."""
 
-    Its features are ``V = Kfu L⁻ᵀ`` with ``Kuu + jitter I = L Lᵀ``.
-
-    Fits multiply by ``T = L⁻¹``, which takes less time. Predictions solve with L, which keeps the
-    digits of small variances (`skgp_sparse.ground.linalg`).
-
-    Parameters
-    ----------
-    points : ndarray of shape (m, d)
-        The inducing points Z. Where a value is missing, it stays so.
-    """
-
-    points: np.ndarray
+    points: np.ndarray  # (m, d) Z; where a value is missing, it stays so
 
     @property
     def parameters(self):
@@ -468,32 +454,15 @@ class InducingBasis(Basis):
 
 @dataclass(frozen=True, eq=False)
 class InducingFeatures(Features):
-    """Inducing points at one kernel.
-
-    Parameters
-    ----------
-    kernel : sklearn kernel, its white noise included
-    Z : ndarray of shape (m, d)
-    L : ndarray of shape (m, m) or None
-        Lower triangular. None: only means are wanted.
-    T : ndarray of shape (m, m) or None
-        ``L⁻¹``. None: V is computed by substitution.
-    jitter : float
-        As used, in the units of the Jitter that was asked for.
-    relative_jitter : float
-        The same where it is a share of the mean of the diagonal, and moves with it.
-    pull_Kuu : callable or None
-        Pullback of the kernel at the inducing points; None where only predictions are wanted.
-    n_jobs : int
-    """
+    """Inducing points at one kernel."""
 
     kernel: object
-    Z: np.ndarray
-    L: np.ndarray | None
-    T: np.ndarray | None = None
-    jitter: float = 0.0
-    relative_jitter: float = 0.0
-    pull_Kuu: object = None
+    Z: np.ndarray  # (m, d)
+    L: np.ndarray | None  # (m, m); None: only means are wanted
+    T: np.ndarray | None = None  # ``L⁻¹``; None: V is computed by substitution
+    jitter: float = 0.0  # as used, in the units of the `Jitter` that was asked for
+    relative_jitter: float = 0.0  # where it is a share of the mean of the diagonal, the same
+    pull_Kuu: object = None  # None where only predictions are wanted
     n_jobs: int = 1
 
     def __getstate__(self):
@@ -575,38 +544,26 @@ _MOST_COLUMNS = 21_201  # of SciPy's Sobol sequences
 _BITS = 30  # of their numbers
 
 
+# A kernel is a sum of terms with variances ``c`` (`skgp_sparse.kernels.spectrum`). With F
+# frequencies ``w`` of a term, the features of a row are
+#
+#     V = sqrt(c / F) [cos(w . (x - o)), sin(w . (x - o))],        VᵀV ≈ k,
+#
+# and nothing is left of the process: it is linear in them. The origin o is a row, so that phases
+# have the size of distances between rows; no covariance depends on it. A term of a constant only
+# has one frequency, which is 0.
+#
+# Frequencies are functions of the kernel and of standard draws, which stay: quantiles of a
+# scrambled Sobol sequence (Yang et al. 2014). A mean over draws of ``cos(w . (x - z))`` comes as
+# close to the kernel as these fill their space evenly.
 @dataclass(frozen=True, eq=False)
 class FourierBasis(Basis):
-    """Cosines and sines at frequencies that move with the hyperparameters of a kernel.
+    """Cosines and sines at frequencies that move with the hyperparameters of a kernel."""
 
-    A kernel is a sum of terms with variances ``c`` (`skgp_sparse.kernels.spectrum`). With F
-    frequencies ``w`` of a term, the features of a row are
-
-        V = sqrt(c / F) [cos(w . (x - o)), sin(w . (x - o))],        VᵀV ≈ k,
-
-    and nothing is left of the process: it is linear in them. The origin o is a row, so that phases
-    have the size of distances between rows; no covariance depends on it. A term of a constant only
-    has one frequency, which is 0.
-
-    Frequencies are functions of the kernel and of standard draws, which stay: quantiles of a
-    scrambled Sobol sequence (Yang et al. 2014). A mean over draws of ``cos(w . (x - z))`` comes as
-    close to the kernel as these fill their space evenly.
-
-    Parameters
-    ----------
-    normal : ndarray of shape (n_frequencies, n_factors, d)
-        Normal draws; those of a term with fewer factors are not used.
-    levels : ndarray of shape (n_frequencies, n_factors)
-        Uniform draws.
-    counts : tuple of int
-        Frequencies of each term of the kernel.
-    origin : ndarray of shape (d,)
-    """
-
-    normal: np.ndarray
-    levels: np.ndarray
-    counts: tuple
-    origin: np.ndarray
+    normal: np.ndarray  # (n_frequencies, n_factors, d) draws, more than terms with few factors use
+    levels: np.ndarray  # (n_frequencies, n_factors) uniform draws
+    counts: tuple  # of frequencies of each term of the kernel
+    origin: np.ndarray  # (d,)
 
     size = property(lambda self: 2 * len(self.normal))
 
@@ -665,22 +622,12 @@ def shares(terms, n_frequencies):
 
 @dataclass(frozen=True, eq=False)
 class Harmonics(Features):
-    """Cosines and sines at one kernel.
-
-    Parameters
-    ----------
-    kernel : sklearn kernel, its white noise included
-    basis : FourierBasis
-    frequencies : ndarray of shape (n_frequencies, d)
-        In radians per unit of X.
-    amplitudes : ndarray of shape (n_frequencies,)
-        Of the cosine and the sine.
-    """
+    """Cosines and sines at one kernel."""
 
     kernel: object
     basis: FourierBasis
-    frequencies: np.ndarray
-    amplitudes: np.ndarray
+    frequencies: np.ndarray  # (n_frequencies, d) in radians per unit of X
+    amplitudes: np.ndarray  # (n_frequencies,) of the cosine and the sine
 
     complete = True
     kind = "fourier"

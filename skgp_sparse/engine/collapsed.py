@@ -77,30 +77,14 @@ class Sums(NamedTuple):
         return Sums(*(factor * part for part in self))
 
 
+# A block takes features V (for inducing points one triangular product, n m²) and ``Vᵀ diag(a) V``
+# (one rank-k update, n m²).
+#
+# A row is seen through its natural parameters, the precision ``1/σ²`` and the linear term
+# ``y/σ²``: those of its known and learned noise, or those of a Gaussian site. Nothing is divided
+# by a precision that may be 0, or negative where it is that of a site.
 def forward_pass(problem, features, layout, gradient):
-    """Sum over all blocks.
-
-    A block takes features V (for inducing points one triangular product, n m²) and ``Vᵀ diag(a) V``
-    (one rank-k update, n m²).
-
-    A row is seen through its natural parameters, the precision ``1/σ²`` and the linear term
-    ``y/σ²``: those of its known and learned noise, or those of a Gaussian site. Nothing is divided
-    by a precision that may be 0, or negative where it is that of a site.
-
-    Parameters
-    ----------
-    problem : Problem
-    features : Features
-    layout : Layout
-    gradient : bool
-        Whether a gradient follows, for which blocks wait as far as memory allows.
-
-    Returns
-    -------
-    Sums
-    list of Forward or None
-        The blocks that wait for the second visit.
-    """
+    """`Sums` over all rows, and each block's `Forward` where it waits for a gradient, or None."""
 
     def run(read):
         block = read()
@@ -113,16 +97,7 @@ def forward_pass(problem, features, layout, gradient):
 
 
 def forward_block(problem, projection, block, site=None):
-    """Everything about a block that does not depend on the other rows.
-
-    Parameters
-    ----------
-    problem : Problem
-    projection : Projection
-    block : Batch
-    site : ndarray of shape (2, n) or None
-        Natural parameters that stand for noise and targets.
-    """
+    """The `Forward` of a block, of which a `site` (2, n) may stand for noise and targets."""
     if site is None:
         precision = 1.0 / (projection.noise + block.noise)
         linear = block.y * np.reshape(problem.targets * precision, (-1, 1))
@@ -185,41 +160,27 @@ def cotangents(problem, features, core, tau, total_a, reduce_slope):
     return Cotangents(features, n_targets, reduce_slope, latent, core.v, u, Binv, shared, mean_h)
 
 
+# Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m
+# matrix times V (2 n m²). Elsewhere ``B⁻¹ V`` is formed first, which also yields ``h``, and the
+# whitening applied after (3 n m²); where t is not known before, one rank-k update gives
+# ``Vᵀ diag(t) V``. Processes with the same features add their brackets, which are pulled back
+# together.
+#
+# With the symbols at the top of this file, ``v = LB⁻ᵀ c``, ``u = L⁻ᵀ v``, ``e = y - Kfu u``,
+# ``h_i = V_iᵀ B⁻¹ V_i`` and P targets:
+#
+#     g = ∂log N/∂λ = ½ a ( (Σ_p e² + P h)/λ - P )
+#     t = ∂F/∂r     = share g - P w φ' reduce' / σ²
+#     ∂F/∂σ²        = g + P w φ' reduce' x / σ²
+#     ∂F/∂Kuf       = u (a e)ᵀ - L⁻ᵀ [ P B⁻¹ V diag(a) + 2 V diag(t) ]
+#     ∂F/∂Kuu       = -½ u uᵀ + ½ L⁻ᵀ [ P (I - B⁻¹) + 2 V diag(t) Vᵀ ] L⁻¹
+#
+# The gradients are those through the raw features, not through their whitening.
+#
+# There is one of `cots` for each process, and ``see(block, *waiting)`` returns the `Forward` of
+# each from what `kept` has for the block, which is used up.
 def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept):
-    """Sum over blocks of the gradients wrt theta and the basis, and of ``Σ Vᵀ diag(t) V``.
-
-    Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m
-    matrix times V (2 n m²). Elsewhere ``B⁻¹ V`` is formed first, which also yields ``h``, and the
-    whitening applied after (3 n m²); where t is not known before, one rank-k update gives
-    ``Vᵀ diag(t) V``. Processes with the same features add their brackets, which are pulled back
-    together.
-
-    With the symbols at the top of this file, ``v = LB⁻ᵀ c``, ``u = L⁻ᵀ v``, ``e = y - Kfu u``,
-    ``h_i = V_iᵀ B⁻¹ V_i`` and P targets:
-
-        g = ∂log N/∂λ = ½ a ( (Σ_p e² + P h)/λ - P )
-        t = ∂F/∂r     = share g - P w φ' reduce' / σ²
-        ∂F/∂σ²        = g + P w φ' reduce' x / σ²
-        ∂F/∂Kuf       = u (a e)ᵀ - L⁻ᵀ [ P B⁻¹ V diag(a) + 2 V diag(t) ]
-        ∂F/∂Kuu       = -½ u uᵀ + ½ L⁻ᵀ [ P (I - B⁻¹) + 2 V diag(t) Vᵀ ] L⁻¹
-
-    The gradients are those through the raw features, not through their whitening.
-
-    Parameters
-    ----------
-    problem : Problem
-    features : Features
-    layout : Layout
-    see : callable
-        ``(block, *waiting) -> list of Forward``, one for each process, from what `kept` has.
-    cots : list of Cotangents
-        One for each process.
-    inputs : bool
-    want_gram : bool
-        Whether the matrix is wanted; it is 0 otherwise.
-    *kept : list
-        One item per block, used up.
-    """
+    """Sum over blocks of the gradients wrt theta and the basis, and of ``Σ Vᵀ diag(t) V``."""
 
     cots_of_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
 
@@ -239,13 +200,11 @@ def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept
     return problem.rows.visit(run, layout, *kept, keep=nothing, spend=True)[0]
 
 
+# Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
+# processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
+# `skgp_sparse.engine.collapsed_sites`.
 def pull_whitening(cots, VtV, inputs, held=None):
-    """Gradients wrt theta and the basis through the whitening of the features.
-
-    Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
-    processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
-    `skgp_sparse.engine.collapsed_sites`.
-    """
+    """Gradients wrt theta and the basis through the whitening of the features."""
     features = cots[0].features
     if held:
         return features.pull_whitening(*_bracket_of_held(cots, VtV, held), inputs)
@@ -337,18 +296,7 @@ def value(problem):
 
 
 def value_and_gradient(problem, inputs=True):
-    """Objective and gradient at the kernel and the basis of the problem.
-
-    Parameters
-    ----------
-    problem : Problem
-    inputs : bool
-        Whether the gradient with respect to the parameters of the basis is wanted.
-
-    Returns
-    -------
-    Evaluation
-    """
+    """`Evaluation` at the kernel and the basis of the problem, which may move for `inputs`."""
     features, layout = problem.features(), problem.layout()
     sums, waiting = forward_pass(problem, features, layout, gradient=True)
     value, core, slope = solve(sums, problem)
@@ -360,31 +308,13 @@ def value_and_gradient(problem, inputs=True):
     return Evaluation(value, gradient, features.jitter)
 
 
+# There is a problem (the same but for its bound), a core and a part of the `probe`, which `see`
+# makes of some rows, for each process. Penalties count by their `slope`. Where posteriors are
+# `held`, these are their sums over rows; None: they follow from the rows.
 def pull_back(
     problems, features, layout, see, cores, probe, inputs, kept, total_a=1.0, slope=1.0, held=None
 ):
-    """Gradients by the name of the block.
-
-    Parameters
-    ----------
-    problems : list of Problem
-        One for each process, the same but for their bounds.
-    features : Features
-    layout : Layout
-    see, kept
-        Of `backward_pass`.
-    cores : sequence of Core
-        One for each process.
-    probe : list of Forward
-        What `see` makes of some rows.
-    inputs : bool
-    total_a : float
-        ``Σ a``.
-    slope : float
-        By which penalties count.
-    held : list of Sums or None
-        Those over the rows, where the posteriors are held; None: they follow from the rows.
-    """
+    """Gradients by the name of the block."""
     problem = problems[0]
     taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
     learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
@@ -467,33 +397,23 @@ def common_slope(problem, probe, reduce_slope):
     return -probe.slope * reduce_slope
 
 
+# The sums of the collapsed objectives add up, whatever the order in which rows come. Their
+# targets are standardised with the mean and the spread of all rows, which change with every row.
+# The sums are therefore kept in the units of an origin, ``z = (y - μ₀)/s₀``, with a column of
+# ones beside the targets. In any other units
+#
+#     (y - μ)/s = [z 1] C,        C = [ diag(s₀/s) ; (μ₀ - μ)/s ],
+#     V a y = (V a [z 1]) C,      Σ a y² = tr Cᵀ ([z 1]ᵀ a [z 1]) C,
+#
+# and nothing else depends on the targets, so that the sums in other units are exact. Known noise
+# is in units of y², which is why its scale has to stay.
 @dataclass(frozen=True, eq=False)
 class RunningSums:
-    """The sums over all rows that came, in the units of an origin.
+    """The sums over all rows that came, in the units of an origin."""
 
-    The sums of the collapsed objectives add up, whatever the order in which rows come. Their
-    targets are standardised with the mean and the spread of all rows, which change with every row.
-    The sums are therefore kept in the units of an origin, ``z = (y - μ₀)/s₀``, with a column of
-    ones beside the targets. In any other units
-
-        (y - μ)/s = [z 1] C,        C = [ diag(s₀/s) ; (μ₀ - μ)/s ],
-        V a y = (V a [z 1]) C,      Σ a y² = tr Cᵀ ([z 1]ᵀ a [z 1]) C,
-
-    and nothing else depends on the targets, so that the sums in other units are exact. Known noise
-    is in units of y², which is why its scale has to stay.
-
-    Parameters
-    ----------
-    sums : Sums
-        With targets ``[z 1]``; ``yay`` is the matrix ``[z 1]ᵀ a [z 1]``.
-    features : Features
-    origin : TargetScaler
-        Targets that were constant there have sums, too, as they may vary later.
-    """
-
-    sums: Sums | None
+    sums: Sums | None  # with targets ``[z 1]``; ``yay`` is the matrix ``[z 1]ᵀ a [z 1]``
     features: Features
-    origin: TargetScaler
+    origin: TargetScaler  # targets that were constant there have sums, as they may vary later
 
     @classmethod
     def of(cls, problem):
@@ -543,20 +463,10 @@ class RunningSums:
 
 @dataclass(frozen=True, eq=False)
 class DecoupledPosterior(PosteriorAround):
-    """The process given data, its mean in another basis than its covariance.
+    """The process given data, its mean in another basis than its covariance."""
 
-    Parameters
-    ----------
-    posterior : SparsePosterior
-        Posterior in the basis of the covariance, with the same kernel.
-    mean_features : Features
-        Features of the larger basis, of which there is what a mean needs only.
-    u : ndarray of shape (M, p)
-        Weights of their raw features in the mean.
-    """
-
-    mean_features: Features
-    u: np.ndarray
+    mean_features: Features  # of the larger basis, without what a mean does not need
+    u: np.ndarray  # (M, p) weights of their raw features in the mean
 
     name = "inducing"
     answers = frozenset([BOUNDS])

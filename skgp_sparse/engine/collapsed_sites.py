@@ -77,10 +77,7 @@ class ProjectedRows(NamedTuple):
         return PerRow(self._visit(run)[1])
 
     def gradient(self, cores, sites, bounds, inputs):
-        """Gradients by the name of the block: of the Gaussian `bounds`, sites held.
-
-        `sites` are natural parameters (λ1, λ2), a `PerRow` (2, k, n).
-        """
+        """Gradients by the name of the block, sites (λ1, λ2) held, a `PerRow` (2, k, n)."""
         problem, features = self.problem, self.features
         problems = [problem._replace(bound=bound) for bound in bounds]
 
@@ -124,13 +121,11 @@ class Cores(tuple):
         return sum(core.log_normaliser() for core in self)
 
 
+# Where memory does not allow everything, features have precedence: the inner loop reads them many
+# times, and the backward pass the rest once. They are one array, which goes back to the system as
+# a whole.
 def project_rows(problem):
-    """Find the features of every row, keeping what memory allows.
-
-    Where it does not allow everything, features have precedence: the inner loop reads them many
-    times, and the backward pass the rest once. They are one array, which goes back to the system as
-    a whole.
-    """
+    """The `ProjectedRows` of a problem, which keep what memory allows."""
     features, layout = problem.features(), problem.layout()
     whole = all(layout.whole)
     kept = [rows.stop for rows, keep in zip(layout.blocks, layout.features) if keep]
@@ -187,18 +182,9 @@ class Minibatch(NamedTuple):
     totals: np.ndarray  # Σ w φ, or what the view adds up
 
 
+# ``view(block, Projection)`` returns the `Forward` of every process, and numbers to add up.
 def look(problem, view, keep=True):
-    """Visit rows.
-
-    Parameters
-    ----------
-    problem : Problem
-    view : callable
-        ``(block, Projection) -> (list of Forward, totals)``: the rows as every process sees them,
-        and numbers of any kind to add up.
-    keep : bool
-        Whether gradients follow.
-    """
+    """The `Minibatch` of rows seen by a `view`; without `keep`, no gradient follows."""
     features, layout = problem.features(), problem.layout()
 
     def run(read):
@@ -226,20 +212,10 @@ def with_noise(problem):
     return view
 
 
+# It adds up the values of the rows, λ2 r in every process, and the sums of ``update(Observations,
+# mean, h) -> (SiteUpdate, sums)``.
 def with_sites(problem, cores, update, bounds):
-    """The `look` at rows with a likelihood, whose sites follow from the posteriors of now.
-
-    Adds up the values of the rows, ``λ2 r`` in every process, and what the update adds up.
-
-    Parameters
-    ----------
-    problem : Problem
-    cores : Cores
-    update : callable
-        ``(Observations, mean, h) -> (SiteUpdate, sums)``.
-    bounds : list of Bound
-        Of each process, sites held.
-    """
+    """The `look` at rows with a likelihood, whose sites follow from the posteriors of now."""
     problems = [problem._replace(bound=bound) for bound in bounds]
 
     def view(block, projection):
@@ -261,21 +237,7 @@ def posterior_of(means, n, n_jobs):
 
 
 def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
-    """Gradients by the name of the block from the rows of a batch, the posteriors held.
-
-    Parameters
-    ----------
-    problem : Problem
-    batch : Batch
-        Used up.
-    cores : list of Core
-        One for each process.
-    bounds : list of Bound
-        Of each process.
-    reduce_slope : float
-        By which penalties count.
-    inputs : bool
-    """
+    """Gradients by the name of the block from a batch, which is used up, the posteriors held."""
     features, layout, waiting, sums, *_ = batch
     problems, see = [problem._replace(bound=bound) for bound in bounds], lambda _, kept: kept
     kept = [list(waiting)]
@@ -423,10 +385,7 @@ class JointRows(NamedTuple):
         return {"kernel": of_process + of_noise}
 
     def posterior(self, core):
-        """The `ExactPosterior` over one of the processes; its inducing points are the inputs.
-
-        Where precisions are negative, it is that of all rows as features.
-        """
+        """The `ExactPosterior` of a process; by all rows as features where a < 0."""
         kernel = self.problem.kernel
         if np.any(core.a < 0.0):
             noise = core.noise

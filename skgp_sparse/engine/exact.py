@@ -57,26 +57,15 @@ class SomeRows(NamedTuple):
     weight: np.ndarray  # (n,)
 
 
+# With a kernel matrix v K of the signal, and noise of variance v D, D = diag((ρ + d_i) / w_i), the
+# evidence of p targets at the most likely v̂ is, up to a constant,
+#
+#     -½ n p log v̂ - ½ p log |K + D|,        v̂ = tr yᵀ (K + D)⁻¹ y / (n p)
+#
+# (Rasmussen and Williams 2006, eq. 5.8). That of a linear trend and noise is -½ n p log v̂ with the
+# mean square v̂ of the residuals of least squares.
 def profile_evidence(K: Array, rows: SomeRows, ratio: float) -> ProfileEvidence:
-    r"""`ProfileEvidence` of targets; -inf where the matrix has no Cholesky factor.
-
-    With a kernel matrix v K of the signal, and noise of variance v D, D = diag((ρ + d_i) / w_i),
-    the evidence of p targets at the most likely v̂ is, up to a constant,
-
-    .. math:: -\tfrac{np}2 \log \hat v - \tfrac p2 \log |K + D|,
-        \qquad \hat v = \tfrac1{np} \operatorname{tr} y^\top (K + D)^{-1} y
-
-    (Rasmussen and Williams 2006, eq. 5.8). That of a linear trend and noise is
-    ``-np/2 log v̂`` with the mean square v̂ of the residuals of least squares.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Kernel matrix without noise.
-    rows : SomeRows
-    ratio : float
-        Variance ρ of the noise that is learned, in units of that of the signal.
-    """
+    """`ProfileEvidence` of targets; -inf where the matrix has no Cholesky factor."""
     A, y = K.astype(np.float32), rows.y.astype(np.float32)  # half the time, and digits enough
     A.flat[:: len(A) + 1] += ((ratio + rows.noise) / rows.weight).astype(np.float32)
     try:
@@ -105,12 +94,10 @@ def linear_residual(X: Array, y: Array) -> Array:
     return y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
 
 
+# The variogram of the rows in their order along the column tells, at lags of 1, 2, 4, ... places.
+# Infinite where near rows are not clearly more alike than any.
 def correlation_length(x: Array, y: Array) -> float:
-    """The distance along a column (n,) at which targets (n, p) lose their correlation.
-
-    The variogram of the rows in their order along the column tells, at lags of 1, 2, 4, ... places.
-    Infinite where near rows are not clearly more alike than any.
-    """
+    """The distance along a column (n,) at which targets (n, p) lose their correlation."""
     x, y = _in_order(x, y)
     n = len(x)
     if n < _STANDARD_ERRORS**2 or not y.any():
@@ -130,11 +117,9 @@ def lag_correlation(x: Array, y: Array) -> float:
     return 1.0 - _variogram(_in_order(x, y)[1], 1)
 
 
+# A table may be sorted by its targets, or by time, which would make rows of one value alike.
 def _in_order(x: Array, y: Array) -> tuple[Array, Array]:
-    """A column and targets of the rows that have a value, in its order; equal ones in a random one.
-
-    A table may be sorted by its targets, or by time, which would make rows of one value alike.
-    """
+    """A column and targets of rows that have a value, in its order; equal ones in a random one."""
     there = np.flatnonzero(np.isfinite(x))
     there = np.random.RandomState(0).permutation(there)
     order = there[np.argsort(x[there], kind="stable")]
@@ -149,40 +134,27 @@ def _variogram(y: Array, lag: int) -> float:
 _SMALLEST_SHARE = 1e-8  # variance of a direction that is told from none, as a share of the process
 
 
+# With the residual process ``R = K - V Vᵀ`` of the rows, ``N = diag(σ²/w)``, ``x = r/σ²``, and
+# the slope of a variational objective, ``v = -2 ∂F/∂x = 2 φ' reduce'``, the posterior of the rows
+# is
+#
+#     q(f | u) = N( Kfu Kuu⁻¹ u,  N^½ S v S N^½ ),     S = (N^-½ R N^-½)^½
+#
+# instead of ``R``, which is the case v = 1 (Titsias 2025, eq. 13, where N is the same for all
+# rows and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the residual
+# process is ``R_*f R⁻¹ (f - Kfu Kuu⁻¹ u)`` plus a rest that is independent of f, so that (eq. 17)
+#
+#     var = var of v = 1  -  ‖(1 - v)^½ S⁻¹ N^-½ R_f*‖².
+#
+# The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
+# hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
 @dataclass(frozen=True, eq=False)
 class TightPosterior(PosteriorAround):
-    """The process given data, with smaller variances than those of its inducing points alone.
+    """The process given data, with smaller variances than those of its inducing points alone."""
 
-    With the residual process ``R = K - V Vᵀ`` of the rows, ``N = diag(σ²/w)``, ``x = r/σ²``, and
-    the slope of a variational objective, ``v = -2 ∂F/∂x = 2 φ' reduce'``, the posterior of the rows
-    is
-
-        q(f | u) = N( Kfu Kuu⁻¹ u,  N^½ S v S N^½ ),     S = (N^-½ R N^-½)^½
-
-    instead of ``R``, which is the case v = 1 (Titsias 2025, eq. 13, where N is the same for all
-    rows and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the residual
-    process is ``R_*f R⁻¹ (f - Kfu Kuu⁻¹ u)`` plus a rest that is independent of f, so that (eq. 17)
-
-        var = var of v = 1  -  ‖(1 - v)^½ S⁻¹ N^-½ R_f*‖².
-
-    The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
-    hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
-
-    Parameters
-    ----------
-    posterior : SparsePosterior
-        Given the same inducing points, v = 1.
-    X : ndarray of shape (n, d)
-        Training inputs.
-    weights : ndarray of shape (n, n)
-        ``N^-½ S⁻¹ (1 - v)^½``.
-    explained : ndarray of shape (m, n)
-        ``Vᵀ`` times these.
-    """
-
-    X: np.ndarray
-    weights: np.ndarray
-    explained: np.ndarray
+    X: np.ndarray  # (n, d) of training
+    weights: np.ndarray  # (n, n) ``N^-½ S⁻¹ (1 - v)^½``
+    explained: np.ndarray  # (m, n) ``Vᵀ`` times these
 
     name = "inducing"
     answers = frozenset([BOUNDS])
@@ -209,10 +181,7 @@ class TightPosterior(PosteriorAround):
         return cov
 
     def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
-        """Latent samples minus the mean (n, n_samples).
-
-        For many rows, their correlations are those of v = 1.
-        """
+        """Latent samples minus the mean (n, n_samples), of many rows correlated as for v = 1."""
         if len(X) <= JOINT_ROWS:
             return contract.joint_deviations(self, X, n_samples, random_state)
         before, now = (one.mean_and_variance(X)[1] for one in (self.posterior, self))
@@ -226,16 +195,7 @@ class TightPosterior(PosteriorAround):
 
 
 def tightened(plain: SparsePosterior, rows: Batch, bound) -> TightPosterior:
-    """The `TightPosterior` of a `SparsePosterior`.
-
-    Parameters
-    ----------
-    plain : SparsePosterior
-    rows : Batch
-        All training rows.
-    bound : Bound
-        A variational one, without a share of the residual in the noise.
-    """
+    """The `TightPosterior` given all rows and a variational bound without a noise share."""
     X, _, noise, weight, _ = rows.used()
     signal, learned, _ = kernels.diagonal(plain.kernel, X)
     s2 = noise + learned
@@ -273,19 +233,12 @@ _MOST_BLOCKS = 8  # blocks that K is cut into at most ...
 _LARGEST = 1 << 18  # ... unless they had more entries
 
 
+# A pickle of many rows has no factor, which would take n² numbers: it is computed again.
 @dataclass(frozen=True, eq=False)
 class ExactFeatures(InducingFeatures):
-    """The distinct rows at one kernel, where L is the factor of the noisy kernel matrix.
+    """The distinct rows at one kernel, where L is the factor of the noisy kernel matrix."""
 
-    A pickle of many rows has no factor, which would take n² numbers: it is computed again.
-
-    Parameters
-    ----------
-    D : ndarray of shape (m,) or None
-        Noise variances of the distinct rows.
-    """
-
-    D: np.ndarray | None = None
+    D: np.ndarray | None = None  # (m,) noise variances of the distinct rows
 
     def __getstate__(self):
         """Without the factor of many rows."""
@@ -374,25 +327,10 @@ def _factor(kernel, X, D, n_jobs, gradient):
     return *linalg.jittered_cholesky(K, _JITTER, n_jobs), pulls
 
 
+# Of a slice of rows, these pull back to theta the cotangent of the rows among themselves, and
+# beside earlier rows, or None.
 def kernel_matrix(kernel, X, n_jobs, gradient=True):
-    """Kernel matrix without white noise, and its pullbacks.
-
-    Parameters
-    ----------
-    kernel : sklearn kernel
-    X : ndarray of shape (u, d)
-    n_jobs : int
-    gradient : bool
-        Whether pullbacks are wanted.
-
-    Returns
-    -------
-    K : ndarray of shape (u, u)
-        What is above the lower triangle has no meaning.
-    pulls : list of tuple
-        Of a slice of rows, what pulls back to theta the cotangent of those among themselves, and
-        beside earlier rows, or None.
-    """
+    """Kernel matrix (u, u) without white noise, its lower triangle only, and its pullbacks."""
     K = np.zeros((len(X), len(X)))
 
     def fill(rows):
@@ -405,17 +343,10 @@ def kernel_matrix(kernel, X, n_jobs, gradient=True):
     return K, list(ordered_map(fill, _blocks(kernel, len(X)), n_jobs))
 
 
+# The `pulls` of `kernel_matrix` are used up. ``cotangent(rows, columns)`` is a new array, and only
+# the lower triangle of G is read.
 def pull_back(pulls, cotangent, n_jobs):
-    """Gradient wrt theta of ``Σ G_ij K_ij`` over all i and j, for symmetric G.
-
-    Parameters
-    ----------
-    pulls : list of tuple
-        Of `kernel_matrix`; used up.
-    cotangent : callable
-        ``(rows, columns) -> G[rows, columns]``, a new array. Only the lower triangle of G is read.
-    n_jobs : int
-    """
+    """Gradient wrt theta of ``Σ G_ij K_ij`` over all i and j, for symmetric G."""
 
     def run(index):
         (rows, among, before), pulls[index] = pulls[index], None
@@ -429,10 +360,7 @@ def pull_back(pulls, cotangent, n_jobs):
 
 
 def _blocks(kernel, n):
-    """Slices of rows whose parts of the lower triangle are of equal size.
-
-    A kernel without a rule is asked only once.
-    """
+    """Slices of rows with equal shares of the lower triangle; one for a kernel without a rule."""
     count = max(min(n**2 // _WORTH_SHARING, _MOST_BLOCKS), n**2 // (2 * _LARGEST), 1)
     if count == 1 or not kernels.differentiable(kernel):
         return [slice(0, n)]

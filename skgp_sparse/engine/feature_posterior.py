@@ -57,14 +57,12 @@ class Normals(NamedTuple):
         return Normals(self.mean[rows], self.variance[rows])
 
 
+# With the expectations ``P`` and covariances ``C`` of `skgp_sparse.kernels.expectations`,
+# ``V = T P`` and the posterior of the inducing points, ``B`` and ``u``,
+#
+#     mean = P u,     var = uᵀ C u + Vᵀ B⁻¹ V + tr(Tᵀ B⁻¹ T C) + E k(x, x) - ‖V‖² - tr(K⁻¹ C).
 class InducingPosterior(NamedTuple):
-    """The posterior of the inducing points, and matrices that rows are multiplied with.
-
-    With the expectations ``P`` and covariances ``C`` of `skgp_sparse.kernels.expectations`,
-    ``V = T P`` and the posterior of the inducing points, ``B`` and ``u``,
-
-        mean = P u,     var = uᵀ C u + Vᵀ B⁻¹ V + tr(Tᵀ B⁻¹ T C) + E k(x, x) - ‖V‖² - tr(K⁻¹ C).
-    """
+    """The posterior of the inducing points, and matrices that rows are multiplied with."""
 
     features: Features
     of_column: np.ndarray  # (p,) the group that shares B
@@ -108,18 +106,10 @@ _LEAST_SHARE = 1e-12  # of 1 - q: a row that no other one says anything of
 
 
 class FeaturePosterior(Posterior):
-    """A posterior whose mean is a weighted sum of raw features.
+    """A posterior whose mean is a weighted sum of raw features."""
 
-    Attributes
-    ----------
-    features : Features
-        Features at the kernel.
-    u : ndarray of shape (m, p)
-        Weights of the raw features in the mean.
-    """
-
-    features: Features
-    u: np.ndarray
+    features: Features  # at the kernel
+    u: np.ndarray  # (m, p) weights of the raw features in the mean
 
     width = property(attrgetter("features.size"))
 
@@ -165,10 +155,7 @@ class FeaturePosterior(Posterior):
         return cov
 
     def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
-        """Latent samples minus the mean (n, n_samples).
-
-        Joint for few rows; for many, joint through the features and independent beyond.
-        """
+        """Latent samples minus the mean (n, n_samples); beyond features, many are independent."""
         if len(X) <= JOINT_ROWS:
             return contract.joint_deviations(self, X, n_samples, random_state)
         features, R = self._weights()
@@ -182,12 +169,10 @@ class FeaturePosterior(Posterior):
 
         return self._by_blocks(deviate, X, 1)
 
+    # A gradient is a pullback through K, with the cotangents ``u`` of the mean and
+    # ``2 Tᵀ (TBᵀ TB V - V)`` of the variance.
     def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
-        """`Slopes` at the rows of X.
-
-        A gradient is a pullback through K, with the cotangents ``u`` of the mean and
-        ``2 Tᵀ (TBᵀ TB V - V)`` of the variance.
-        """
+        """`Slopes` at the rows of X."""
         features = self.features
 
         def of_block(block):
@@ -220,22 +205,20 @@ class FeaturePosterior(Posterior):
         """`SampledFunctions` in units of the standardised targets."""
         return functions.drawn(self, n_functions, n_frequencies, random_state)
 
+    # A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is
+    # the process at the row, or what inducing points say of it, λ its effective noise, and c the
+    # copy that is left out, one or, if the row weighs less, its weight. With the mean m and the
+    # variance h of g given all rows, what is left without the factor is its cavity,
+    #
+    #     q = c h / λ,      mean = y - (y - m)/(1 - q),      variance = h/(1 - q) + r,
+    #
+    # where r is the prior variance that inducing points leave. Of the exact process, 1 - q
+    # follows from the diagonal of ``(K + D)⁻¹`` without rounding (Rasmussen and Williams 2006,
+    # section 5.4.2).
     def _left_out_of_sites(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int
     ) -> LeftOut:
-        """`LeftOut` given Gaussian sites; ``given_all(X)`` has m, h and r.
-
-        A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is
-        the process at the row, or what inducing points say of it, λ its effective noise, and c the
-        copy that is left out, one or, if the row weighs less, its weight. With the mean m and the
-        variance h of g given all rows, what is left without the factor is its cavity,
-
-            q = c h / λ,      mean = y - (y - m)/(1 - q),      variance = h/(1 - q) + r,
-
-        where r is the prior variance that inducing points leave. Of the exact process, 1 - q
-        follows from the diagonal of ``(K + D)⁻¹`` without rounding (Rasmussen and Williams 2006,
-        section 5.4.2).
-        """
+        """`LeftOut` given Gaussian sites; ``_given_all(X)`` has m, h and r."""
         rows, terms = _some(rows, chosen), terms._replace(sites=terms.sites[..., chosen])
 
         def of_block(some):
@@ -271,19 +254,10 @@ class FeaturePosterior(Posterior):
 
 @dataclass(frozen=True, eq=False)
 class ExactPosterior(FeaturePosterior):
-    """The posterior given all rows, whose distinct inputs are the points of its features.
-
-    Parameters
-    ----------
-    kernel : sklearn kernel, its white noise included
-    features : Features
-        Features in which the noise of the rows is.
-    u : ndarray of shape (m, p)
-        Weights of the raw features in the mean.
-    """
+    """The posterior given all rows, whose distinct inputs are the points of its features."""
 
     kernel: object
-    features: Features
+    features: Features  # in which the noise of the rows is
     u: np.ndarray
 
     name = "exact"
@@ -338,22 +312,12 @@ class ExactPosterior(FeaturePosterior):
 
 @dataclass(frozen=True, eq=False)
 class SparsePosterior(FeaturePosterior):
-    """The posterior in a basis, of inducing points or of random features.
-
-    Parameters
-    ----------
-    kernel : sklearn kernel, its white noise included
-    features : Features
-    u : ndarray of shape (m, p)
-        Weights of the raw features in the mean.
-    TB : ndarray of shape (m, m)
-        Lower triangular, ``LB⁻¹``.
-    """
+    """The posterior in a basis, of inducing points or of random features."""
 
     kernel: object
     features: Features
     u: np.ndarray
-    TB: np.ndarray
+    TB: np.ndarray  # (m, m) ``LB⁻¹``
 
     name = property(attrgetter("features.kind"))
     _of_any_basis = frozenset([LEAVE_ONE_OUT, GRADIENTS])

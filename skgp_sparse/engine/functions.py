@@ -42,11 +42,9 @@ class SobolIndices(NamedTuple):
     error: np.ndarray  # (2, d) of both
 
 
+# Quantiles are values of rows, so that codes and missing values are among them as often as in rows.
 def quantiles_of_columns(tables: Sequence[Dataset | None]) -> Array | None:
-    """Quantiles (k, d) of every column of the inputs of tables; None where these are not known.
-
-    They are values of rows, so that codes and missing values are among them as often as in rows.
-    """
+    """Quantiles (k, d) of every column of the inputs of tables; None where they are not known."""
     if any(rows is None or not rows.in_memory for rows in tables):
         return None
     parts = [_some_of(rows, max(_ROWS // len(tables), 1)) for rows in tables]
@@ -69,26 +67,18 @@ def _some_of(rows: Dataset, size: int) -> tuple[Array, Array]:
     return np.asarray(X[some], float), weight[some]
 
 
+# With columns that are independent, and distributed as those of the training rows, the
+# first-order index of column j is the share of the variance that it explains alone, and the total
+# index the share that is lost without it:
+#
+#     S_j = Var E[f | x_j] / Var f,        T_j = E Var[f | all others] / Var f.
+#
+# They are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010;
+# Jansen 1999).
 def sobol_indices(
     processes: Sequence[Posterior], quantiles: Array, n_jobs: int | None
 ) -> SobolIndices:
-    """`SobolIndices` of the means of processes, weighted by their variances.
-
-    With columns that are independent, and distributed as those of the training rows, the
-    first-order index of column j is the share of the variance that it explains alone, and the total
-    index the share that is lost without it:
-
-        S_j = Var E[f | x_j] / Var f,        T_j = E Var[f | all others] / Var f.
-
-    They are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010;
-    Jansen 1999).
-
-    Parameters
-    ----------
-    processes : list of Posterior
-    quantiles : ndarray of shape (k, d)
-    n_jobs : int or None
-    """
+    """`SobolIndices` of the means of processes, weighted by their variances."""
     quick = [process.with_fewer_neighbors(_NEIGHBORS) for process in processes]
     threads = resolve_n_jobs(n_jobs)
     with single_threaded_blas(), np.errstate(all="ignore"):
@@ -213,16 +203,7 @@ class SampledFunctions:
         return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
 
     def __call__(self, X: ArrayLike) -> Array:
-        """Return the values of all functions.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, k) or (n_samples, n_targets, k)
-        """
+        """Return the values (n, k) or (n, n_targets, k) of all functions."""
         X = float64(self.check(X))
         values = np.empty((len(X), len(self.mean)))
 
@@ -304,17 +285,7 @@ class SampledFunctions:
 def drawn(
     posterior: Posterior, k: int, n_frequencies: int, random_state: np.random.RandomState
 ) -> SampledFunctions:
-    """`SampledFunctions` of a posterior, in units of its targets.
-
-    Parameters
-    ----------
-    posterior : FeaturePosterior
-        Posterior whose features are those of points.
-    k : int
-        Number of functions.
-    n_frequencies : int
-    random_state : RandomState
-    """
+    """`SampledFunctions`, k of each target, of a posterior with points, in units of its targets."""
     Z, u = posterior.points
     p = u.shape[1]
     of_prior, of_data = (np.random.RandomState(random_state.randint(2**31)) for _ in range(2))
@@ -332,15 +303,7 @@ def drawn(
 
 
 def in_weighted_mean(drawn: SampledFunctions, u: Array, shared: SharedMean) -> SampledFunctions:
-    """Sampled functions whose mean, with the coefficients u (m, p), is another one.
-
-    Parameters
-    ----------
-    drawn : SampledFunctions
-        In units of standardised targets.
-    u : ndarray of shape (m, p)
-    shared : SharedMean
-    """
+    """Sampled functions whose mean, with the coefficients u (m, p), is another one."""
     k, found = drawn.shape[-1], copy(drawn)
     found.coefficients = drawn.coefficients - np.repeat(u, k, axis=1)
     found.shared = shared._replace(target=np.repeat(np.arange(u.shape[1]), k))

@@ -54,6 +54,11 @@ class LinearSolution(NamedTuple):
     stopped: bool = False  # by `report`
 
 
+# Several right-hand sides share every product with A and the preconditioner, and each column has
+# steps of its own. Products may be rough at first: the residual that counts is computed with exact
+# ones, and what is left of it is solved for again. `tol` is relative to the norm of every column of
+# Y, and ``report(n_iter, excess)`` says whether to stop. `excess` is above 1 only if `max_iter` or
+# `report` ended the iteration, or if rounding allows no smaller one.
 def solve(
     multiply: Product,
     precondition: Product,
@@ -64,34 +69,7 @@ def solve(
     rough: Product | None = None,
     report: Callable[[int, float], bool] | None = None,
 ) -> LinearSolution:
-    """Solve ``A X = Y`` for a positive definite matrix A.
-
-    The method is that of preconditioned conjugate gradients, in which several right-hand sides
-    share every product. Each column has steps of its own. Products may be rough at first: the
-    residual that counts is computed with exact ones, and what is left of it is solved for again.
-
-    Parameters
-    ----------
-    multiply : callable
-        ``V -> A V``.
-    precondition : callable
-        ``V -> P⁻¹ V``, with P close to A.
-    Y : ndarray of shape (n, p)
-    tol : float or ndarray of shape (p,)
-        Norm of the residual of every column, relative to that of Y, at which to stop.
-    max_iter : int
-        Products after which to stop at the latest.
-    rough : callable or None
-        `multiply`, faster and less exact.
-    report : callable or None
-        ``(n_iter, excess) -> stop?``.
-
-    Returns
-    -------
-    LinearSolution
-        Its `excess` is above 1 only if `max_iter` or `report` ended the iteration, or if rounding
-        allows no smaller one.
-    """
+    """The `LinearSolution` of ``A X = Y`` (n, p), A positive definite, by conjugate gradients."""
     size = _norms(Y) * tol
     solution = LinearSolution(np.zeros_like(Y), Y, _excess(Y, size))
     product = rough or multiply
@@ -107,6 +85,7 @@ def solve(
     return solution
 
 
+# The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
 def _descend(
     product: Product,
     precondition: Product,
@@ -115,10 +94,7 @@ def _descend(
     max_iter: int,
     report: Callable[[int, float], bool] | None,
 ) -> tuple[Array, int, bool]:
-    """x, n_iter and stopped, once the recursion says that the residual is small.
-
-    The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
-    """
+    """x, n_iter and stopped, once the recursion says that the residual is small."""
     x, r, _, n_iter, stopped = start
     p = z = precondition(r)
     rz = _dots(r, z)
@@ -163,11 +139,9 @@ _TILE = 256  # rows and columns: a tile fits the cache of a core
 _FOR_SINGLE = 1e-5  # smallest noise, as a share of the process, that rounding does not outweigh
 
 
+# It is None where the kernel has no such tiles, or noise would be less than their rounding.
 def products(kernel: Kernel, X: Array, noise: Array, n_jobs: int) -> tuple[Product, Product | None]:
-    """``V -> (K + D) V`` in double precision, and in single precision where that is worth it.
-
-    It is None where the kernel has no such tiles, or noise would be less than their rounding.
-    """
+    """``V -> (K + D) V`` in double precision, and in single precision where it is worth it."""
 
     def tile(rows: slice, columns: slice) -> Array:
         return kernels.evaluate(kernel, X[rows], X[columns])
@@ -178,13 +152,11 @@ def products(kernel: Kernel, X: Array, noise: Array, n_jobs: int) -> tuple[Produ
     return _product(tile, noise, n_jobs, np.float64), rough
 
 
+# Sums over strips of tiles are added in order: they do not depend on the threads.
 def _product(
     tile: Callable[[slice, slice], AnyArray], noise: Array, n_jobs: int, dtype: type
 ) -> Product:
-    """``V -> (K + D) V`` by tiles of the lower triangle of K.
-
-    Sums over strips of tiles are added in order: they do not depend on the threads.
-    """
+    """``V -> (K + D) V`` by tiles of the lower triangle of K."""
     edges = slices(len(noise), _TILE)
 
     def product(V: Array) -> Array:
@@ -208,20 +180,18 @@ def _product(
     return product
 
 
+# P is close to ``K + D`` and cheap to solve with. The features ``V = K_·L chol(K_LL + D_L)⁻ᵀ``
+# leave r of ``diag K``, and
+#
+#     P = V Vᵀ + Λ,     Λ = diag(r) + D,     B = I + Vᵀ Λ⁻¹ V = LB LBᵀ,
+#     P⁻¹ = Λ⁻¹ (I - V B⁻¹ Vᵀ Λ⁻¹).
+#
+# Its diagonal is that of ``K + D``, which is worth a factor of ten in iterations beside
+# ``V Vᵀ + D``.
 def preconditioner(
     kernel: Kernel, X: Array, noise: Array, chosen: Ints, n_jobs: int
 ) -> tuple[Product, float]:
-    """``R -> P⁻¹ R`` with the matrix of FITC at chosen rows, and the jitter that these took.
-
-    P is close to ``K + D`` and cheap to solve with. The features ``V = K_·L chol(K_LL + D_L)⁻ᵀ``
-    leave r of ``diag K``, and
-
-        P = V Vᵀ + Λ,     Λ = diag(r) + D,     B = I + Vᵀ Λ⁻¹ V = LB LBᵀ,
-        P⁻¹ = Λ⁻¹ (I - V B⁻¹ Vᵀ Λ⁻¹).
-
-    Its diagonal is that of ``K + D``, which is worth a factor of ten in iterations beside
-    ``V Vᵀ + D``.
-    """
+    """``R -> P⁻¹ R`` with the matrix of FITC at chosen rows, and the jitter that these took."""
     K = kernels.evaluate(kernel, X[chosen], X[chosen])
     K.flat[:: len(K) + 1] += noise[chosen]
     L, jitter = jittered_cholesky(K, Jitter(0.0), n_jobs)
@@ -258,21 +228,13 @@ def preconditioner(
 _ACROSS = 512  # rows of X in a tile of the mean
 
 
+# A variance given all rows would need a solve per query. The one given some of them is larger.
 @dataclass(frozen=True, eq=False)
 class IterativePosterior(PosteriorAround):
-    """The process given all rows in its mean ``K*f α``, and the nearest ones in its spread.
-
-    A variance given all rows would need a solve per query. The one given some of them is larger.
-
-    Parameters
-    ----------
-    posterior : NeighborsPosterior
-    alpha : ndarray of shape (u, p)
-        Weights of its distinct rows in the mean.
-    """
+    """The process given all rows in its mean ``K*f α``, and the nearest ones in its spread."""
 
     posterior: NeighborsPosterior
-    alpha: Array
+    alpha: Array  # (u, p) weights of its distinct rows in the mean
 
     name = "rows"
     answers = frozenset([LEAVE_ONE_OUT, BOUNDS])
@@ -305,6 +267,14 @@ class IterativePosterior(PosteriorAround):
 _LEADING = 2000  # rows of the preconditioner of the solve
 
 
+# It is the upper bound of Titsias (2014) on the exact log marginal likelihood, for given theta.
+# With ``K̂ = K + D``, ``Q = V Vᵀ`` of some inducing points, ``B = I + Vᵀ D⁻¹ V``, and any ``v``,
+#
+#     log p(y) = -½ [ n log 2π + log |K̂| + yᵀ K̂⁻¹ y ]
+#
+#     2 yᵀv - vᵀK̂v   ≤   yᵀ K̂⁻¹ y,     log |D| + log |B| = log |Q + D|   ≤   log |K̂|
+#
+# The first inequality is exact at ``v = K̂⁻¹ y``, and the second one holds as ``K̂ ⪰ Q + D``.
 def upper_bound(
     problem: Problem,
     *,
@@ -312,27 +282,7 @@ def upper_bound(
     max_iter: int,
     report: Callable[[int, float], bool] | None = None,
 ) -> tuple[float, float]:
-    """The bound for the standardised targets, and the residual of the solve over `tol`.
-
-    It is the upper bound of Titsias (2014) on the exact log marginal likelihood, for given theta.
-    With ``K̂ = K + D``, ``Q = V Vᵀ`` of some inducing points, ``B = I + Vᵀ D⁻¹ V``, and any ``v``,
-
-        log p(y) = -½ [ n log 2π + log |K̂| + yᵀ K̂⁻¹ y ]
-
-        2 yᵀv - vᵀK̂v   ≤   yᵀ K̂⁻¹ y,     log |D| + log |B| = log |Q + D|   ≤   log |K̂|
-
-    The first inequality is exact at ``v = K̂⁻¹ y``, and the second one holds as ``K̂ ⪰ Q + D``.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a bound whose noise is D.
-    tol : float
-        Residual of the solve.
-    max_iter : int
-    report : callable or None
-        Of `solve`.
-    """
+    """The bound for the standardised targets, and the residual of the solve over `tol`."""
     kernel, n_jobs = problem.kernel, problem.options.n_jobs
     log_det = collapsed.solve_forward(problem)[1][1].log_det
     rows = problem.rows.everything().used()

@@ -11,14 +11,14 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes
 from skgp_sparse.ground.linalg import (
@@ -30,7 +30,7 @@ from skgp_sparse.ground.linalg import (
     whitened,
 )
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Index, Ints
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -38,15 +38,7 @@ _SHARE_OF_MEMORY = 1 / 4  # of the working memory, in which the rows of a source
 
 
 class NearestRows:
-    """Finds the rows nearest to any points.
-
-    Of rows that are equally far, the one that comes first is nearer.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Rows, in units in which near is near.
-    """
+    """Finds the rows nearest to any points; of equally far rows, the one that comes first."""
 
     def __init__(self, X: Array):
         self.n = len(X)
@@ -84,12 +76,10 @@ class NearestRows:
         return np.take_along_axis(rows, order, axis=1), np.sqrt(distances**2 + apart[:, None])
 
 
+# Rows that coincide are one row of their mean target, whose weight is the sum of theirs, so that
+# k rows are k distinct places.
 class DistinctRows(NamedTuple):
-    """Rows of which no two coincide, unless their known noise differs.
-
-    Rows that coincide are one row of their mean target, whose weight is the sum of theirs, so that
-    k rows are k distinct places.
-    """
+    """Rows of which no two coincide, unless their known noise differs."""
 
     X: np.ndarray  # (u, d), of the type of the user's
     y: np.ndarray  # (u, p) mean of the standardised targets
@@ -97,7 +87,7 @@ class DistinctRows(NamedTuple):
     weight: np.ndarray  # (u,)
     index: np.ndarray | None  # (n,) the distinct row of every row; None: every row is distinct
 
-    def of(self, rows: Any):
+    def of(self, rows: Index):
         """The distinct rows of some rows."""
         return rows if self.index is None else self.index[rows]
 
@@ -120,11 +110,8 @@ def known_rows(table: Dataset, memory: float = np.inf):
     return distinct_rows(table.stored_inputs(), table.everything())
 
 
-def distinct_rows(X: Array, block: Any):
-    """`DistinctRows` of a `Batch`, whose inputs X are as the user passed them.
-
-    Rows of weight zero are left out; they belong to the first distinct row.
-    """
+def distinct_rows(X: Array, block: Batch):
+    """`DistinctRows` of a `Batch` with the user's inputs; weight zero belongs to the first one."""
     n = len(X)
     noise, weight = (np.array(np.broadcast_to(c, n), float) for c in (block.noise, block.weight))
     codes = _codes(X, noise)
@@ -173,40 +160,19 @@ def block_size(k: int):
 
 
 def krige(kernel: Kernel, P: Array, y: Array, noise: Array):
-    """Mean and variance of the last row of every point set, given the others.
-
-    Many small systems are solved at once, one for each point set.
-
-    Parameters
-    ----------
-    kernel : sklearn kernel
-    P : ndarray of shape (s, k + 1, d)
-    y : ndarray of shape (s, k, p)
-    noise : ndarray of shape (s, k)
-        D.
-
-    Returns
-    -------
-    LocalPrediction
-    """
+    """`LocalPrediction` of the last rows of point sets (s, k + 1, d), given the others, at once."""
     return _solve(kernels.linearize_stack(kernel, P)[0], y, noise)[0]
 
 
+# With ``u = (-w; 1)`` and ``b = (a; 0)``, and K of the rows of N and x, the last one,
+#
+#     dv = uᵀ dK u + w² · dD,    dm = uᵀ dK b - (w a) · dD,    dm = w · dy,
+#
+# so that the cotangent of K is of rank two.
+#
+# The pullback is ``(g_mean (s, p), g_variance (s,), inputs) -> (theta_bar, P_bar, noise_bar)``.
 def linearise(kernel: Kernel, P: Array, y: Array, noise: Array):
-    """`LocalPrediction` as of `krige`, and its pullback.
-
-    With ``u = (-w; 1)`` and ``b = (a; 0)``, and K of the rows of N and x, the last one,
-
-        dv = uᵀ dK u + w² · dD,    dm = uᵀ dK b - (w a) · dD,    dm = w · dy,
-
-    so that the cotangent of K is of rank two.
-
-    Returns
-    -------
-    local : LocalPrediction
-    pull : callable
-        ``(g_mean (s, p), g_variance (s,), inputs) -> (theta_bar, P_bar, noise_bar (s, k))``.
-    """
+    """`LocalPrediction` as of `krige`, and its pullback."""
     K, pull = kernels.linearize_stack(kernel, P)
     local, L, V = _solve(K, y, noise)
     return local, partial(_pull, pull, L, V)
@@ -236,21 +202,17 @@ def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bo
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
 
 
+# The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag
+# 1975; Vecchia 1988; Sundararajan and Keerthi 2001):
+#
+#     J = Σ_i w_i log N(y_i; m_i, v_i + d_i),
+#
+# with mean and variance ``m_i``, ``v_i`` given the neighbours N(i) of row i, and its noise
+# ``d_i``. Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of
+# `linearise`, and slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and
+# ``e = y - m``.
 class LeaveOneOut(NamedTuple):
-    """Rows that are left out, one at a time, and those that are near to each of them.
-
-    The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag
-    1975; Vecchia 1988; Sundararajan and Keerthi 2001):
-
-        J = Σ_i w_i log N(y_i; m_i, v_i + d_i),
-
-    with mean and variance ``m_i``, ``v_i`` given the neighbours N(i) of row i, and its noise
-    ``d_i``. Inputs may be seen in a metric, ``x -> W x``. The gradient comes from the pullback of
-    `linearise`, and slopes ``e/v`` and ``-1/(2v) + e²/(2v²)``, where v includes the noise and
-    ``e = y - m``.
-
-    It holds what the objective wants of both, and nothing else of a table.
-    """
+    """Rows that are left out, one at a time, and those that are near to each of them."""
 
     X: np.ndarray  # (r, d) inputs of all of them, float64
     own: np.ndarray  # (s,) index into X of the row that is left out
@@ -262,15 +224,13 @@ class LeaveOneOut(NamedTuple):
     noise_near: np.ndarray  # (s, k)
     weight_near: np.ndarray  # (s, k)
 
-    def take(self, rows: Any):
+    def take(self, rows: Index):
         """Subset of the rows that are left out; the inputs X are shared."""
         return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
 
+    # In a metric they are offsets from the row, before and after it: kernels are stationary then.
     def points(self, metric: Array | None):
-        """Point sets (s, k + 1, d): those near to a row, and the row.
-
-        In a metric they are offsets from the row, before and after it: kernels are stationary then.
-        """
+        """Point sets (s, k + 1, d): those near to a row, and the row."""
         P = self.X[np.column_stack([self.near, self.own])]
         if metric is None:
             return P, P
@@ -278,24 +238,9 @@ class LeaveOneOut(NamedTuple):
         return P, np.matmul(P, metric.T, out=empty((*P.shape[:2], len(metric))))
 
 
-def left_out(distinct: DistinctRows, block: Any, rows: Any, nearest: Ints, count: Array):
-    """`LeaveOneOut` of some rows of a table.
-
-    One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
-
-    Parameters
-    ----------
-    distinct : DistinctRows
-        Of the table.
-    block : Batch
-        Of the rows that are left out.
-    rows : ndarray of shape (s,)
-        Their numbers in the table.
-    nearest : ndarray of shape (s, k + 1)
-        The distinct rows that are nearest to them, themselves included.
-    count : ndarray of shape (s,)
-        How often each of them counts.
-    """
+# One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
+def left_out(distinct: DistinctRows, block: Batch, rows: Ints, nearest: Ints, count: Array):
+    """`LeaveOneOut` of rows, whose nearest distinct rows (s, k + 1), own included, are known."""
     s, group = len(rows), distinct.of(rows)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
     share = np.minimum(share, 1.0)
@@ -319,7 +264,7 @@ def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densi
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows: Any):
+    def of_block(rows: slice):
         block = left.take(rows)
         P = block.points(metric)[1]
         local = krige(kernel, P, block.y_near, noise.near(block))
@@ -332,7 +277,7 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows: Any):
+    def of_block(rows: slice):
         block = left.take(rows)
         P, transformed = block.points(metric)
         local, pull = linearise(kernel, transformed, block.y_near, noise.near(block))
@@ -349,14 +294,11 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
     return J, theta_bar + noise.pull(noise_bar), metric_bar
 
 
-def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices: Any = None):
-    """Mean (s, p) and variance (s,), the row's noise included, of rows that are left out.
-
-    `matrices` are those of `kernel_matrices`, if they are known.
-    """
+def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices=None):
+    """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
-    def of_block(rows: Any, K: Array):
+    def of_block(rows: slice, K: Array | None):
         block = left.take(rows)
         K = kernels.linearize_stack(kernel, block.points(metric)[1])[0] if K is None else K
         local = _solve(K, block.y_near, noise.near(block))[0]
@@ -368,10 +310,10 @@ def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, mat
     return np.concatenate(mean), np.concatenate(variance)
 
 
-def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1):
+def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1):
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
 
-    def of_block(rows: Any):
+    def of_block(rows: slice):
         return kernels.linearize_stack(kernel, left.take(rows).points(metric)[1])[0]
 
     return [*ordered_map(of_block, _blocks(left), n_jobs)]
@@ -381,7 +323,7 @@ def _blocks(left: LeaveOneOut):
     return slices(len(left.near), block_size(left.near.shape[1]))
 
 
-def normal_densities(block: Any, local, noise: Array):
+def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array):
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count
@@ -390,24 +332,21 @@ def normal_densities(block: Any, local, noise: Array):
 
 
 class _Noise:
-    """Noise variances of rows that are left out and of those near to them.
-
-    White noise is computed once for every row of X (r, d), however often it is near to another.
-    """
+    """Noise variances of rows left out and of those near to them, white noise once for each row."""
 
     def __init__(self, kernel: Kernel, X: Array):
         _, learned, self._pull = kernels.diagonal(kernel, X)
         self.learned = np.broadcast_to(learned, len(X))
 
-    def near(self, block: Any):
+    def near(self, block: LeaveOneOut):
         """D (s, k)."""
         return (self.learned[block.near] + block.noise_near) / block.weight_near
 
-    def own(self, block: Any):
+    def own(self, block: LeaveOneOut):
         """Noise variances (s,) of the rows that are left out."""
         return self.learned[block.own] + block.noise
 
-    def bar(self, block: Any, near_bar: Array, own_bar: Array):
+    def bar(self, block: LeaveOneOut, near_bar: Array, own_bar: Array):
         """The cotangent (r,) of the white noise, from those of D and of the rows left out."""
         bar = np.bincount(block.own, own_bar, minlength=len(self.learned))
         near_bar = near_bar / block.weight_near
@@ -423,17 +362,15 @@ _PLACES_PER_SEARCH = 1 << 14  # places whose neighbours are looked for together
 _PRECISION_TOLERANCE = 1e-9  # of a precision, that is left where a row is alone at its place
 
 
+# A place where rows i have the sites ``(λ1, λ2)_i`` and the weights w has the sum of these,
+#
+#     λ1 = Σ w λ1_i,    λ2 = Σ w λ2_i,    target λ1/λ2,    noise 1/λ2,
+#
+# which is all that `krige` takes. A place where no row says anything (``λ2 = 0``) has next to
+# endless noise. What is left at the place of a row without one copy of it is near to this row,
+# too.
 class SiteRows(NamedTuple):
-    """Rows at places, and the places that are near to each of these.
-
-    A place where rows i have the sites ``(λ1, λ2)_i`` and the weights w has the sum of these,
-
-        λ1 = Σ w λ1_i,    λ2 = Σ w λ2_i,    target λ1/λ2,    noise 1/λ2,
-
-    which is all that `krige` takes. A place where no row says anything (``λ2 = 0``) has next to
-    endless noise. What is left at the place of a row without one copy of it is near to this row,
-    too.
-    """
+    """Rows at places, and the places that are near to each of these."""
 
     X: np.ndarray  # (u, d) distinct places, float64
     place: np.ndarray  # (n,) of every row
@@ -443,7 +380,7 @@ class SiteRows(NamedTuple):
     near: np.ndarray | None = None  # (u, k + 1) places near to a place, itself included
 
     @classmethod
-    def of(cls, rows: Any):
+    def of(cls, rows: Dataset):
         """`SiteRows` of the rows with weight, and `DistinctRows` of them in the user's numbers."""
         block = rows.everything()
         used = np.broadcast_to(block.weight, len(rows)) > 0
@@ -456,10 +393,7 @@ class SiteRows(NamedTuple):
     n_rows = property(lambda self: len(self.y))
 
     def with_neighbors(self, k: int, X: Array, n_jobs: int):
-        """A copy in which every place has k others as neighbours, nearest in its inputs X (u, r).
-
-        `scaled_inputs` says what X is.
-        """
+        """A copy where places have k others as neighbours, near in `scaled_inputs` X (u, r)."""
         search, k = NearestRows(X), min(k + 1, len(X))
         near = np.empty((len(X), k), dtype=np.int32)
         for some in slices(len(X), _PLACES_PER_SEARCH):
@@ -471,18 +405,9 @@ class SiteRows(NamedTuple):
         u = len(self.X)
         return np.stack([np.bincount(self.place, self.weight * one, u) for one in sites])
 
-    def left_out(self, rows: Any, sites: Array, total: Array):
-        """`LeaveOneOut` of some rows, given the sites of the others.
-
-        Its targets (s, p + 1) are observations and offsets.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (s,) or slice
-        sites : ndarray of shape (2, n)
-        total : ndarray of shape (2, u)
-            What `at_places` makes of them.
-        """
+    # Its targets (s, p + 1) are observations and offsets.
+    def left_out(self, rows: Index, sites: Array, total: Array):
+        """`LeaveOneOut` of some rows, given all sites (2, n) and their sums `at_places`."""
         own, weight = self.place[rows], self.weight[rows]
         near, share = self.near[own], np.minimum(weight, 1.0)
         here = near == own[:, None]
@@ -508,47 +433,29 @@ _QUERIES_PER_SEARCH = 1 << 14  # queries whose neighbours are looked for togethe
 _ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbours
 
 
+#     mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
+#
+# with ``D = σ²/weight``. A prediction takes O(k³) time, however many rows there are. Joint
+# covariances have the correlations given all rows that are near to any of the queries, and the
+# variances above.
 @dataclass(frozen=True, eq=False)
 class NeighborsPosterior(Posterior):
-    """The process given the nearest rows.
+    """The process given the nearest rows."""
 
-        mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
-
-    with ``D = σ²/weight``. A prediction takes O(k³) time, however many rows there are. Joint
-    covariances have the correlations given all rows that are near to any of the queries, and the
-    variances above.
-
-    Parameters
-    ----------
-    prior : sklearn kernel, its white noise included
-        Of the process before any data, in the metric.
-    rows : DistinctRows
-    noise : ndarray of shape (u,)
-        D.
-    k : int
-        Rows that a prediction is given.
-    scale : ndarray of shape (r,)
-        Units in which near is near, in the metric.
-    metric : ndarray of shape (r, d) or None
-        W, where inputs are seen as ``W x``; None: as they are.
-    factor : float
-        Of all variances, those of the noise included: ``factor * prior`` has the same mean.
-    """
-
-    prior: object
+    prior: object  # kernel of the process before any data, in the metric
     rows: DistinctRows
-    noise: np.ndarray
-    k: int
-    scale: np.ndarray
-    metric: np.ndarray | None = None
-    factor: float = 1.0
+    noise: np.ndarray  # (u,) D
+    k: int  # rows that a prediction is given
+    scale: np.ndarray  # (r,) units in which near is near, in the metric
+    metric: np.ndarray | None = None  # W (r, d), where inputs are seen as ``W x``
+    factor: float = 1.0  # of all variances: ``factor * prior`` has the same mean
 
     name = "neighbors"
     answers = frozenset([contract.LEAVE_ONE_OUT, contract.GRADIENTS])
     holds_rows = True
 
     @classmethod
-    def of(cls, prior: Kernel, rows: Any, k: int, metric: Array | None = None, factor: float = 1.0):
+    def of(cls, prior: Kernel, rows: DistinctRows, k: int, metric=None, factor: float = 1.0):
         """Posterior given known rows, near in units of the length scales of the kernel."""
         scale = contract.scale_of(prior, metric, rows.X.shape[1])
         return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
@@ -568,7 +475,7 @@ class NeighborsPosterior(Posterior):
         def of_queries(some: slice):
             near, Q = self.around(X[some], n_jobs), X[some]
 
-            def of_block(block: Any):
+            def of_block(block: slice):
                 P, rows = self._together(near[block], Q[block]), near[block]
                 return krige(self.prior, P, self.rows.y[rows], self.noise[rows])
 
@@ -590,7 +497,7 @@ class NeighborsPosterior(Posterior):
         cov -= half.T @ half
         return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
 
-    def leave_one_out(self, rows: Any, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
         """`LeftOut` of chosen rows: the nearest others predict each."""
         if terms.cavities is not None:
             mean, variance = terms.cavities(chosen)
@@ -608,10 +515,7 @@ class NeighborsPosterior(Posterior):
         return LeftOut(*contract.joined(of_block, slices(len(chosen), _ROWS_LEFT_OUT), 1))
 
     def gradients(self, X: Array, latent: bool, n_jobs: int = 1):
-        """`Slopes` at the rows of X, the neighbours of a query held.
-
-        Predictions jump where other rows become the nearest ones.
-        """
+        """`Slopes` at the rows of X, the neighbours held: predictions jump where others come."""
         X = contract.float64(X)
         rows, near, metric = self.rows, self.around(X, n_jobs), self.metric
 

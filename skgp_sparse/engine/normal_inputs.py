@@ -68,21 +68,7 @@ class LatentBlock(NamedTuple):
 
 
 def value_and_gradient(problem: Problem, latent: LatentRows, move: bool = True) -> Evaluation:
-    """Bound and gradient with respect to kernel, basis, mean and variance of the rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        The inputs of its rows are not read.
-    latent : LatentRows
-    move : bool
-        Whether the gradient with respect to the inducing points is wanted.
-
-    Returns
-    -------
-    Evaluation
-        Its gradient has the blocks "kernel", "mean", "variance" and, if `move`, "basis".
-    """
+    """Bound and gradient wrt kernel, mean and variance of rows, and the basis if it may `move`."""
     features = problem.features()
     value, posterior, slope, layout, waiting = _solve(problem, latent, features, gradient=True)
     run = partial(_backward_pass, problem.bound, posterior, slope)
@@ -109,23 +95,7 @@ def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPoste
 def log_likelihoods(
     bound: object, posterior: InducingPosterior, block: Batch, latent: LatentRows
 ) -> tuple[Array, Array, Array]:
-    """Bounds (n,) of the log likelihood of each row, the posterior held, and their gradients.
-
-    Parameters
-    ----------
-    bound : Bound
-        Each row is reduced on its own.
-    posterior : InducingPosterior
-    block : Batch
-        New rows, whose inputs are not read.
-    latent : LatentRows
-        Of the new rows.
-
-    Returns
-    -------
-    values : ndarray of shape (n,)
-    mean_bar, variance_bar : ndarray of shape (n, d)
-    """
+    """Bounds (n,) of the log likelihood of new rows, the posterior held, and gradients (n, d)."""
     at = _latent_block(bound, posterior.features, posterior.Kinv, block, latent.inputs)
     n = latent.weights(block)[:, latent.of_column].sum(axis=1)
     penalty, slope = bound.reduce(n * at.phi, np.maximum(n, TINY))
@@ -217,6 +187,20 @@ def _pull(
     return q, t, at.expected.pull(t, cross_bar, coef, matrices)
 
 
+# Given the posterior of the inducing points, ``v_d = LB⁻ᵀ c_d``, ``u_d = Tᵀ v_d`` and
+# ``e = y - V v``, a row adds
+#
+#     R_i = -½ n_i log 2πσ_i² - ½ q_i / σ_i² - n_i φ,
+#     q_i = w_i Σ_d o_id [ e_id² + u_dᵀ C_i u_d + V_iᵀ B_d⁻¹ V_i + tr(A_d C_i) ],
+#     A = Tᵀ B⁻¹ T
+#
+# and its gradient is that of F, as F is at a maximum over the posterior:
+#
+#     t = ∂F/∂r     = -n φ' reduce' / σ²
+#     ∂F/∂σ²        = ½ q/σ⁴ - ½ n/σ² - t r/σ²
+#     ∂F/∂P         = [ Σ_d a_d (e_d v_d - B_d⁻¹ V) - 2 t V ]ᵀ T
+#     ∂F/∂C         = -½ Σ_d a_d (A_d + u_d u_dᵀ) - t Tᵀ T
+#     ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
 def _backward_pass(
     bound: object,
     posterior: InducingPosterior,
@@ -225,23 +209,7 @@ def _backward_pass(
     latent: LatentRows,
     at: LatentBlock | None,
 ) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
-    """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows.
-
-    Given the posterior of the inducing points, ``v_d = LB⁻ᵀ c_d``, ``u_d = Tᵀ v_d`` and
-    ``e = y - V v``, a row adds
-
-        R_i = -½ n_i log 2πσ_i² - ½ q_i / σ_i² - n_i φ,
-        q_i = w_i Σ_d o_id [ e_id² + u_dᵀ C_i u_d + V_iᵀ B_d⁻¹ V_i + tr(A_d C_i) ],
-        A = Tᵀ B⁻¹ T
-
-    and its gradient is that of F, as F is at a maximum over the posterior:
-
-        t = ∂F/∂r     = -n φ' reduce' / σ²
-        ∂F/∂σ²        = ½ q/σ⁴ - ½ n/σ² - t r/σ²
-        ∂F/∂P         = [ Σ_d a_d (e_d v_d - B_d⁻¹ V) - 2 t V ]ᵀ T
-        ∂F/∂C         = -½ Σ_d a_d (A_d + u_d u_dᵀ) - t Tᵀ T
-        ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
-    """
+    """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows."""
     block, features = read(), posterior.features
     at = at or _latent_block(bound, features, posterior.Kinv, block, latent.inputs)
     q, t, (theta_bar, Z_bar, *of_inputs) = _pull(posterior, reduce_slope, block, latent, at)

@@ -26,7 +26,7 @@ from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import cholesky
 from skgp_sparse.ground.parallel import ordered_map
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
@@ -72,24 +72,12 @@ class Slopes(NamedTuple):
 
 
 class RowTerms(NamedTuple):
-    """How training rows entered a posterior: the Gaussian factor of each of them.
+    """How training rows entered a posterior: the Gaussian factor of each of them."""
 
-    Parameters
-    ----------
-    bound : Bound or None
-        The bound whose share of the residual variance is noise; None: there is no residual.
-    method : Method or None
-        The inference method of sites; None: the noise is Gaussian.
-    sites : ndarray of shape (2, c, n) or None
-        Natural parameters of the sites of all rows, where the method keeps them.
-    cavities : callable or None
-        ``chosen -> (mean, variance)`` of rows whose sites are conditioned on neighbours.
-    """
-
-    bound: Any = None
-    method: Any = None
-    sites: Array | None = None
-    cavities: Callable[[Ints], tuple[Array, Array]] | None = None
+    bound: Any = None  # whose share of the residual variance is noise; None: no residual
+    method: Any = None  # of inference, of sites; None: the noise is Gaussian
+    sites: Array | None = None  # (2, c, n) natural parameters, where the method keeps them
+    cavities: Callable[[Ints], tuple[Array, Array]] | None = None  # mean and variance of chosen
 
 
 class Posterior(ABC):
@@ -450,14 +438,14 @@ def float64(X: AnyArray) -> Array:
 
 
 def by_blocks(
-    function: Callable[[Array], Any], X: AnyArray, blocks: Iterable[slice], n_jobs: int
-) -> Any:
+    function: Callable[[Array], Array], X: AnyArray, blocks: Iterable[slice], n_jobs: int
+) -> Array:
     """Results of a function of blocks of rows (b, d), joined, in the memory of a few blocks."""
     parts = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def joined(of_block: Callable[[Any], Any], blocks: Iterable[Any], n_jobs: int) -> list[Array]:
+def joined(of_block: Callable, blocks: Iterable[Index], n_jobs: int) -> list[Array]:
     """Arrays of all rows, from the tuples of arrays of blocks."""
     return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]
 
@@ -480,12 +468,10 @@ def root_of_covariance(posterior: "Posterior", X: AnyArray) -> Array:
         return pivoted_root(covariance, np.finfo(float).eps * unit)
 
 
+# It ends where no more variance is left than `rounding`. A jitter, which would make C definite,
+# would add to variances that are tiny.
 def pivoted_root(C: Array, rounding: float) -> Array:
-    """R with ``R Rᵀ = C`` for semi-definite C, by a Cholesky factorisation with pivots.
-
-    It ends where no more variance is left than `rounding`. A jitter, which would make C definite,
-    would add to variances that are tiny.
-    """
+    """R with ``R Rᵀ = C`` for semi-definite C, by a Cholesky factorisation with pivots."""
     if not np.isfinite(C).all():
         raise np.linalg.LinAlgError(_INDEFINITE)
     L, order, rank, _ = lapack.dpstrf(C, tol=rounding, lower=1)
@@ -502,10 +488,7 @@ def without_negative(variance: Array, signal: Scalars) -> Array:
 
 
 def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
-    """The covariance with the correlations of `cov` and other variances.
-
-    `unit` is the prior variance, in which variances of `cov` are rounded.
-    """
+    """The covariance with the correlations of `cov`, rounded in the `unit`, and other variances."""
     ratio = np.sqrt(variance / np.maximum(cov.diagonal(), _LEAST_VARIANCE * unit))
     cov *= ratio * ratio[:, None]
     cov.flat[:: len(cov) + 1] = variance
@@ -514,14 +497,7 @@ def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorAround(Posterior):
-    """A posterior whose predictions follow from those of another one, which says what it is.
-
-    It predicts what the other one does at `inputs` unless it says otherwise.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    """
+    """A posterior that predicts what another one does at `inputs`, unless it says otherwise."""
 
     posterior: Posterior
 
@@ -555,13 +531,7 @@ class PosteriorAround(Posterior):
 
 @dataclass(frozen=True, eq=False)
 class Prior(Posterior):
-    """The process before any data, of mean zero.
-
-    Parameters
-    ----------
-    kernel : sklearn kernel, its white noise included
-    n_targets : int
-    """
+    """The process before any data, of mean zero."""
 
     kernel: object
     n_targets: int
@@ -611,14 +581,9 @@ def _shared(name: str) -> property:
 
 @dataclass(frozen=True, eq=False)
 class IndependentPosteriors(Posterior):
-    """Posteriors of independent processes with the same kernel and features.
+    """Posteriors of independent processes with the same kernel and features."""
 
-    Parameters
-    ----------
-    each : tuple of ExactPosterior or of SparsePosterior
-    """
-
-    each: tuple
+    each: tuple  # of `ExactPosterior` or `SparsePosterior`
 
     answers = frozenset([LEAVE_ONE_OUT])
     kernel, features, name = map(_shared, ("kernel", "features", "name"))

@@ -36,14 +36,7 @@ _ROWS = 20_000  # of training, which tell how values are spread
 
 
 def spread_values(X: AnyArray, weight: Array | None) -> Array:
-    """Values (K, d) that are spread as those of columns, independent; NaN where one is missing.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Training rows.
-    weight : ndarray of shape (n,) or None
-    """
+    """Values (K, d) that are spread as those of columns, independent; NaN where one is missing."""
     few = np.unique(np.linspace(0, len(X) - 1, _ROWS).astype(int))
     X, weight = float64(X[few]), np.ones(len(few)) if weight is None else weight[few]
     columns, random_state = [], np.random.RandomState(0)
@@ -62,16 +55,7 @@ def missing_entries(X: Array, values: Array) -> Bools:
 
 
 def averaged(function: Callable[[Array], Array], X: Array, values: Array) -> Array:
-    """A function (n, q) of rows (n, d), averaged over the values of those that are missing.
-
-    Parameters
-    ----------
-    function : callable
-        ``X -> (n, q)``, of rows without missing values in columns that have `values`.
-    X : ndarray of shape (n, d)
-    values : ndarray of shape (K, d)
-        As of `spread_values`.
-    """
+    """A function (n, q) of rows (n, d), averaged over the `spread_values` of missing entries."""
     is_missing = missing_entries(X, values)
     found = function(np.where(is_missing, values[0], X))
     rows = np.flatnonzero(is_missing.any(axis=1))
@@ -82,29 +66,21 @@ def averaged(function: Callable[[Array], Array], X: Array, values: Array) -> Arr
     return found
 
 
+# Queries may lack values of columns in which no training row lacked one. A missing value is taken
+# to be one of K values that are spread as those of its column in training, whatever the row is
+# otherwise. With the moments m_k and C_k of rows x_k that have these values,
+#
+#     mean = Σ m_k / K,     var = Σ (v_k + (m_k - mean)²) / K + s u · (number of missing values).
+#
+# Off the diagonal, the covariance is the mean of C_k, where rows have values that are independent
+# of each other's. What it may say that a value is missing is noise: a share s, that of the start
+# of the noise of `Missing`, of the variance u of means of rows whose values are those of all
+# columns.
 @dataclass(frozen=True, eq=False)
 class PosteriorWithMissingValues(PosteriorAround):
-    """A posterior at rows in which values may be missing.
+    """A posterior at rows in which values may be missing."""
 
-    Queries may lack values of columns in which no training row lacked one. A missing value is taken
-    to be one of K values that are spread as those of its column in training, whatever the row is
-    otherwise. With the moments m_k and C_k of rows x_k that have these values,
-
-        mean = Σ m_k / K,     var = Σ (v_k + (m_k - mean)²) / K + s u · (number of missing values).
-
-    Off the diagonal, the covariance is the mean of C_k, where rows have values that are independent
-    of each other's. What it may say that a value is missing is noise: a share s, that of the start
-    of the noise of `Missing`, of the variance u of means of rows whose values are those of all
-    columns.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    values : ndarray of shape (K, d)
-        As of `spread_values`.
-    """
-
-    values: np.ndarray
+    values: np.ndarray  # (K, d), as of `spread_values`
 
     remedy = "No value was missing in these columns in fit: impute those of X."
 
@@ -198,25 +174,13 @@ _INPUTS = 64  # inputs that stand for one that has a normal distribution
 
 
 class MeanWeights(NamedTuple):
-    """Weights w of another prediction, and factors φ² of variances.
+    """Weights w of another prediction, and factors φ² of variances."""
 
-    Parameters
-    ----------
-    intercept, slope : ndarray of shape (p,)
-        The numbers a and b of each target. Where b is zero, the weight is the same everywhere.
-    error : ndarray of shape (p,)
-        Mean squared error e of the other prediction.
-    log_factor : tuple of float
-        The numbers c and d. Of several targets, d multiplies the average of their weights.
-    is_added : bool
-        Whether the other prediction, with a weight of one, is added to that of the process.
-    """
-
-    intercept: Array
-    slope: Array
-    error: Array
-    log_factor: tuple[float, float] = (0.0, 0.0)
-    is_added: bool = False
+    intercept: Array  # (p,) a
+    slope: Array  # (p,) b, zero where the weight is the same everywhere
+    error: Array  # (p,) e, mean squared error of the other prediction
+    log_factor: tuple[float, float] = (0.0, 0.0)  # c and d, which multiplies an average of weights
+    is_added: bool = False  # the other prediction, with a weight of one, to that of the process
 
     @classmethod
     def added(cls, n_targets: int) -> "MeanWeights":
@@ -239,35 +203,23 @@ class MeanWeights(NamedTuple):
         return np.exp(constant + of_weight * weight.mean(axis=1))
 
 
+# The weight of another prediction follows the variance. A process knows where it does not know:
+# its predictive variance v(x), noise included, is large there. With the mean μ of the process g
+# and another prediction m,
+#
+#     w(x) = s(a + b log(v(x) / e)),    s(z) = 1 / (1 + exp(-z)),
+#     f(x) = (1 - w(x)) μ(x) + w(x) m(x) + φ(x) (g(x) - μ(x)),    φ(x)² = exp(c + d w(x)),
+#
+# where e is the mean squared error of m. The numbers a, b, c and d are learned from rows that are
+# left out (stacked regression, Breiman 1996, with weights that depend on the query). Where the
+# process is that of residuals of m, both are added: f(x) = g(x) + m(x).
 @dataclass(frozen=True, eq=False)
 class PosteriorWithMean(PosteriorAround):
-    """A weighted mean of a process and of another prediction.
+    """A weighted mean of a process and of another prediction."""
 
-    The weight of another prediction follows the variance. A process knows where it does not know:
-    its predictive variance v(x), noise included, is large there. With the mean μ of the process g
-    and another prediction m,
-
-        w(x) = s(a + b log(v(x) / e)),    s(z) = 1 / (1 + exp(-z)),
-        f(x) = (1 - w(x)) μ(x) + w(x) m(x) + φ(x) (g(x) - μ(x)),    φ(x)² = exp(c + d w(x)),
-
-    where e is the mean squared error of m. The numbers a, b, c and d are learned from rows that are
-    left out (stacked regression, Breiman 1996, with weights that depend on the query). Where the
-    process is that of residuals of m, both are added: f(x) = g(x) + m(x).
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Of the process g.
-    predict : callable
-        ``X -> M``, the other prediction (n, p) of rows (n, d), standardised as targets are.
-    weights : MeanWeights
-    is_flat : bool
-        Whether the gradient of m is zero nearly everywhere, as that of trees is.
-    """
-
-    predict: Callable[[np.ndarray], np.ndarray]
+    predict: Callable[[np.ndarray], np.ndarray]  # m (n, p) of rows (n, d), standardised
     weights: MeanWeights
-    is_flat: bool = True
+    is_flat: bool = True  # whether the gradient of m is zero nearly everywhere, as that of trees
 
     remedy = "Set mean to None."
     metric = property(attrgetter("posterior.metric"))
@@ -380,14 +332,7 @@ class PosteriorWithMean(PosteriorAround):
 
 
 def normal_mixture(posterior, X, X_std, n_jobs):
-    """Moments (n, p) of the mixture of predictions at inputs that have a normal distribution each.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    X, X_std : ndarray of shape (n, d)
-    n_jobs : int
-    """
+    """Moments (n, p) of the mixture of predictions at inputs with a normal distribution each."""
     X, X_std = float64(X), float64(X_std)
     levels = qmc.Sobol(X.shape[1], seed=0).random(_INPUTS)
     normal = norm.ppf(np.clip(levels, _LEAST_LEVEL, 1.0 - _LEAST_LEVEL))

@@ -36,35 +36,22 @@ _VALUES_PER_BLOCK = 1 << 16  # values of g
 _FEW_ROWS = 200  # which share a rule where they could have several: calls cost more than values
 
 
+# The function ``g`` must be analytic in a strip of half-width `STRIP` around the real axis. This
+# holds for the logarithms, slopes and curvatures of the probit and the logit, whose nearest
+# singularities are at ``±2.8i`` and ``±πi``. The standard deviation s of a row says which nodes
+# it has:
+#
+# - small: Gauss-Hermite rules;
+# - up to 1: the trapezoidal rule, which converges exponentially here, with a step that follows
+#   the width of the singularity; a fixed number of Gauss-Hermite nodes loses digits as s grows;
+# - wider, but not far from 0: the trapezoidal rule in u, ``f = sinh(u)``, whose nodes are dense
+#   where g bends and which needs few of them however wide the row. They are the same for many
+#   rows, so that g is evaluated once;
+# - wide and far from 0: a coarse trapezoidal rule, as g has no singularity near by.
+#
+# The function takes arrays (n, k), and `by_row` as (n, 1), to a tuple of arrays (n, k).
 def expectation(g: Function, mean: Array, variance: Array, *by_row: Array) -> tuple[Array, ...]:
-    """``E[g(f)]`` for ``f ~ N(mean_i, variance_i)``.
-
-    The function ``g`` must be analytic in a strip of half-width `STRIP` around the real axis. This
-    holds for the logarithms, slopes and curvatures of the probit and the logit, whose nearest
-    singularities are at ``±2.8i`` and ``±πi``. The standard deviation s of a row says which nodes
-    it has:
-
-    - small: Gauss-Hermite rules;
-    - up to 1: the trapezoidal rule, which converges exponentially here, with a step that follows
-      the width of the singularity; a fixed number of Gauss-Hermite nodes loses digits as s grows;
-    - wider, but not far from 0: the trapezoidal rule in u, ``f = sinh(u)``, whose nodes are dense
-      where g bends and which needs few of them however wide the row. They are the same for many
-      rows, so that g is evaluated once;
-    - wide and far from 0: a coarse trapezoidal rule, as g has no singularity near by.
-
-    Parameters
-    ----------
-    g : callable
-        Elementwise: array (n, k), and `by_row` as (n, 1), to a tuple of arrays (n, k).
-    mean, variance : ndarray of shape (n,)
-    *by_row : ndarray of shape (n,)
-        Further arguments of `g`.
-
-    Returns
-    -------
-    tuple of ndarray of shape (n,)
-        One for each result of `g`.
-    """
+    """``E[g(f)]`` (n,) for ``f ~ N(mean_i, variance_i)``, of each result of an elementwise g."""
     std, found = np.sqrt(variance), []
     for rows, f, weights in _rules(mean, std, _WIDE_BY_ROW if by_row else _WIDE):
         values = g(f, *(column[rows, None] for column in by_row))
@@ -180,6 +167,29 @@ class _Rows(NamedTuple):
         return self.power * value - 0.5 * z * z, extras
 
 
+# The function ``log p`` must be concave, so that the integrand has one top, unless `tops` are
+# given. The integral of a row is a trapezoidal sum about that top:
+#
+# - The top comes from Newton's method with a bracket. A crude top is enough.
+# - The step follows the width of the top and the strip around the real axis in which the
+#   integrand is analytic and bounded.
+# - The sum ends on both sides where the integrand has fallen to ``exp(-40)`` of its top. Left and
+#   right may differ: ``exp(-exp(f))`` falls at once on the right, and with the normal density on
+#   the left.
+#
+# With `tops`, ``p`` has one top and falls on both sides, but is not log-concave: crude nodes on
+# all scales, between its top and the mean and around both, find the interval where it counts.
+#
+# Everything is computed in ``z = (f - mean) / std``, where the negative logarithm of the
+# integrand has a second derivative of at least one.
+#
+# `log_density` takes arrays (n, k), and `by_row` as (n, 1), to the concave ``log p``, its first
+# derivative, its negative second derivative, and any others. Returned are the logarithm, its first
+# derivative wrt `mean`, its negative second derivative (which may be negative if there are `tops`),
+# and the expectations of the others under the tilted distribution. ``p^a`` is analytic and bounded
+# in a strip of half-width `strip`. Near `start` is the top of the integrand, which is needed if
+# `log_density` overflows at `mean`. `tops` are where ``p`` is largest, and the negative second
+# derivative of ``log p`` there.
 def log_moments(
     log_density: Function,
     mean: Array,
@@ -190,49 +200,7 @@ def log_moments(
     start: Array | None = None,
     tops: tuple[Array, Array] | None = None,
 ) -> tuple[Array, ...]:
-    """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives.
-
-    The function ``log p`` must be concave, so that the integrand has one top, unless `tops` are
-    given. The integral of a row is a trapezoidal sum about that top:
-
-    - The top comes from Newton's method with a bracket. A crude top is enough.
-    - The step follows the width of the top and the strip around the real axis in which the
-      integrand is analytic and bounded.
-    - The sum ends on both sides where the integrand has fallen to ``exp(-40)`` of its top. Left and
-      right may differ: ``exp(-exp(f))`` falls at once on the right, and with the normal density on
-      the left.
-
-    With `tops`, ``p`` has one top and falls on both sides, but is not log-concave: crude nodes on
-    all scales, between its top and the mean and around both, find the interval where it counts.
-
-    Everything is computed in ``z = (f - mean) / std``, where the negative logarithm of the
-    integrand has a second derivative of at least one.
-
-    Parameters
-    ----------
-    log_density : callable
-        Elementwise: array (n, k), and `by_row` as (n, 1), to a tuple of arrays (n, k): the concave
-        function ``log p``, its first derivative, its negative second derivative, and any others.
-    mean, variance : ndarray of shape (n,)
-    power : float or ndarray of shape (n,)
-        The powers ``a``.
-    strip : float
-        Half-width of the strip around the real axis in which ``p^a`` is analytic and bounded.
-    *by_row : ndarray of shape (n,)
-        Further arguments of `log_density`.
-    start : ndarray of shape (n,) or None
-        Where ``a log p(f) - (f - mean)² / (2 variance)`` is largest, roughly. It is needed if
-        `log_density` overflows at `mean`.
-    tops : tuple of ndarray of shape (n,) or None
-        Where ``p`` is largest, and the negative second derivative of ``log p`` there.
-
-    Returns
-    -------
-    tuple of ndarray of shape (n,)
-        The logarithm, its first derivative with respect to `mean`, its negative second derivative
-        (which may be negative if there are `tops`), and the expectations of the other results of
-        `log_density` under the tilted distribution.
-    """
+    """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives."""
     power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
     std = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
     all_columns = tuple(column[:, None] for column in by_row)
@@ -320,19 +288,7 @@ def _find_ends(rows: _Rows, top: Array, gain: Array) -> Array:
 
 
 def alike(count: Array) -> Iterator[tuple[Ints, int]]:
-    """Rows that can share a number of nodes, as none of them needs many fewer, in small parts.
-
-    Parameters
-    ----------
-    count : ndarray of shape (n,)
-        How many nodes each row needs.
-
-    Yields
-    ------
-    rows : ndarray of int
-    number : int
-        At least `count` of all of these rows. It depends on the row, not on its neighbours.
-    """
+    """Rows that can share a number of nodes, each at least its `count` (n,), in small parts."""
     which = np.ceil(np.log(count) / np.log(_RATIO))
     for index in np.unique(which):
         number = int(np.ceil(_RATIO**index))
@@ -408,21 +364,7 @@ _TINY = 1e-300
 
 
 def log_sum_exp(mean: Array, variance: Array) -> Triple:
-    """Compute ``E[log Σ exp f_c]`` for ``f_c ~ N(mean_c, variance_c)``, with its derivatives.
-
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (C, n)
-        Means and variances of C values in each of n rows.
-
-    Returns
-    -------
-    value : ndarray of shape (n,)
-        The expectation L.
-    p, curvature : ndarray of shape (C, n)
-        The expectations of ``softmax_c``, which add up to 1, and of ``softmax_c (1 - softmax_c)``.
-        They are the first and second derivatives of L with respect to `mean`.
-    """
+    """L (n,), p and β (C, n) of values with these means and variances (C, n)."""
     value, p, curvature = np.empty(mean.shape[1]), np.empty(mean.shape), np.empty(mean.shape)
     for rows, part in _softmax_parts(mean, variance):
         value[rows], p[:, rows], curvature[:, rows] = _softmax_sums(*part)
@@ -512,13 +454,11 @@ def _normal_weights(points: Array, mean: Array, variance: Array) -> Array:
     return weights
 
 
+# The narrowest weights have the variance w. The error of their sums is ``exp(-π²/step)`` if the
+# transforms of these weights and of E_σ are together that small at the frequency ``2π/g``.
 @lru_cache(maxsize=128)
 def _lattice(level: float, h: float, before: int, after: int) -> tuple[Array, float, Array, Array]:
-    """Points ``gl``, σ², and ``E_σ(hk + gl)`` and its slope: for variances of this level.
-
-    The narrowest weights have the variance w. The error of their sums is ``exp(-π²/step)`` if the
-    transforms of these weights and of E_σ are together that small at the frequency ``2π/g``.
-    """
+    """Points ``gl``, σ², and ``E_σ(hk + gl)`` and its slope: for variances of this level."""
     low = _SHARPENED * 2.0**level
     w, smoothed = 0.5 * low, 0.5 * low - _SHARPENED
     rate = np.pi**2 * (0.125 / w + (1.0 + smoothed / w) / _LATTICE_STEP)

@@ -60,19 +60,10 @@ _ONE, _MINUS_ONE = ct.byref(ct.c_double(1.0)), ct.byref(ct.c_double(-1.0))
 
 @dataclass(frozen=True)
 class Jitter:
-    """Amount that is added to the diagonal before a Cholesky factorisation.
+    """Amount that is added to the diagonal before a Cholesky factorisation."""
 
-    Attributes
-    ----------
-    start : float
-        First amount tried; multiplied by 10 until the factorisation succeeds.
-    relative : bool
-        Whether amounts are fractions of the mean of the diagonal. A relative jitter scales with
-        the kernel and therefore has a derivative; an absolute one has none.
-    """
-
-    start: float = 1e-8
-    relative: bool = True
+    start: float = 1e-8  # tried first, then multiplied by 10 until the factorisation succeeds
+    relative: bool = True  # a share of the mean of the diagonal, with which it has a derivative
 
     def amounts(self) -> Iterator[float]:
         """Amounts to try, smallest first."""
@@ -84,26 +75,7 @@ class Jitter:
 
 
 def jittered_cholesky(K: Array, jitter: Jitter, n_jobs: int = 1) -> tuple[Array, float]:
-    """Lower Cholesky factor of ``K + amount I`` for the first amount that succeeds.
-
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        Only its lower triangle is read.
-    jitter : Jitter
-    n_jobs : int
-
-    Returns
-    -------
-    L : ndarray of shape (m, m)
-    amount : float
-        In the units of `jitter`: a fraction of the mean diagonal when that is relative.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If K holds NaN or infinities, or is not positive definite with the largest jitter.
-    """
+    """Lower Cholesky factor of ``K + amount I``, and the first amount that succeeds."""
     diagonal = K.diagonal()
     unit = (diagonal.mean() or 1.0) if jitter.relative else 1.0
     for amount in jitter.amounts():
@@ -129,12 +101,10 @@ def raise_indefinite(K: Array, amount: float, of: str) -> NoReturn:
     )
 
 
+# Rounding of large eigenvalues, those of rows without noise, may outweigh the identity. As much
+# as it takes is added then. With `failure`, it is what the error says: B may be indefinite.
 def cholesky(B: Array, n_jobs: int = 1, failure: str | None = None) -> Array:
-    """Lower Cholesky factor of a matrix that is at least the identity.
-
-    Rounding of large eigenvalues, those of rows without noise, may outweigh the identity. As much
-    as it takes is added then. With `failure`, it is what the error says: B may be indefinite.
-    """
+    """Lower Cholesky factor of a matrix that is at least the identity."""
     unit = np.finfo(float).eps * np.trace(B)  # rounding of the sum of eigenvalues
     for amount in (0.0,) if failure else (0.0, 1.0, 1e1, 1e2, 1e3):
         L = np.array(B, order="C")
@@ -144,11 +114,9 @@ def cholesky(B: Array, n_jobs: int = 1, failure: str | None = None) -> Array:
     raise np.linalg.LinAlgError(failure or _NO_NYSTROM)
 
 
+# For few columns: LAPACK holds the interpreter lock.
 def log_det_and_whitened(A: Array, b: Array) -> tuple[float, Array] | None:
-    """``log |A|`` and ``L⁻¹ b``; None if ``A = L Lᵀ`` fails.
-
-    Symmetric A is overwritten. For few columns: LAPACK holds the interpreter lock.
-    """
+    """``log |A|`` and ``L⁻¹ b``, A overwritten; None if ``A = L Lᵀ`` fails."""
     L, info = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
     if info != 0 or not np.isfinite(L.diagonal()).all():
         return None
@@ -253,10 +221,7 @@ def _gram_of_scaled(V: Array, a: Array) -> Array:
 def _in_place(
     change: Callable[[Array, Array, bytes], None], A: Array, T: Array, out: Array | None, op: bytes
 ) -> Array:
-    """A, multiplied or divided by T or Tᵀ, as `op` is N or T, whose upper triangle is not read.
-
-    Without `out`, it is a new array; otherwise `out` must be float64 and C-contiguous.
-    """
+    """A, multiplied or divided by triangular T or Tᵀ (`op` N or T), in `out` or a new array."""
     out = empty(A.shape) if out is None else out
     T = np.ascontiguousarray(T, dtype=np.float64)
     if not (out.flags.carray and out.dtype == np.float64 and T.shape == 2 * A.shape[1:]):
@@ -268,10 +233,7 @@ def _in_place(
 
 
 def _substitute_halves(A: Array, L: Array, op: bytes) -> None:
-    """Divide A by L or Lᵀ in place: one half of the columns, a product, and the other half.
-
-    Most of it is products, which BLAS makes faster than substitutions.
-    """
+    """Divide A by L or Lᵀ in place: half of the columns, a fast product, and the other half."""
     if len(A) <= _FEW_ROWS:
         _with_triangle(_dtrsm, A, L, op)
     elif len(L) <= _QUOTIENT:
@@ -326,12 +288,10 @@ def _lower_product(T: Array, A: Array, n_jobs: int) -> Array:
     return out
 
 
+# ``L11 = chol A11``, ``L21 = A21 L11⁻ᵀ``, ``L22 = chol(A22 - L21 L21ᵀ)``. Halves are cut at
+# multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
 def _factorise(A: Array, n_jobs: int) -> bool:
-    """Turn A into its lower Cholesky factor, in place; whether that succeeded.
-
-    ``L11 = chol A11``, ``L21 = A21 L11⁻ᵀ``, ``L22 = chol(A22 - L21 L21ᵀ)``. Halves are cut at
-    multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
-    """
+    """Turn A into its lower Cholesky factor, in place; whether that succeeded."""
     n_jobs = n_jobs if len(A) > _COLUMNS_WORTH_THREADS else 1
     if len(A) <= _FOR_LAPACK:
         factor, info = lapack.dpotrf(A.T, lower=0, clean=1)  # the transpose is Fortran-ordered
@@ -353,10 +313,7 @@ def _factorise(A: Array, n_jobs: int) -> bool:
 
 
 def _times_inverse(A: Array, L: Array, T: Array) -> Array:
-    """``A L⁻¹`` for triangular L, of which T is the inverse.
-
-    Where L is ill-conditioned, one step of refinement gives back the digits that T lost.
-    """
+    """``A L⁻¹`` for triangular L, of which T is the inverse, refined where that lost digits."""
     product = A @ T
     if not is_well_conditioned(L, T):
         product += (A - product @ L) @ T
@@ -375,37 +332,18 @@ def _inverse_of_tile(L: Array) -> Array:
 _LARGE_DIAGONAL = 1e200  # C, whose size has no say in L and V
 
 
+# NumPy factorises stacks outside the interpreter lock, but has no triangular solve for them.
+# Forward substitution comes with the factorisation, of the matrix with the right-hand sides below
+# it,
+#
+#     [A  B]   [L  0] [Lᵀ  V]
+#     [Bᵀ C] = [Vᵀ *] [0   *],        V = L⁻¹ B,
+#
+# for any C that is large enough. Back substitution goes from column to column of all matrices.
+#
+# A matrix that is not positive definite gets jitter, as little as it takes.
 def whitened(A: Array, B: Array, unit: float, noise: Scalars = 0.0) -> tuple[Array, Array]:
-    """``L`` and ``L⁻¹ B`` of every matrix ``A + noise = L Lᵀ``.
-
-    One call of NumPy serves all matrices.
-
-    NumPy factorises stacks outside the interpreter lock, but has no triangular solve for them.
-    Forward substitution comes with the factorisation, of the matrix with the right-hand sides below
-    it,
-
-        [A  B]   [L  0] [Lᵀ  V]
-        [Bᵀ C] = [Vᵀ *] [0   *],        V = L⁻¹ B,
-
-    for any C that is large enough. Back substitution goes from column to column of all matrices.
-
-    A matrix that is not positive definite gets jitter, as little as it takes.
-
-    Parameters
-    ----------
-    A : ndarray of shape (s, k, k)
-        Only lower triangles are read.
-    B : ndarray of shape (s, k, c)
-    unit : float
-        Of the jitter.
-    noise : float or ndarray of shape (s, k)
-        On the diagonals.
-
-    Returns
-    -------
-    L : ndarray of shape (s, k, k)
-    V : ndarray of shape (s, k, c)
-    """
+    """``L`` and ``L⁻¹ B`` (s, k, c) of every matrix ``A + noise = L Lᵀ`` (s, k, k)."""
     s, k, c = B.shape
     corner = np.arange(k, k + c)
     bordered = empty((s, k + c, k + c))
@@ -437,17 +375,7 @@ def _repaired(bordered: Array, k: int, unit: float) -> Array:
 
 
 def back_substituted(L: Array, V: Array) -> Array:
-    """``L⁻ᵀ V`` of every lower triangle.
-
-    Parameters
-    ----------
-    L : ndarray of shape (s, k, k)
-    V : ndarray of shape (s, k, c)
-
-    Returns
-    -------
-    ndarray of shape (s, k, c)
-    """
+    """``L⁻ᵀ V`` (s, k, c) of every lower triangle (s, k, k)."""
     X = np.ascontiguousarray(V.transpose(1, 2, 0))  # passes are long, from matrix to matrix
     for j in range(len(X) - 1, -1, -1):
         X[j] /= L[:, j, j]
@@ -460,9 +388,7 @@ TINY = np.finfo(float).tiny
 SMALLEST_PRECISION = 1e-30  # of a Gaussian function that says nothing
 
 
+# It is ``log N(y; mean, std²) = -½ [log 2π + ((y - mean)/std)²] - log std``.
 def log_normal_density(y: Array, mean: Array, std: Array) -> Array:
-    """Log density of numbers y, in nats; arrays of shapes that broadcast.
-
-    It is ``log N(y; mean, std²) = -½ [log 2π + ((y - mean)/std)²] - log std``.
-    """
+    """Log density of numbers y, in nats; arrays of shapes that broadcast."""
     return -0.5 * (LOG_2PI + ((y - mean) / std) ** 2) - np.log(std)

@@ -61,18 +61,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
+# One Python thread per core has one BLAS thread: the O(n m²) products release the interpreter
+# lock, elementwise work runs in parallel too, and a core that somebody else is using costs its
+# share only, where a multi-threaded BLAS call waits for its slowest thread.
+#
+# The limit belongs to the process: the first context sets it, and the last one restores it. So do
+# the threads of `ordered_map` (new ones for every pass would begin on a core that is busy) and
+# the memory that waits for `empty`.
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Context in which every BLAS call runs on the thread that makes it.
-
-    One Python thread per core has one BLAS thread: the O(n m²) products release the interpreter
-    lock, elementwise work runs in parallel too, and a core that somebody else is using costs its
-    share only, where a multi-threaded BLAS call waits for its slowest thread.
-
-    The limit belongs to the process: the first context sets it, and the last one restores it. So do
-    the threads of `ordered_map` (new ones for every pass would begin on a core that is busy) and
-    the memory that waits for `empty`.
-    """
+    """Context in which every BLAS call runs on the thread that makes it."""
     global _inside, _limiter
     idle: list[ThreadPoolExecutor] = []
     with _LIMIT:
@@ -114,21 +112,19 @@ def slices(stop: int, size: int, start: int = 0) -> list[slice]:
     return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
 
 
+# Results are handed over in order, so whatever is summed from them does not depend on `n_jobs`,
+# to the last bit. At most ``ahead + 1`` results wait in memory, and `ahead` is `n_jobs` unless it
+# is given. A map within a function of another map runs where it is: it would wait for threads
+# that wait for it. What must not happen in another thread, `prepare` does: it turns an item into
+# what the function takes.
 def ordered_map(
-    function: Callable[[Any], Any],
-    items: Collection[Any],
+    function: Callable,
+    items: Collection[Item],
     n_jobs: int,
-    prepare: Callable[[Any], Any] | None = None,
+    prepare: Callable | None = None,
     ahead: int | None = None,
 ) -> Iterator[Any]:
-    """Yield ``function(item)`` in the order of the items, `n_jobs` of them at a time.
-
-    Results are handed over in order, so whatever is summed from them does not depend on `n_jobs`,
-    to the last bit. At most ``ahead + 1`` results wait in memory, and `ahead` is `n_jobs` unless it
-    is given. A map within a function of another map runs where it is: it would wait for threads
-    that wait for it. What must not happen in another thread, `prepare` does: it turns an item into
-    what the function takes.
-    """
+    """Yield ``function(item)`` in the order of the items, `n_jobs` of them at a time."""
     prepared = items if prepare is None else map(prepare, items)
     if n_jobs == 1 or len(items) <= 1 or getattr(_here, "in_pool", False):
         yield from map(function, prepared)
@@ -146,15 +142,12 @@ def ordered_map(
             wait([future for future in waiting if not future.cancel()])
 
 
-def for_each(function: Callable[[Any], object], items: Collection[Any], n_jobs: int) -> None:
-    """Call ``function(item)`` for all items, `n_jobs` of them at a time.
-
-    For many short tasks whose results go to places of their own: no task waits for another one.
-    """
+def for_each(function: Callable[[Item], object], items: Collection[Item], n_jobs: int) -> None:
+    """Call a function of all items: many short tasks, of which none waits for another one."""
     deque(ordered_map(function, items, n_jobs, ahead=len(items)), maxlen=0)
 
 
-def _first_of(waiting: deque[Future[Any]]) -> Any:
+def _first_of(waiting: deque[Future[Item]]) -> Item:
     result = waiting[0].result()  # where this is interrupted, the future goes on waiting
     waiting.popleft()
     return result
@@ -192,16 +185,7 @@ def _give_back(memory: Array) -> None:
 
 
 class Deadline:
-    """A moment, from so many seconds after now on.
-
-    It is asked between iterations, and before anything that may be left out.
-
-    Parameters
-    ----------
-    seconds : float, default=inf
-    tell : callable or None
-        Called once, when somebody first hears that the moment has come.
-    """
+    """A moment, so many seconds from now on; who first hears of it has `tell` called, once."""
 
     def __init__(
         self, seconds: float = float("inf"), tell: Callable[[], object] | None = None

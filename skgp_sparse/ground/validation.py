@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight
 BOOLS = (bool, np.bool_)
 
 
-def require(is_right: Any, parameter: str, value: object, name: str, must: str) -> None:
+def require(is_right: object, parameter: str, value: object, name: str, must: str) -> None:
     """Raise unless the value of a parameter is right; `must` says what it must be."""
     if not is_right:
         raise ValueError(
@@ -36,7 +36,7 @@ def is_name(value: object, *names: str) -> bool:
 
 
 def check_number(
-    value: Any, parameter: str, name: str, kind: Any, low: float, high: float = np.inf
+    value: Any, parameter: str, name: str, kind: type, low: float, high: float = np.inf
 ) -> None:
     """Raise unless the parameter is a number of that kind between low and high."""
     is_number = isinstance(value, kind) and not isinstance(value, BOOLS)
@@ -49,11 +49,7 @@ _IS_LONG = int(np.__version__.split(".")[0]) >= 2  # NumPy 1 has no long form of
 
 
 def as_text(value: object) -> str:
-    """The repr of a value, in which numbers of NumPy look as those of Python.
-
-    This holds for those in lists, arrays and other objects, too: ``[-1.0]`` instead of
-    ``[np.float64(-1.0)]``.
-    """
+    """The repr of a value, in which numbers of NumPy, inside it too, look as those of Python."""
     with np.printoptions(legacy="1.25" if _IS_LONG else False):
         return repr(value)
 
@@ -96,16 +92,13 @@ except ImportError:  # scikit-learn < 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in for scikit-learn's mixin, which came with 1.9."""
 
-    def with_callbacks(method: Any) -> Any:
+    def with_callbacks(method: Callable) -> Any:
         """Leave the method as it is: there are no callbacks to manage."""
         return method
 
 
-def check_sample_weight(sample_weight: Any, X: AnyArray, all_rows: bool = True) -> Array | None:
-    """Weights as float64 (n,), none of which is negative; None stays None.
-
-    Those of all rows must not all be zero.
-    """
+def check_sample_weight(sample_weight: object, X: AnyArray, all_rows: bool = True) -> Array | None:
+    """Weights as float64 (n,), none negative, of all rows not all zero; None stays None."""
     if sample_weight is None:
         return None
     options = {"dtype": float, "ensure_non_negative": True} | ({} if all_rows else _ZEROS)
@@ -126,22 +119,13 @@ def has_callbacks(estimator: object) -> bool:
     return bool(getattr(estimator, "_skl_callbacks", None))
 
 
+# How many runs there will be is not known in advance: a poor optimum is tried again from other
+# starts. Does nothing for an estimator without callbacks, whose problems may be fitted in several
+# threads; with callbacks, all calls come from one thread.
 class IterationReporter:
-    """Tells scikit-learn's callbacks about a fit, its runs of the optimiser and their iterations.
+    """Tells scikit-learn's callbacks of a fit, its runs of the optimiser and their iterations."""
 
-    How many runs there will be is not known in advance: a poor optimum is tried again from other
-    starts. Does nothing for an estimator without callbacks, whose problems may be fitted in several
-    threads; with callbacks, all calls come from one thread.
-
-    Parameters
-    ----------
-    estimator : estimator
-    X, y : what the estimator is fitted on
-    max_iter : int
-        Most iterations of a run.
-    """
-
-    def __init__(self, estimator: Any, X: Any, y: Any, max_iter: int) -> None:
+    def __init__(self, estimator: Any, X: object, y: object, max_iter: int) -> None:
         self.task = {"estimator": estimator, "X": X, "y": y}
         self.max_iter = max_iter
         self.context, self.run, self.iteration = None, None, 0
@@ -149,11 +133,9 @@ class IterationReporter:
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(**self.task)
 
+    # A number that does not go on from the last one begins another run; `about` names it.
     def report(self, iteration: int, about: str = "") -> bool:
-        """Iteration number `iteration` of a run is over; returns whether a callback asks to stop.
-
-        A number that does not go on from the last one begins another run; `about` names it.
-        """
+        """Tell that an iteration of a run is over; returns whether a callback asks to stop."""
         if self.context is None:
             return False
         if iteration <= self.iteration or self.run is None:

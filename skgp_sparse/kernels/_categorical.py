@@ -114,32 +114,18 @@ _PAIRS_AT_ONCE = 1 << 18
 _COLUMNS_ONE_BY_ONE = 2  # columns that are summed one by one
 
 
+# It comes from the patterns in which rows differ. A bit for each column says whether two rows
+# differ there, and eight columns make a byte. So few columns have only 256 products of
+# correlations, which are read from a table:
+#
+#     Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = Π_j ρ_j^[a_j ≠ b_j] = Π_g T_g[byte_g].
+#
+# The gradient with respect to ρ_j is a sum over the pairs that differ in column j, from the sums
+# over the pairs of each byte. Neither depends on the number of levels.
+#
+# The pullback is ``pull(H) -> (q,)``, the gradient wrt log ρ, from ``H = G * K``.
 def agreement(a: Ints, b: Ints, w: Array) -> tuple[Array, Callable[..., Array]]:
-    """Return ``Π_j ρ_j^[a_j ≠ b_j]`` of codes and its pullback.
-
-    It is found by the patterns in which rows differ. A bit for each column says whether two rows
-    differ there, and eight columns make a byte. So few columns have only 256 products of
-    correlations, which are read from a table:
-
-        Π_j (ρ_j + (1 - ρ_j) [a_j = b_j]) = Π_j ρ_j^[a_j ≠ b_j] = Π_g T_g[byte_g].
-
-    The gradient with respect to ρ_j is a sum over the pairs that differ in column j, from the sums
-    over the pairs of each byte. Neither depends on the number of levels.
-
-    Parameters
-    ----------
-    a : ndarray of shape (..., n, q) of int or bool
-    b : ndarray of shape (..., m, q) of int or bool
-        Two dimensions are two point sets, and three are many small ones.
-    w : ndarray of shape (q,)
-        Minus the logarithms of the correlations ρ.
-
-    Returns
-    -------
-    K : ndarray of shape (..., n, m)
-    pull : callable
-        ``pull(H) -> (q,)``: the gradient with respect to log ρ, from ``H = G * K``.
-    """
+    """Return ``Π_j ρ_j^[a_j ≠ b_j]`` of codes (..., n, q), w = -log ρ (q,), and its pullback."""
     differences = _differences(a, b)
     exponents = np.zeros((len(differences), 8))
     exponents.reshape(-1)[: len(w)] = -w
@@ -175,7 +161,7 @@ def as_codes(X: Array) -> Ints:
     return codes.astype(np.intp)
 
 
-def _differences(a: Ints, b: Ints) -> Any:
+def _differences(a: Ints, b: Ints) -> npt.NDArray[np.uint8]:
     """Bytes (g, ..., n, m) whose bits say in which columns, eight each, pairs of rows differ."""
     codes = (a,) if a is b else (a, b)
     low, high = min(int(c.min(initial=0)) for c in codes), max(int(c.max(initial=0)) for c in codes)
@@ -194,7 +180,7 @@ def _differences(a: Ints, b: Ints) -> Any:
     return found if a.ndim == 2 else np.ascontiguousarray(np.moveaxis(found, -1, 1))
 
 
-def _pull(differences: Any, q: int, H: Array) -> Array:
+def _pull(differences: npt.NDArray[np.uint8], q: int, H: Array) -> Array:
     H, slopes = H.reshape(-1), np.zeros(q)
     for part in slices(len(H), _PAIRS_AT_ONCE):
         for of_byte, which in zip(np.split(slopes, range(8, q, 8)), differences[:, part]):
@@ -202,7 +188,7 @@ def _pull(differences: Any, q: int, H: Array) -> Array:
     return slopes
 
 
-def _sums_by_bit(which: Any, H: Array, q: int) -> Any:
+def _sums_by_bit(which: npt.NDArray[np.uint8], H: Array, q: int) -> Any:
     """Sums of H (q,) over the pairs whose bytes have a bit."""
     if q <= _COLUMNS_ONE_BY_ONE:
         return [(which >> j & 1) @ H for j in range(q)]
@@ -299,19 +285,7 @@ def _pull_agreement(
 
 
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
-    """Return the `Categorical` parts of a kernel, each with each of its columns.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-
-    Returns
-    -------
-    list of tuple of (Categorical, int)
-    """
+    """Return the `Categorical` parts of a kernel of d columns, each with each of its columns."""
     found = parts_by_columns(kernel, d, Categorical)
     return [(part, int(column)) for part, columns in found for column in columns]
 
@@ -321,24 +295,11 @@ _SEVERAL = 50  # levels that tell how near levels are
 _SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
 
 
+# Inputs are in units of `scale`, as of `length_scales`, if all parts of the kernel see all columns
+# alike. Otherwise they are what every part sees, in units of its length scales. Levels of a
+# category are as far from each other as numbers of their mean correlation in an RBF kernel.
 def in_units(kernel: Kernel, X: Array, scale: Array) -> Array:
-    """Return inputs in which rows are near that a kernel finds near.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    X : ndarray of shape (n, d)
-    scale : ndarray of shape (d,)
-        As `length_scales` returns it.
-
-    Returns
-    -------
-    ndarray of shape (n, r)
-        Inputs in units of `scale`, if all parts of the kernel see all columns alike. Otherwise what
-        every part sees, in units of its length scales. Levels of a category are as far from each
-        other as numbers of their mean correlation in an RBF kernel.
-    """
+    """Return inputs (n, r) in which rows are near that a kernel finds near."""
     tree, found = node(kernel), categories(kernel, X.shape[1])
     if not found and not any(part.is_map for part, _ in tree.walk(None)):
         return X / scale
@@ -359,10 +320,7 @@ def _correlation(kernel: Kernel, d: int, column: int) -> Any:
 
 
 def _places(codes: Ints) -> Array:
-    """Vectors of length 1 (n, 64) of codes, 0 of negative ones.
-
-    The first 64 codes are orthogonal. Others are drawn at random, and nearly so.
-    """
+    """Vectors of length 1 (n, 64) of codes, orthogonal or random and nearly so; 0 if negative."""
     levels, index = np.unique(codes, return_inverse=True)
     vectors = np.array([_vector(level) for level in levels]).reshape(-1, _DIMENSIONS)
     return vectors[index.reshape(len(codes))]

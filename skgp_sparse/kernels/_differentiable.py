@@ -195,12 +195,10 @@ def full(value: Scalars, shape: Shape) -> Array:
 _PREFIX = "hyperparameter_"
 
 
+# Each has its bounds, or "fixed", in an attribute with "_bounds" after its name.
 @cache
-def _names(kind: Any) -> list[str] | None:
-    """Return the names of hyperparameters of one of scikit-learn's leaf kernels, None of others.
-
-    Each has its bounds, or "fixed", in an attribute with "_bounds" after its name.
-    """
+def _names(kind: type[Kernel]) -> list[str] | None:
+    """Return the names of hyperparameters of one of scikit-learn's leaf kernels, None of others."""
     own = kind.__module__ == Kernel.__module__ and kind.theta is Kernel.theta
     names = (name for name in dir(kind) if name.startswith(_PREFIX))
     return [name.removeprefix(_PREFIX) for name in names] if own else None
@@ -248,12 +246,9 @@ def _moved(kernel: Kernel, theta: Array) -> tuple[Kernel, Array]:
     return other, theta
 
 
-def assemble(kernel: Kernel, gradients: dict[str, Any] | Array) -> Array:
-    """Return the gradient with respect to ``kernel.theta`` from gradients by name.
-
-    The entries are in scikit-learn's order, without fixed hyperparameters. A gradient that is
-    missing is zero. An array is in this order already.
-    """
+# A gradient that is missing is zero, and those of fixed hyperparameters are left out.
+def assemble(kernel: Kernel, gradients: dict[str, Scalars] | Array) -> Array:
+    """Return the gradient wrt ``kernel.theta`` from gradients by name, or one that is in order."""
     if not isinstance(gradients, dict):
         return gradients
     parameters = free(kernel)
@@ -274,34 +269,20 @@ def assemble(kernel: Kernel, gradients: dict[str, Any] | Array) -> Array:
 
 
 class Node(ABC):
-    """A kernel of the expression, bound to the code that differentiates it.
+    """A kernel of the expression, bound to the code that differentiates it."""
 
-    Attributes
-    ----------
-    children : tuple of Node
-        Nodes of the kernels inside, none of a leaf.
-    noisy : bool
-        Whether this kernel, without those inside, has noise on its diagonal.
-    is_map : bool
-        Whether the kernels inside get transformed inputs.
-    arrays : int
-        (n, m) arrays that `linearize` keeps alive beside those of its children.
-    """
-
-    children: "tuple[Node, ...]" = ()
-    noisy: bool = False
-    is_map: bool = False
+    children: "tuple[Node, ...]" = ()  # of the kernels inside
+    noisy: bool = False  # this kernel, without those inside, has noise on its diagonal
+    is_map: bool = False  # the kernels inside get transformed inputs
 
     def __init__(self, kernel: Kernel, arrays: int) -> None:
-        self.kernel, self.arrays = kernel, arrays
+        self.kernel, self.arrays = kernel, arrays  # (n, m) that `linearize` keeps, without children
 
+    # Points (s, k, d) as both arguments are many small sets: K is (s, k, k), G is symmetric, and
+    # the gradient is with respect to both arguments.
     @abstractmethod
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        """Return ``K`` and ``pull(G, inputs) -> (theta_bar, Z_bar)``.
-
-        Points (s, k, d) as both arguments are many small sets: K is (s, k, k), G is symmetric, and
-        the gradient is with respect to both arguments.
-        """
+        """Return ``K`` and ``pull(G, inputs) -> (theta_bar, Z_bar)``."""
 
     def evaluate(self, X: Array, Z: Array) -> Scalars:
         """Return ``K`` alone, which the caller may overwrite."""
@@ -324,11 +305,9 @@ class Node(ABC):
         """Return the children, each with the columns that it gets; None where a map mixes them."""
         return [(child, columns) for child in self.children]
 
+    # Kernels whose attribute of the name `but` is true are left out, and all that is inside.
     def walk(self, columns: Ints | None, but: str = "") -> "list[tuple[Node, Ints | None]]":
-        """Return all nodes in the order of theta, each with the columns that it gets.
-
-        Kernels whose attribute of the name `but` is true are left out, and all that is inside.
-        """
+        """Return all nodes in the order of theta, each with the columns that it gets."""
         if but and getattr(self.kernel, but, False):
             return []
         below = [pair for child, own in self.inside(columns) for pair in child.walk(own, but)]
@@ -413,14 +392,12 @@ class White(Node):
         return assemble(self.kernel, {"noise_level": slope}), 0.0
 
 
+# It is differentiated through scikit-learn's public interface alone. It is slower than others,
+# and its inducing points are not optimised. ``kernel(A, eval_gradient=True)`` differentiates one
+# point set with itself. With ``A = [X_c; Z]`` its off-diagonal block is
+# ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
 class Opaque(Node):
-    """A kernel without a rule, which has no gradient with respect to the inputs.
-
-    It is differentiated through scikit-learn's public interface alone. It is slower than others,
-    and its inducing points are not optimised. ``kernel(A, eval_gradient=True)`` differentiates one
-    point set with itself. With ``A = [X_c; Z]`` its off-diagonal block is
-    ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
-    """
+    """A kernel without a rule, which has no gradient with respect to the inputs."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, arrays=1)
@@ -460,7 +437,7 @@ class Opaque(Node):
     def _gradient(self, A: Array, B: Array) -> Array:
         return self.kernel(np.vstack([A, B]), eval_gradient=True)[1]
 
-    def _sum(self, of_rows: Callable[[slice], Array], chunks: Any, inputs: bool) -> Pulled:
+    def _sum(self, of_rows: Callable[[slice], Array], chunks: list[slice], inputs: bool) -> Pulled:
         """Gradients with respect to theta, summed over chunks, and to the inputs."""
         if inputs:
             raise TypeError(
@@ -640,22 +617,7 @@ class DifferentiableKernel(Kernel):
         return Leaf(self, cast(KernelRule, type(self)))  # whose functions take the kernel first
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
-        """Return the kernel matrix ``k(X, Y)``, and its gradient if that is wanted.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        Y : array-like of shape (m, d), default=None
-            None means `X`.
-        eval_gradient : bool, default=False
-            Whether the gradient with respect to theta is returned. `Y` must be None then.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-        K_gradient : ndarray of shape (n, n, p)
-            Only if `eval_gradient` is True.
-        """
+        """Return the matrix (n, m), Y None for X, and its gradient (n, n, p) if that is wanted."""
         if eval_gradient and Y is not None:
             raise ValueError("Gradient can only be evaluated when Y is None.")
         X = np.atleast_2d(X)
@@ -665,16 +627,7 @@ class DifferentiableKernel(Kernel):
         return (K, self.theta_gradient(X)) if eval_gradient else K
 
     def diag(self, X: Array) -> Array:
-        """Return ``k(x, x)`` of every row of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Return ``k(x, x)`` (n,) of every row of X (n, d)."""
         X = np.atleast_2d(X)
         signal, noise, _ = diagonal(self, X)
         return full(signal + noise, (len(X),))
@@ -684,18 +637,7 @@ class DifferentiableKernel(Kernel):
         return False
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the parameters of this kernel.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether the parameters of kernels inside are included.
-
-        Returns
-        -------
-        dict
-            Values by name.
-        """
+        """Get the parameters by name, those of kernels inside too if it is deep."""
         params = super().get_params(deep=False)
         for part, kernel in self._kernels_inside().items() if deep else ():
             params.update((f"{part}__{name}", one) for name, one in kernel.get_params().items())
@@ -717,7 +659,7 @@ class DifferentiableKernel(Kernel):
 
     @classmethod
     @cache
-    def _own_names(cls: Any) -> list[str]:
+    def _own_names(cls: type) -> list[str]:
         """Names of the hyperparameters of this kernel itself, sorted as scikit-learn does."""
         names = _parameters(cls)
         return sorted(name for name in names if f"{name}_bounds" in names)
@@ -749,18 +691,7 @@ class DifferentiableKernel(Kernel):
         return np.vstack([np.zeros((0, 2)), *found])
 
     def clone_with_theta(self, theta: Array) -> Kernel:
-        """Return this kernel at other hyperparameters, sharing everything else with it.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Free hyperparameters, as in `theta`.
-
-        Returns
-        -------
-        Kernel
-            The new kernel.
-        """
+        """Return this kernel at other hyperparameters (p,), sharing everything else with it."""
         other = copy(self)
         other.theta = theta
         return other
@@ -893,17 +824,15 @@ def register(kernel_class: type, rule: KernelRule) -> None:
     copyreg.pickle(kernel_class, partial(_with_rule, rule))
 
 
+# Pickles of kernels contain the rules that a user registered, for processes that lack them.
 def _with_rule(rule: KernelRule, kernel: Kernel) -> Any:
-    """Return the contents of a pickle: the function that makes a kernel, and its arguments.
-
-    Pickles of kernels contain the rules that a user registered, for processes that lack them.
-    """
+    """Return the contents of a pickle: the function that makes a kernel, and its arguments."""
     make, arguments, *state = kernel.__reduce_ex__(4)
     return _registered, (type(kernel), rule, make, arguments), *state
 
 
 def _registered(
-    kernel_class: type, rule: KernelRule, make: Callable[..., Kernel], arguments: tuple[Any, ...]
+    kernel_class: type, rule: KernelRule, make: Callable[..., Kernel], arguments: tuple[object, ...]
 ) -> Kernel:
     """Return a kernel whose class has its rule from now on."""
     if kernel_class not in BUILDERS:  # it is there where a kernel is copied
@@ -1087,38 +1016,12 @@ def _pull_diagonal(
 
 
 def parts(kernel: Kernel, kind: type[_Part] | tuple[type[_Part], ...]) -> list[_Part]:
-    """Return the parts of a kernel that are of a class, which may be the kernel itself.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    kind : type or tuple of type
-        Class of the parts.
-
-    Returns
-    -------
-    list of sklearn.gaussian_process.kernels.Kernel
-    """
+    """Return the parts of a kernel that are of a class, which may be the kernel itself."""
     return [one for one in (kernel, *kernel.get_params().values()) if isinstance(one, kind)]
 
 
 def parts_by_columns(kernel: Kernel, d: int, kind: type[_Part]) -> list[tuple[_Part, Ints]]:
-    """Return the parts of a kernel that are of a class, each with the columns that it is given.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-    kind : type
-        Class of the parts.
-
-    Returns
-    -------
-    list of tuple of (Kernel, ndarray)
-    """
+    """Return the parts of a kernel that are of a class, each with the columns that it is given."""
     return [
         (part.kernel, columns)
         for part, columns in node(kernel).walk(np.arange(d))
@@ -1150,18 +1053,7 @@ def has_noise(kernel: Kernel) -> bool:
 
 
 def learns_noise(kernel: Kernel) -> bool:
-    """Return whether some part of the kernel has noise of some rows or of all.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-
-    Returns
-    -------
-    bool
-        True if a part is a WhiteKernel, or a `Missing` whose noise is not 0.
-    """
+    """Return whether a part has noise: a WhiteKernel, or a `Missing` whose noise is not 0."""
     return any(part.noisy for part, _ in node(kernel).walk(None))
 
 
@@ -1245,24 +1137,9 @@ def length_scales(kernel: Kernel, X_scale: Array) -> Array:
     return np.where(np.isinf(smallest), X_scale, together)
 
 
+# Those of kernels with a period, which are no lengths, count if `periodic`.
 def length_scale_places(kernel: Kernel, d: int, periodic: bool = True) -> list[tuple[Ints, Ints]]:
-    """Return where the free length scales of a kernel are, and of which columns they are.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-        Number of input columns.
-    periodic : bool
-        Whether kernels with a period count, whose ``length_scale`` is no length.
-
-    Returns
-    -------
-    list of tuple of (ndarray, ndarray)
-        Positions in ``kernel.theta`` and columns, one pair for each leaf with a ``length_scale``
-        that is free. There is one position, or one for each column.
-    """
+    """Return positions in theta and columns of every leaf's length scales that are free."""
     return [
         (positions, columns)
         for name, positions, part, columns in _hyperparameters(kernel, np.arange(d))
@@ -1272,19 +1149,7 @@ def length_scale_places(kernel: Kernel, d: int, periodic: bool = True) -> list[t
 
 
 def positions_of(kernel: Kernel, name: str) -> list[Ints]:
-    """Return where the free hyperparameters of a name are in theta.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    name : str
-
-    Returns
-    -------
-    list of ndarray
-        Positions in ``kernel.theta``, one array for each hyperparameter.
-    """
+    """Return where the free hyperparameters of a name are in theta, an array for each."""
     found = _hyperparameters(kernel, None)
     return [positions for one, positions, *_ in found if one.split("__")[-1] == name]
 
@@ -1301,37 +1166,13 @@ def _hyperparameters(
 
 
 def touched(kernel: Kernel, d: int, but: str = "") -> Bools:
-    """Return which of d columns matter to a kernel.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    d : int
-    but : str, default=""
-        Parts with a true attribute of this name are left out: "takes_missing" or "takes_codes".
-
-    Returns
-    -------
-    ndarray of shape (d,) of bool
-    """
+    """Return which of d columns matter to parts whose attribute of the name `but` is not true."""
     pairs = node(kernel).walk(np.arange(d), but)
     read = [part.inputs(own) for part, own in pairs if own is not None]
     return np.isin(np.arange(d), np.concatenate([np.arange(0), *read]))
 
 
 def may_mix(kernel: Kernel) -> bool:
-    """Return whether linear combinations of columns may take the place of the columns.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-
-    Returns
-    -------
-    bool
-        True if it is stationary and differentiable, and no part sees the columns through a map.
-    """
+    """Return whether linear combinations of columns may take the place of the columns."""
     are_maps = (part.is_map for part, _ in node(kernel).walk(None))
     return kernel.is_stationary() and differentiable(kernel) and not any(are_maps)

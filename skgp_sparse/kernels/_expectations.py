@@ -29,43 +29,19 @@ Rule = tuple[Array, Array]  # nodes (h, d) and weights (h,) for expectations und
 Gradients = tuple[Array, Array, Array, Array]  # wrt theta, Z, mean and variance
 
 
+# Rows have means and variances (n, d), and there are points Z (m, d). A rule of nodes (h, d) and
+# weights (h,) for N(0, I), where there is no closed form, has Gauss-Hermite nodes for up to three
+# columns, and quasi-random ones for more, unless it is given. Both classes have the members
+#
+#     prior (n,) and cross (n, m)
+#     sums(coef)                  Σ_i coef_ig C_i (g, m, m), from coefficients (n, g)
+#     inner(matrices)             tr(A_g C_i) (n, g), from symmetric A (g, m, m)
+#     pull(prior_bar, cross_bar, coef, matrices)     gradients wrt theta, Z, mean and variance,
+#                                 where the cotangent of C_i is Σ_g coef_ig A_g
 def expectations(
     kernel: Kernel, mean: Array, variance: Array, Z: Array, rule: Rule | None = None
 ) -> "RbfExpectations | NodeExpectations":
-    """Expectations of a kernel under one normal distribution for each row.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression. Its white noise is left out.
-    mean, variance : ndarray of shape (n, d)
-        Of the rows, float64.
-    Z : ndarray of shape (m, d)
-        Second point set, float64.
-    rule : tuple of ndarray (h, d) and ndarray (h,), default=None
-        Nodes and weights for expectations under N(0, I), where there is no closed form. None means
-        Gauss-Hermite nodes for up to three columns, and quasi-random ones for more.
-
-    Returns
-    -------
-    RbfExpectations or NodeExpectations
-        An object with the following members:
-
-        - ``prior`` (n,) and ``cross`` (n, m).
-        - ``sums(coef)``: the matrices ``Σ_i coef_ig C_i`` (g, m, m), from coefficients (n, g).
-        - ``inner(matrices)``: the numbers ``tr(A_g C_i)`` (n, g), from symmetric ``A`` (g, m, m).
-        - ``pull(prior_bar, cross_bar, coef, matrices)``: the gradients wrt theta, Z, mean and
-          variance, where the cotangent of ``C_i`` is ``Σ_g coef_ig A_g``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skgp_sparse import kernels
-    >>> at = kernels.expectations(RBF(1.0), np.zeros((1, 1)), np.ones((1, 1)), np.zeros((1, 1)))
-    >>> at.cross.round(4).tolist(), at.sums(np.ones((1, 1))).round(4).tolist()
-    ([[0.7071]], [[[0.0774]]])
-    """
+    """The `RbfExpectations` or `NodeExpectations` of a kernel without noise, of rows and points."""
     terms = _terms_of_rbf(kernel)
     if terms is None:
         rule = rule_of(Z.shape[1]) if rule is None else rule
@@ -113,16 +89,14 @@ def gauss_hermite(per_column: int, d: int) -> Rule:
     return nodes, weights.prod(axis=1)
 
 
+# With nodes ``ξ_h`` and weights ``ω_h``, which sum to 1, row i becomes the rows
+# ``μ_i + √s_i ξ_h``:
+#
+#     P = Σ ω_h k_h,      C = Σ ω_h (k_h - P) (k_h - P)ᵀ,      k_h = k(μ + √s ξ_h, Z)
+#
+# and a gradient wrt μ and s is ``Σ_h`` and ``Σ_h ξ_h / (2 √s)`` of that wrt the rows.
 class NodeExpectations:
-    """Expectations by nodes; see `skgp_sparse.kernels.expectations`.
-
-    With nodes ``ξ_h`` and weights ``ω_h``, which sum to 1, row i becomes the rows
-    ``μ_i + √s_i ξ_h``:
-
-        P = Σ ω_h k_h,      C = Σ ω_h (k_h - P) (k_h - P)ᵀ,      k_h = k(μ + √s ξ_h, Z)
-
-    and a gradient wrt μ and s is ``Σ_h`` and ``Σ_h ξ_h / (2 √s)`` of that wrt the rows.
-    """
+    """Expectations by nodes."""
 
     def __init__(self, kernel: Kernel, mean: Array, variance: Array, Z: Array, rule: Rule) -> None:
         self.kernel, self.Z, (self.nodes, self.weights) = kernel, Z, rule
@@ -180,18 +154,16 @@ def _pairs(m: int) -> tuple[Ints, Ints, Array, csr_array, csr_array]:
     return j, k, np.where(j == k, 1.0, 2.0), of_j + of_k, of_j - of_k
 
 
+# With ``A = l²``, ``z̄ = (z_j + z_k)/2`` and ``e = (z_j - z_k)/2``, per column:
+#
+#     log P_j = log c - ½ log(1 + s/A) - ½ (μ - z_j)² / (A + s)
+#     C_jk = P_j P_k expm1(ρ_jk),      ρ_jk = ½ log(1 + s²/(A (A + 2s))) + f (μ - z̄)² - g e²
+#     f = s / ((A + s) (A + 2s)),      g = s / (A (A + s))
+#
+# so that no digit is lost where s is small. For the rows of a block, ρ is one matrix product of
+# functions of (z_j, z_k), for pairs j ≥ k, and of functions of (μ, s).
 class RbfExpectations:
-    """Expectations of ``c RBF(l)`` plus constants; see `skgp_sparse.kernels.expectations`.
-
-    With ``A = l²``, ``z̄ = (z_j + z_k)/2`` and ``e = (z_j - z_k)/2``, per column:
-
-        log P_j = log c - ½ log(1 + s/A) - ½ (μ - z_j)² / (A + s)
-        C_jk = P_j P_k expm1(ρ_jk),      ρ_jk = ½ log(1 + s²/(A (A + 2s))) + f (μ - z̄)² - g e²
-        f = s / ((A + s) (A + 2s)),      g = s / (A (A + s))
-
-    so that no digit is lost where s is small. For the rows of a block, ρ is one matrix product of
-    functions of (z_j, z_k), for pairs j ≥ k, and of functions of (μ, s).
-    """
+    """Expectations of ``c RBF(l)`` plus constants."""
 
     def __init__(
         self, n_theta: int, terms: list[Term], mean: Array, variance: Array, Z: Array
@@ -252,16 +224,14 @@ class RbfExpectations:
     def _packed(self, matrices: Array) -> Array:
         return np.asarray(matrices)[:, self.j, self.k] * self.count
 
+    # With ``E1 = A + s`` and ``E2 = A + 2s``, the slopes of ρ follow from those of its parts,
+    #
+    #     ∂/∂s:  f,          (A² - 2s²) / (E1 E2)²,      1 / E1²
+    #     ∂/∂A:  -s f / A,   -f (1/E1 + 1/E2),           -g (1/A + 1/E1)
+    #
+    # of half the logarithm, of f and of g.
     def pull(self, prior_bar: Array, cross_bar: Array, coef: Array, matrices: Array) -> Gradients:
-        """Gradients wrt theta, Z, mean and variance.
-
-        With ``E1 = A + s`` and ``E2 = A + 2s``, the slopes of ρ follow from those of its parts,
-
-            ∂/∂s:  f,          (A² - 2s²) / (E1 E2)²,      1 / E1²
-            ∂/∂A:  -s f / A,   -f (1/E1 + 1/E2),           -g (1/A + 1/E1)
-
-        of half the logarithm, of f and of g.
-        """
+        """Gradients wrt theta, Z, mean and variance."""
         mean, s, A, near, far = self.mean, self.variance, self.A, self.near, self.far
         W = np.matmul(self._packed(matrices).T, coef.T, out=empty(self.C.shape))
         log_bar = cross_bar * self.P + (self.plus @ (W * self.C)).T

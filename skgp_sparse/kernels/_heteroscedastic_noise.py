@@ -1,7 +1,7 @@
 """White noise whose variance varies with the inputs."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -164,7 +164,7 @@ class LogNoiseFunction:
         same = all(np.array_equal(mine, its, equal_nan=True) for mine, its in arrays)
         return same and self.kernel == other.kernel
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "LogNoiseFunction":
+    def __deepcopy__(self, memo: dict[int, object]) -> "LogNoiseFunction":
         return self  # it never changes
 
 

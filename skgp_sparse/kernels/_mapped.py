@@ -32,11 +32,9 @@ from ._differentiable import (
 )
 
 
+# By default, every column of ``m(x)`` consists of the same column of x.
 class MappedKernel(DifferentiableKernel):
-    """Base class of kernels of transformed inputs, whose parameter `kernel` is the kernel k'.
-
-    By default, every column of ``m(x)`` consists of the same column of x.
-    """
+    """Base class of kernels of transformed inputs, whose parameter `kernel` is the kernel k'."""
 
     kernel: Kernel
 
@@ -53,10 +51,7 @@ class MappedKernel(DifferentiableKernel):
         return columns
 
     def scales(self, scale: Array, d: int) -> Array:
-        """Return length scales (d,) from those of ``m(x)`` (d',); inf where it reads nothing.
-
-        They are those at the place 0.
-        """
+        """Return length scales (d,) at 0 from those of m(x) (d',); inf where it reads nothing."""
         with np.errstate(divide="ignore"):
             return 1.0 / self.pull(np.zeros(d), 1.0 / scale)
 
@@ -123,7 +118,7 @@ class MappedNode(Node):
         width = len(self.kernel.transform(np.zeros(d)))
         return [self.kernel.scales(scale, d) for scale in self.child.scales(width)]
 
-    def _pull(self, points: Array, pull: Pull, *arguments: Any) -> Pulled:
+    def _pull(self, points: Array, pull: Pull, *arguments: object) -> Pulled:
         """Gradients from cotangents and whether those of inputs are wanted, through the map."""
         theta_bar, bar = pull(*arguments)
         is_zero = not arguments[-1] or np.ndim(bar) == 0
@@ -221,25 +216,7 @@ def _as_list(columns: ColumnChoice) -> list[Any]:
 
 
 def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
-    """Return a kernel in which the names of columns have their numbers.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression, which is not changed.
-    names : sequence of str or None
-        Names of the columns of the inputs; None if they have none.
-
-    Returns
-    -------
-    sklearn.gaussian_process.kernels.Kernel
-        A clone if there is a name in the kernel, the kernel itself otherwise.
-
-    Raises
-    ------
-    ValueError
-        If there is no column of that name, or no column has one.
-    """
+    """Return a clone in which names of columns have numbers, or the kernel if it has no names."""
     parts = {"": kernel, **kernel.get_params()}
     found = {
         f"{path}__numbers" if path else "numbers": _numbers(part, names)
@@ -258,8 +235,8 @@ def _numbers(part: Columns, names: Sequence[str] | None) -> dict[str, int]:
     if unknown := [column for column in columns if column not in known]:
         found = "X has no names of columns" if names is None else f"the columns of X are {known}"
         raise ValueError(
-            f"{part} chooses {unknown}, but {found}. Choose columns by number, or by the names of "
-            "a data frame."
+            f"{part} chooses {as_text(unknown)}, but {found}. Choose columns by number, or by the "
+            "names of a data frame."
         )
     return {column: known.index(column) for column in columns}
 
@@ -332,24 +309,10 @@ class Sphere(MappedKernel):
         return None
 
 
+# Such a length scale is the median distance of places from their middle, which single rows do
+# not move. It takes the place of scikit-learn's 1.0, where that is free.
 def theta_of_spread(kernel: Kernel, X: Array) -> Array | None:
-    """Return theta with length scales on spheres that are typical distances of rows.
-
-    Such a length scale is the median distance of places from their middle, which single rows do
-    not move. It takes the place of scikit-learn's 1.0, where that is free.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression, which is not changed.
-    X : ndarray of shape (n, d)
-        Inputs.
-
-    Returns
-    -------
-    ndarray or None
-        None where no length scale is such a one.
-    """
+    """Return theta with length scales on spheres that are typical distances of rows, or None."""
     own = clone(kernel)
     for part, columns in parts_by_columns(own, X.shape[1], Sphere):
         for leaf, _ in node(part).walk(None):
@@ -642,11 +605,9 @@ class Missing(MappedKernel):
             )
         return [*map(int, self.columns)]
 
+    # The pullback is that of `agreement`, for the logarithms of the correlations of all columns.
     def factor(self, X: Array, Z: Array) -> tuple[Scalars, PullFactor | None]:
-        """Return the product of correlations, 1 where nothing is missing, and its pullback.
-
-        The pullback is that of `agreement`, for the logarithms of the correlations of all columns.
-        """
+        """Return the product of correlations, 1 where nothing is missing, and its pullback."""
         a = np.isnan(X)
         b = a if Z is X else np.isnan(Z)
         axes = tuple(range(a.ndim - 1))
@@ -657,20 +618,12 @@ class Missing(MappedKernel):
         K, pull = agreement(a[..., used], b[..., used], w)
         return K, partial(_pull_used, used, pull)
 
+    # From slopes (d,) in the logarithms of all correlations, pairs of inputs and of gradients wrt
+    # what `transform` returns of them, and slopes in the variances of noise.
     def own_gradient(
         self, slopes: Array, *bars: tuple[Array, Scalars], of_noise: Scalars = 0.0
     ) -> Array:
-        """Return the gradient with respect to the own hyperparameters that are free.
-
-        Parameters
-        ----------
-        slopes : ndarray of shape (d,)
-            In the logarithms of the correlations of all columns.
-        *bars : pair of ndarray of shape (..., d)
-            Inputs, and gradients with respect to what `transform` returns of them.
-        of_noise : float or ndarray of shape (d,)
-            In the variances of noise of all columns.
-        """
+        """Return the gradient with respect to the own hyperparameters that are free."""
         d, columns = len(slopes), self.missing_columns()
         neutral = np.zeros(d)
         for X, bar in bars:
@@ -698,24 +651,7 @@ def _pull_used(used: Bools, pull: PullFactor, H: Array) -> Array:
 
 
 def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Array) -> Kernel:
-    """Return a kernel whose parts know in which columns values are missing.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression, of which the caller has the only copy.
-    d : int
-        Number of input columns.
-    is_missing : ndarray of shape (d,) of bool
-        Whether a column has missing values in training.
-    mean, std : ndarray of shape (d,)
-        Of the values that are there.
-
-    Returns
-    -------
-    sklearn.gaussian_process.kernels.Kernel
-        The kernel.
-    """
+    """Return a kernel whose parts know which columns (d,) lack values, and moments of others."""
     for part, columns in parts_by_columns(kernel, d, Missing):
         if part.units is None:
             part.units = mean[columns], std[columns]
@@ -782,6 +718,6 @@ class MissingNode(MappedNode):
         own = self.kernel.own_gradient(slopes, *bars, of_noise=of_noise)
         return self._joined(theta_bar, own, X, bar, inputs)
 
-    def _joined(self, theta_bar: Array, own: Array, X: Array, bar: Any, inputs: bool) -> Pulled:
+    def _joined(self, theta_bar: Array, own: Array, X: Array, bar: Scalars, inputs: bool) -> Pulled:
         theta_bar = np.concatenate([theta_bar, own])
         return theta_bar, self.kernel.pull(X, bar) if inputs and np.ndim(bar) else 0.0

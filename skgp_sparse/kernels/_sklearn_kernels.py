@@ -57,39 +57,27 @@ LARGEST = 1e300  # -H
 _REACH = 1e150  # difference of two coordinates in the pullback, whose square is a number
 
 
+# With ``x = (X - c) / l``, ``z = (Z - c) / l`` and one common centre ``c`` (the median of Z),
+#
+#     H = -|x - z|^2 / 2 = [x, -|x|^2/2, 1] . [z, 1, -|z|^2/2],
+#
+# which is one matrix product. For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
+#
+#     dF/dlog l_d = sum_ij W_ij (x_id - z_jd)^2,      dF/dZ_jd = sum_i W_ij (x_id - z_jd) / l_d.
+#
+# Both come from ``W' [x, x^2, 1]``, one more matrix product and no (n, m, d) array.
+#
+# The expanded square is off by some ``eps |x|^2``, which matters in few columns, where many rows
+# are alike and the variance that is left may be tiny: there, differences are squared one by one.
+# Rows so far from the centre that it always matters are subtracted from Z directly, one column
+# after the other, here and in the pullback: one centre cannot serve two groups of points that are
+# far apart.
+#
+# Where `roots`, the slope h is infinite at 0, where the kernel has a kink: pairs closer than
+# rounding allows are subtracted directly, here and in `pull`. Pairs further apart than -H = `far`
+# count as this far.
 class Separation:
-    """``H = -|x - z|^2 / 2`` of all pairs; `half` is the caller's to overwrite.
-
-    With ``x = (X - c) / l``, ``z = (Z - c) / l`` and one common centre ``c`` (the median of Z),
-
-        H = -|x - z|^2 / 2 = [x, -|x|^2/2, 1] . [z, 1, -|z|^2/2],
-
-    which is one matrix product. For ``h(r) = -(1/r) dk/dr`` and ``W = G * h``,
-
-        dF/dlog l_d = sum_ij W_ij (x_id - z_jd)^2,      dF/dZ_jd = sum_i W_ij (x_id - z_jd) / l_d.
-
-    Both come from ``W' [x, x^2, 1]``, one more matrix product and no (n, m, d) array.
-
-    The expanded square is off by some ``eps |x|^2``, which matters in few columns, where many rows
-    are alike and the variance that is left may be tiny: there, differences are squared one by one.
-    Rows so far from the centre that it always matters are subtracted from Z directly, one column
-    after the other, here and in the pullback: one centre cannot serve two groups of points that are
-    far apart.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        First point set.
-    Z : ndarray of shape (m, d)
-        Second point set.
-    scale : float or ndarray of shape (d,)
-        Length scales.
-    roots : bool
-        Whether the slope ``h`` is infinite at 0, where the kernel has a kink. Then pairs closer
-        than rounding allows are subtracted directly, here and in `pull`.
-    far : float
-        Largest ``-H``; pairs that are further apart count as this far.
-    """
+    """``H = -|x - z|^2 / 2`` of all pairs; `half` is the caller's to overwrite."""
 
     def __init__(self, X: Array, Z: Array, scale: Scalars, roots: bool, far: float = LARGEST):
         self.scale, self.far = np.zeros(X.shape[1]) + scale, far
@@ -167,27 +155,14 @@ class Separation:
             flat[close[part]] = np.maximum(direct, -self.far)
 
 
+# Within many small point sets P, with ``x = (P - p) / l``, where p is the first point of each
+# set, and symmetric ``W = G * h``,
+#
+#     dF/dP_a = -2 sum_b W_ab (x_a - x_b) / l,        dF/dlog l = -sum_a (dF/dP_a) P_a.
+#
+# Both come from one product ``W x`` of every set: the kernel is a function of ``P / l``.
 class PointSets:
-    """``H = -|x - z|^2 / 2`` of all pairs within each set; `half` is the caller's to overwrite.
-
-    Within many small point sets P, with ``x = (P - p) / l``, where p is the first point of each
-    set, and symmetric ``W = G * h``,
-
-        dF/dP_a = -2 sum_b W_ab (x_a - x_b) / l,        dF/dlog l = -sum_a (dF/dP_a) P_a.
-
-    Both come from one product ``W x`` of every set: the kernel is a function of ``P / l``.
-
-    Parameters
-    ----------
-    P : ndarray of shape (s, k, d)
-        Point sets.
-    scale : float or ndarray of shape (d,)
-        Length scales.
-    roots : bool
-        Whether the slope ``h`` is infinite at 0. Then pairs that coincide pull on nothing.
-    far : float
-        Largest ``-H``; pairs that are further apart count as this far.
-    """
+    """``H = -|x - z|^2 / 2`` of all pairs within each set; `half` is the caller's to overwrite."""
 
     def __init__(self, P: Array, scale: Scalars, roots: bool, far: float = LARGEST):
         self.scale, d = np.broadcast_to(scale, P.shape[2:]), P.shape[2]
@@ -288,11 +263,9 @@ def _distance(H: Array, squared_factor: float):
     return np.sqrt(H, out=H)
 
 
+# A subclass defines ``_of_pairs(kernel, pairs)``: the value and its pullback, from ``H``.
 class StationaryRule(KernelRule):
-    """A function of distances in units of a length scale, with ``k(x, x) = 1``; abstract.
-
-    A subclass defines ``_of_pairs(kernel, pairs)``: the value and its pullback, from ``H``.
-    """
+    """A function of distances in units of a length scale, with ``k(x, x) = 1``; abstract."""
 
     roots, far = False, LARGEST
 
@@ -312,17 +285,7 @@ class StationaryRule(KernelRule):
 
 
 class LengthScaleRule(StationaryRule):
-    """A stationary kernel whose only hyperparameter is its length scale.
-
-    Parameters
-    ----------
-    profile : callable
-        ``profile(H) -> (K, weigh)``.
-    footprint : int
-        Arrays kept alive.
-    nu : float
-        Of a Matern kernel, where ``H`` enters by its root; infinite where it enters itself.
-    """
+    """A stationary kernel whose only hyperparameter is its length scale."""
 
     def __init__(self, profile: Profile, footprint: int, nu: float = np.inf):
         self.profile, self.footprint, self.nu = profile, footprint, nu
@@ -428,10 +391,7 @@ MATERN = {
 
 
 class ConstantRule(KernelRule):
-    """A scalar everywhere.
-
-    It is ``c``, and ``dk/dlog c = c``.
-    """
+    """A scalar everywhere: ``c``, and ``dk/dlog c = c``."""
 
     footprint = 0
 
@@ -449,10 +409,7 @@ def _pull_constant(kernel: Kernel, value: float, G: Array, inputs: bool):
 
 
 class DotProductRule(KernelRule):
-    """``s0^2 + x.z``; not centred, for the kernel is not stationary.
-
-    Its derivatives are ``dk/dlog s0 = 2 s0^2`` and ``dk/dz = x``.
-    """
+    """``s0^2 + x.z``, not centred; ``dk/dlog s0 = 2 s0^2`` and ``dk/dz = x``."""
 
     footprint = 1
 

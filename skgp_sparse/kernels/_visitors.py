@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.ground.validation import Array, Ints
 
 from ._categorical import Categorical
-from ._differentiable import Leaf, White, assemble, fourth_order_slope, node
+from ._differentiable import Leaf, Node, White, assemble, fourth_order_slope, node
 from ._heteroscedastic_noise import HeteroscedasticNoise
 from ._mapped import Columns, MappedNode, Missing, MissingNode
 from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
@@ -30,28 +30,15 @@ Tile = Callable[[slice, slice], Single]
 Values = Tile | float | None  # a number that is the same for all pairs; None: there are none
 
 
+# ``tile(rows, columns)`` is a new float32 array, without noise. It is None if the kernel has no
+# such tiles, or if they would be too inexact.
 def single(kernel: Kernel, X: Array) -> Tile | None:
-    """Return a function that makes tiles of ``k(X, X)`` in single precision.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Kernel expression.
-    X : ndarray of shape (n, d)
-        Point set, float64.
-
-    Returns
-    -------
-    tile : callable or None
-        The function ``tile(rows, columns)`` returns the noise-free kernel matrix between the rows
-        of X that two slices select, as a new float32 array. It is None if the kernel has no such
-        tiles, or if they would be too inexact.
-    """
+    """Return a function that makes tiles of ``k(X, X)`` in single precision, or None."""
     tile = _tile(node(kernel), X)
     return tile if callable(tile) else None
 
 
-def _tile(at: Any, X: Array) -> Values:
+def _tile(at: Node, X: Array) -> Values:
     """The values of a node."""
     if isinstance(at, White):
         return 0.0
