@@ -557,8 +557,12 @@ def calibration_error_scorer(
     >>> bool(calibration_error_scorer(model, X, np.sin(X[:, 0])) <= 0)
     True
     """
+    if not _has_likelihood(estimator):
+        mean, std = _mean_and_std(estimator, X, "calibration_error_scorer")
+        return -calibration_error(y, mean, std, sample_weight=sample_weight)
     quantiles = _quantiles(estimator, X, _LEVELS, offset, "calibration_error_scorer")
-    return -_mean_difference(np.asarray(y, dtype=float)[..., None] <= quantiles, sample_weight)
+    targets = _alike(y_true=y, median=quantiles[..., 0], quantiles=quantiles[..., -1])[0]
+    return -_mean_difference(targets[..., None] <= quantiles, sample_weight)
 
 
 # -- what they share -------------------------------------------------------------------

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+_END = object()  # of an iterator
+
 
 class Chunk(NamedTuple):
     """Some consecutive training rows.
@@ -211,7 +213,7 @@ class Stream:
             if self._next <= k:
                 self._count, chunk = self._next, None
             if self._next == self._count:  # nothing may follow the last chunk
-                if next(self._iterator, None) is not None:
+                if next(self._iterator, _END) is not _END:
                     raise ValueError(
                         f"Stream went on after {self._next} chunks. Give the same chunks each time."
                     )

@@ -82,7 +82,7 @@ from skgp_sparse.explain.leave_one_out import (
     some_rows,
     width_of,
 )
-from skgp_sparse.explain.views import TargetView
+from skgp_sparse.explain.views import TargetView, Task
 from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
 from skgp_sparse.ground import integrals, linalg, parallel
 from skgp_sparse.ground.integrals import log_moments
@@ -138,7 +138,7 @@ from skgp_sparse.kernels import _categorical, _differentiable, _sklearn_kernels
 from skgp_sparse.kernels._expectations import gauss_hermite
 from skgp_sparse.kernels._sklearn_kernels import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
-from skgp_sparse.likelihoods._classes import Softmax
+from skgp_sparse.likelihoods._classes import EachClass, Softmax
 from skgp_sparse.likelihoods._special import clipped_moments, log_probability
 from skgp_sparse.methods import contract
 from skgp_sparse.methods import exact as methods_exact

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import config_context
+from sklearn import config_context, get_config
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array, check_consistent_length, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
@@ -82,8 +82,10 @@ def check_finite(
     X: Array, names: Sequence | None, name: str, remedy: str, bare: Bools | bool = True
 ) -> None:
     """Raise at infinity, and at a value missing in a column of which `bare`, (d,), says so."""
-    if np.isfinite(X).all():
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if get_config()["assume_finite"] or np.isfinite(np.sum(X)) or np.isfinite(X).all():
+            return
+    names = names if names is not None and len(names) == X.shape[1] else range(X.shape[1])
     for what, adjective, wrong in (
         ("infinity", "infinite", np.isinf(X)),
         ("NaN", "missing", np.isnan(X) & bare),
@@ -92,7 +94,7 @@ def check_finite(
             j = int(np.argmax(wrong.any(axis=0)))
             remedy = remedy if what == "NaN" else "Replace them, or remove the rows."
             raise ValueError(
-                f"Input X contains {what}: column {j if names is None else names[j]!r} of {name} "
+                f"Input X contains {what}: column {names[j]!r} of {name} "
                 f"has {wrong[:, j].sum()} {adjective} values. {remedy}"
             )
 

@@ -179,7 +179,9 @@ class Columns(MappedKernel):
     def chosen(self, d: int) -> Ints:
         """Return the numbers of the chosen columns of d."""
         numbers = self.numbers or {}
-        columns = [numbers.get(column, column) for column in _as_list(self.columns)]
+        columns: list[Any] = [
+            numbers.get(one, one) if isinstance(one, str) else one for one in _as_list(self.columns)
+        ]
         if any(isinstance(column, str) for column in columns):
             raise ValueError(
                 f"{self} chooses columns by name, but these inputs have no names. Pass the numbers "

@@ -1,9 +1,10 @@
 """Likelihoods of class labels: several classes, and classes in an order.
 
-`Softmax` has a latent value for each class. `Ordinal` is the cumulative probit model, whose
-thresholds are learned.
+`Softmax` and `EachClass` have a latent value for each class. `Ordinal` is the cumulative probit
+model, whose thresholds are learned.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from skgp_sparse.ground.integrals import log_moments
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Scalars, Triple
 from skgp_sparse.likelihoods._base import Domain, Parametric, expect
-from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Labels
+from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Binary, Labels
 from skgp_sparse.likelihoods._special import log_probability
 
 
@@ -69,7 +70,8 @@ class Softmax(Labels):
 
     def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Raise NotImplementedError; see `log_density`."""
-        raise NotImplementedError("Softmax has no sites. Use log_density or the probability.")
+        name = type(self).__name__
+        raise NotImplementedError(f"{name} has no sites. Use log_density or the probability.")
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Raise NotImplementedError: class labels have no mean."""
@@ -88,6 +90,55 @@ class Softmax(Labels):
         """Labels, in the shape of ``f[0]``, of latent values (C, ...)."""
         noise = random_state.gumbel(size=np.shape(f))
         return np.argmax(f + noise, axis=0).astype(float)  # c with its probability
+
+
+class EachClass(Softmax):
+    """Product of binary problems, each one class against all others, ``p(y | f) = Π_c s(t_c f_c)``.
+
+    The objective of inference is the sum of those of the problems. A label from C on is that of a
+    class without a problem: the row is one of the others in all of them.
+    """
+
+    def __init__(self, sigmoid: Binary, n_classes: int) -> None:
+        super().__init__(n_classes)
+        self.sigmoid = sigmoid
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """The labels ``0 ... C``."""
+        return _numbered(self.n_classes + 1)
+
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
+        """Sum of those of the problems."""
+        each = self._of_problems(y)
+        return sum(self.sigmoid.constant_log_likelihood(one, weight, offset) for one in each)
+
+    def first_sites(self, y: Array) -> tuple[Array, Array]:
+        """Sites of the problems, of shape (C, n)."""
+        linear, precision = self.sigmoid.first_sites(self._of_problems(y).ravel())
+        return linear.reshape(self.n_classes, -1), precision.reshape(self.n_classes, -1)
+
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
+        """Sum (n,) of the expectations of the problems, with slopes and curvatures (C, n)."""
+        value, slope, curvature = self._each(self.sigmoid.expected, y, mean, variance)
+        return value.sum(axis=0), slope, curvature
+
+    def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Sum (n,) of those of the problems."""
+        return self._each(self.sigmoid.tilted, y, mean, variance)[0].sum(axis=0)
+
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
+        """Raise NotImplementedError: the problems may contradict each other."""
+        raise NotImplementedError("Several problems have no common labels. Draw those of each.")
+
+    def _of_problems(self, y: Array) -> Array:
+        """Labels ±1 of all problems (C, n)."""
+        return np.where(np.arange(self.n_classes)[:, None] == y, 1.0, -1.0)
+
+    def _each(self, function: Callable, y: Array, mean: Array, variance: Array) -> tuple:
+        """Arrays (C, n) that a function of a binary problem returns, for all problems."""
+        columns = function(self._of_problems(y).ravel(), mean.ravel(), variance.ravel())
+        return tuple(column.reshape(mean.shape) for column in columns)
 
 
 _STRIP = 2.6  # no zero of the density is nearer to the real axis, however wide the interval is

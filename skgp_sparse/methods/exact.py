@@ -137,8 +137,6 @@ _RESIDUAL_OF_NO_NOISE = 2e-3  # ... of which less than this counts as this
 _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another number
 _NEAREST = 150  # rows given which variances are computed
 _LEFT_OUT, _LEFT_OUT_SHARE = 2000, 2  # rows that are left out: so many, and one in so many at most
-_PROBES = 8  # right-hand sides that tell the diagonal of an inverse ...
-_RESIDUAL_OF_PROBES = 0.1  # ... and the relative residual that they need
 _CENTRAL = 0.95  # of the rows that are left out, at least, are in intervals of 95 %
 _LEAST_FACTOR = 1e-3  # of all variances
 
@@ -234,7 +232,7 @@ def _posterior(
     job: Job, kernel: Kernel, known: DistinctRows, least: float, random_state: np.random.RandomState
 ) -> tuple[IterativePosterior, Array, float]:
     """`IterativePosterior`, the rows that lead, and the jitter that these took."""
-    rows, settings, (n, p) = job.rows, job.settings, known.y.shape
+    rows, settings, n = job.rows, job.settings, len(known.y)
     n_jobs, X = settings.options.n_jobs, float64(known.X)
     learned = kernels.diagonal(kernel, X)[1]
     known = known._replace(noise=np.maximum(known.noise, least - learned))
@@ -244,8 +242,6 @@ def _posterior(
     leading = random_state.permutation(n)[:most]
     chosen = random_state.permutation(np.flatnonzero(rows.row_weights() > 0))
     chosen = np.sort(chosen[: min(_LEFT_OUT, len(chosen) // _LEFT_OUT_SHARE)])
-    probes, places = np.zeros((n, _PROBES)), known.of(chosen)
-    probes[places] = random_state.choice([-1.0, 1.0], size=(len(places), _PROBES))
     multiply, rough = products(kernel, X, near.noise, n_jobs)
     precondition, jitter = preconditioner(kernel, X, near.noise, leading, n_jobs)
     goal = _goal(near.noise, rows, settings.tol)
@@ -254,16 +250,13 @@ def _posterior(
         note = f"residual of all rows {goal * excess:.2e}, until {goal:.1e}"
         return settings.progress is not None and settings.progress(iteration, note=note)
 
-    tol = np.repeat((goal, max(goal, _RESIDUAL_OF_PROBES)), (p, _PROBES))
-    Y, most = np.hstack([known.y, probes]), settings.max_iter
-    solution = solve(multiply, precondition, Y, tol=tol, max_iter=most, rough=rough, report=report)
+    most, y = settings.max_iter, known.y
+    solution = solve(multiply, precondition, y, tol=goal, max_iter=most, rough=rough, report=report)
     if solution.excess > 1.0 and not solution.stopped:
         _warn_of(solution, settings, goal, len(leading))
-    alpha, inverse = solution.x[:, :p], np.mean(probes * solution.x[:, p:], axis=1)
     if len(chosen):
-        solved = alpha[places], solution.residual[places, :p], inverse[places]
-        near = replace(near, factor=_factor(rows, near, *solved, chosen, n_jobs))
-    return IterativePosterior(near, alpha), X[leading], jitter
+        near = replace(near, factor=_factor(rows, near, solution.residual, chosen, n_jobs))
+    return IterativePosterior(near, solution.x), X[leading], jitter
 
 
 def _goal(noise: Array, rows: Dataset, tol: float) -> float:
@@ -285,35 +278,25 @@ def _warn_of(solution: LinearSolution, settings: Settings, goal: float, n_leadin
 
 
 def _factor(
-    rows: Dataset,
-    near: NeighborsPosterior,
-    alpha: Array,
-    residual: Array,
-    inverse: Array,
-    chosen: Ints,
-    n_jobs: int,
+    rows: Dataset, near: NeighborsPosterior, residual: Array, chosen: Ints, n_jobs: int
 ) -> float:
-    """The `variance_factor` that chosen rows ask for, each of which is left out.
+    """The `variance_factor` that chosen rows ask for, each predicted by the others near to it.
 
-    Without a share q of a place, of repeated rows one copy, and with the diagonal A of
-    ``(K + D)⁻¹``, the mean is wrong by e, of variance v, and what the solve has left:
-
-        e = α (D + q v),    1/v = A/(1 - A D) + (1 - q)/D.
+    What the solve has left, `residual` (u, p), is an error of the mean as well.
     """
     block, place = rows.block(chosen), near.rows.of(chosen)
-    noise, total = near.noise[place], near.rows.weight[place]
     weight, known = (np.broadcast_to(one, len(chosen)) for one in (block.weight, block.noise))
-    copy = np.minimum(weight, 1.0)  # that neighbours leave out; rows with weights go as a whole
-    left = copy if rows.merged else weight
     signal, learned, _ = kernels.diagonal(near.prior, block.X)
-    given = near.leave_one_out(rows, chosen, RowTerms(), n_jobs).variance
-    given = 1.0 / np.maximum(1.0 / given - (left - copy) / (total * noise), 1.0 / signal)
-    q = left / total
-    precision = np.maximum(inverse, 0.0) / np.maximum(1.0 - inverse * noise, TINY)
-    variance = np.minimum(1.0 / (precision + (1.0 - q) / noise), signal)
-    errors = alpha * (noise + q * variance)[:, None] + residual
-    variance = np.maximum(given + learned, TINY)
-    return variance_factor(errors**2, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
+    left = near.leave_one_out(rows, chosen, RowTerms(), n_jobs)
+    # neighbours leave a copy out; rows with weights go as a whole, and take the rest of it along
+    copy, precision = np.minimum(weight, 1.0), 1.0 / np.maximum(left.variance, TINY)
+    rest = (copy if rows.merged else weight) - copy
+    rest = rest / (near.rows.weight[place] * near.noise[place])
+    variance = 1.0 / np.maximum(precision - rest, 1.0 / signal)
+    errors = (block.y - left.mean) * (precision * variance)[:, None]
+    variance = np.maximum(variance + learned, TINY)
+    squares = errors**2 + residual[place] ** 2
+    return variance_factor(squares, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
 
 
 def _with_least_noise(kernel: Kernel, least: float) -> Kernel:

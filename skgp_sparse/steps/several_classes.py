@@ -1,6 +1,7 @@
 """Several classes that begin together, with hyperparameters and inducing points in common.
 
-1. A small exact fit of the first problem, one class against all others, finds hyperparameters.
+1. A small exact fit has a latent value for each class. Its objective is the sum of those of the
+   problems, one class against all others, at common hyperparameters.
 2. Each problem goes on from there for a few iterations of its own, inducing points included.
 """
 
@@ -12,15 +13,20 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
 from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.likelihoods._classes import EachClass
 from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 from skgp_sparse.steps import FitStep
 from skgp_sparse.steps.scales import at_likely_scale, with_logarithms
 
+_CLASSES = 8  # that have a latent value in the small fit
 _ROWS = 250  # of the small fit
 _ITERATIONS = 5  # of each problem
 _TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
@@ -46,8 +52,7 @@ class FewIterations(LBFGS):
         model: ObjectiveFactory | None = None,
     ) -> Fit:
         """Hyperparameters and inducing points, and then exact sites."""
-        inner = objective.inner._replace(tol=max(objective.inner.tol, _TOL))
-        rough = replace(objective, inner=inner)
+        rough = replace(objective, inner=_roughly(objective.inner))
         function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
         maximum = climb(function, settings)
         if maximum.n_iter >= self.max_iter:
@@ -61,15 +66,16 @@ class CommonStart(FitStep):
     """The start that several classes have in common, where all rows are seen at once."""
 
     def before(self, jobs: list[Job]) -> list[Job]:
-        """Return the jobs, with what a small fit of the first one has found."""
+        """Return the jobs, with what a small fit of all classes has found."""
         if type(jobs[0].settings.solver) is not LBFGS:
             return jobs
-        (first, *_), random_state = jobs, deepcopy(self.random_states[0])
+        together, random_state = job_of_all(jobs[0], self.rows, len(jobs)), self.random_states[0]
         with single_threaded_blas():
-            first = with_logarithms(at_likely_scale(first), self.observations.columns())
-            start = start_on_subset(first.with_settings(start_rows=_ROWS), random_state)
+            together = with_logarithms(at_likely_scale(together), self.observations.columns())
+            few, random_state = together.with_settings(start_rows=_ROWS), deepcopy(random_state)
+            start = start_on_subset(few, random_state)
             Z = start.points.initialise(start.rows, start.kernel, random_state)
-        most = first.settings.max_iter
+        most = jobs[0].settings.max_iter
         settings: Any = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}
         return [
             _begun(job, start, Z).with_settings(max_iter=min(_ITERATIONS, most), **settings)
@@ -82,3 +88,21 @@ def _begun(job: Job, start: Job, Z: Array) -> Job:
     points = job.points._replace(initialise=partial(known_points, Z))
     job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
     return job.with_priors(job.priors)
+
+
+def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
+    """The `Job` of all classes, of some where they are many, from that of one problem."""
+    some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
+    labels = np.full(n_classes, float(len(some)))
+    labels[some] = np.arange(len(some))
+    model: Any = job.model
+    method = replace(model.method, likelihood=EachClass(model.method.likelihood, len(some)))
+    model = replace(model, method=method, inner=_roughly(model.inner))
+    rows = rows.of_problem(Task(tuple(labels.tolist()))).in_one_form()
+    job = job._replace(name="", rows=rows, model=model)
+    return job.with_settings(tol=n_classes * job.settings.tol)
+
+
+def _roughly(inner: Inner) -> Inner:
+    """An inner loop that ends where an outer one does not see what is left."""
+    return inner._replace(tol=max(inner.tol, _TOL))
