@@ -190,6 +190,17 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
 
     @with_callbacks
     def _fit_rows(self, given):
+        observations, rows, known = self._observed(given)
+        reporter = IterationReporter(self, *as_passed(given), self.max_iter)
+        observations.progress = Progress(self, reporter)
+        random_state = check_random_state(self.random_state)
+        watched = bool(self.verbose) or has_callbacks(self)
+        found = fit_problems(observations, rows, self._earlier(), random_state, watched)
+        self._store(observations, found.fits, found.units, beside=found.beside, rows=rows, **known)
+        reporter.end()
+
+    def _observed(self, given):
+        """The observation model of a call of `fit`, its rows, and what is learned of inputs."""
         check_parameters(self, type(self).__name__)
         observations = self._observations().on_the_clock()
         types = self._types_of(given.X, observations.name)
@@ -203,14 +214,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
             # the default kernel answers queries that lack other values than rows did
             if checks.is_frame(given.X) or missing.any():
                 values = spread_values(rows.X, rows.weight)
-        reporter = IterationReporter(self, *as_passed(given), self.max_iter)
-        observations.progress = Progress(self, reporter)
-        random_state = check_random_state(self.random_state)
-        watched = bool(self.verbose) or has_callbacks(self)
-        found = fit_problems(observations, rows, self._earlier(), random_state, watched)
-        known = {"beside": found.beside, "rows": rows, "types": types, "values": values}
-        self._store(observations, found.fits, found.units, **known)
-        reporter.end()
+        return observations, rows, {"types": types, "values": values}
 
     def _learn(self, given, **known):
         """Learn from rows that arrive later; `known` is handed to the observations."""

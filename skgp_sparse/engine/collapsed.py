@@ -27,15 +27,7 @@ from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import Evaluation, Features, Problem, Tape
 from skgp_sparse.engine.feature_posterior import SparsePosterior
 from skgp_sparse.engine.posterior import BOUNDS, PosteriorAround, by_blocks
-from skgp_sparse.ground.linalg import (
-    LOG_2PI,
-    cholesky,
-    inverse_from_triangle,
-    inverse_lower,
-    log_det_from_cholesky,
-    row_dots,
-    weighted_gram,
-)
+from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import empty
 
 
@@ -116,14 +108,14 @@ def forward_block(problem, projection, block, site=None):
 def posterior_sums(forward, block):
     """The `Sums` of one block, those that a posterior wants to know only."""
     V, ay = forward.V, forward.weighted_targets(block.weight)
-    return Sums(weighted_gram(V, forward.a), V.T @ ay, sum_of(forward.a, block))
+    return Sums(linalg.weighted_gram(V, forward.a), V.T @ ay, sum_of(forward.a, block))
 
 
 def block_sums(forward, block):
     """The `Sums` of one block."""
     weight, n = block.weight, sum_of(block.weight, block)
     logs = sum_of(weight * np.log(forward.inflation / forward.precision), block)
-    log_noise, phi = logs + n * LOG_2PI, sum_of(weight * forward.phi, block)
+    log_noise, phi = logs + n * linalg.LOG_2PI, sum_of(weight * forward.phi, block)
     yay = np.vdot(block.y, forward.weighted_targets(weight))
     return posterior_sums(forward, block)._replace(yay=yay, log_noise=log_noise, phi=phi, n=n)
 
@@ -149,7 +141,7 @@ class Cotangents(NamedTuple):
 
 def cotangents(problem, features, core, tau, total_a, reduce_slope):
     """Matrices that the visit to every block multiplies with."""
-    Binv = inverse_from_triangle(core.TB, problem.options.n_jobs)
+    Binv = linalg.inverse_from_triangle(core.TB, problem.options.n_jobs)
     n_targets, u = core.v.shape[1], features.weights(core.v)
     mean_h, shared = (len(Binv) - np.trace(Binv)) / total_a, None
     if tau is not None:
@@ -233,11 +225,11 @@ def _cotangents_of_block(forward, cot, block, want_gram):
     e = forward.linear - np.reshape(precision, (-1, 1)) * (V @ cot.v)  # (y - mean)/σ²
     if cot.shared is None:
         BV = np.matmul(V, cot.Binv, out=empty(V.shape))
-        h = row_dots(BV, V)
+        h = linalg.row_dots(BV, V)
     else:
         BV, h = None, cot.mean_h
     weight = block.weight
-    g = row_dots(e, e) + n_targets * precision * (precision * h - forward.inflation)
+    g = linalg.row_dots(e, e) + n_targets * precision * (precision * h - forward.inflation)
     g *= 0.5 * weight / forward.inflation**2
     penalty_bar = n_targets * cot.reduce_slope * weight * forward.slope * precision
     t = forward.share * g - penalty_bar
@@ -245,7 +237,7 @@ def _cotangents_of_block(forward, cot, block, want_gram):
     noise_bar = t if cot.latent_noise else g + penalty_bar * forward.x
     t = 0.0 * t if cot.features.complete else t
     K_bar = _cotangent_of_features(V, ae, BV, t, a, cot)
-    return K_bar, t, noise_bar, weighted_gram(V, t) if want_gram else 0.0
+    return K_bar, t, noise_bar, linalg.weighted_gram(V, t) if want_gram else 0.0
 
 
 def _added(totals, parts):
@@ -350,10 +342,10 @@ def core_of(sums, n_jobs, **failure):
     """The `Core` that belongs to `Sums` of one process; `failure` is that of `cholesky`."""
     B = sums.VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
-    LB = cholesky(B, n_jobs, **failure)
-    TB = inverse_lower(LB, n_jobs)
+    LB = linalg.cholesky(B, n_jobs, **failure)
+    TB = linalg.inverse_lower(LB, n_jobs)
     c = TB @ sums.Vay
-    return Core(sums.VaV, TB, c, TB.T @ c, log_det_from_cholesky(LB))
+    return Core(sums.VaV, TB, c, TB.T @ c, linalg.log_det_from_cholesky(LB))
 
 
 def solve(sums, problem):

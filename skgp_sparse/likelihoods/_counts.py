@@ -4,20 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import (
-    betainc,
-    digamma,
-    expit,
-    gammainc,
-    gammaincc,
-    gammaln,
-    log_expit,
-    logit,
-    logsumexp,
-    ndtri,
-    wrightomega,
-    zeta,
-)
+from scipy import special
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import SMALLEST_VARIANCE, expectation, log_moments
@@ -89,7 +76,7 @@ class LogLink(LevelLikelihood):
         count, scale, v, peak = self._form(y, mean)
         variance = np.maximum(variance, SMALLEST_VARIANCE)
         push = variance * power * count + v
-        start = push - wrightomega(np.log(variance * power * scale) + push)
+        start = push - special.wrightomega(np.log(variance * power * scale) + push)
         by_row = np.broadcast_arrays(count, scale, v)[:2]
         moments = log_moments(_exponential, v, variance, power, _STRIP, *by_row, start=start)
         value, slope, *means = moments
@@ -101,8 +88,8 @@ class LogLink(LevelLikelihood):
 
         def given(v: Array, shape: Array) -> Array:
             if share == 0.0:
-                return gammaincc(shape, shape * np.exp(v))
-            return betainc(1.0 / share, shape, 1.0 / (1.0 + share * shape * np.exp(v)))
+                return special.gammaincc(shape, shape * np.exp(v))
+            return special.betainc(1.0 / share, shape, 1.0 / (1.0 + share * shape * np.exp(v)))
 
         def cdf(t: Array, rows: Index) -> Array:
             """``P(Y + 1 <= e^t)``, continued between the integers."""
@@ -112,7 +99,7 @@ class LogLink(LevelLikelihood):
             return mixture_cdf(given, mean[rows] - t, variance[rows], width, shape)
 
         with np.errstate(all="ignore"):
-            centre = mean + ndtri(q) * np.sqrt(variance + share)
+            centre = mean + special.ndtri(q) * np.sqrt(variance + share)
             width = np.sqrt(variance + np.exp(-np.maximum(centre, 0.0)) + share)
             t = solve_quantile(cdf, q, np.maximum(centre, 0.1), width)
             y = np.expm1(t)
@@ -137,7 +124,7 @@ class LogLink(LevelLikelihood):
 def log_of_mean(y: Array, weight: Array, offset: Array) -> float:
     """Level of the rate of all rows together, of half an observation if there is none."""
     total = weight @ y
-    return np.log(total if total > 0.0 else 0.5) - logsumexp(offset, b=weight)
+    return np.log(total if total > 0.0 else 0.5) - special.logsumexp(offset, b=weight)
 
 
 @dataclass(eq=False, repr=False)
@@ -200,13 +187,13 @@ class Gamma(LogLink):
         centre, width = self._shifted(mean), np.sqrt(variance + 1.0 / self.shape)
 
         def given(v: Array) -> Array:
-            return gammainc(self.shape, self.shape * np.exp(-v))
+            return special.gammainc(self.shape, self.shape * np.exp(-v))
 
         def cdf(t: Array, rows: Index) -> Array:
             return mixture_cdf(given, centre[rows] - t, variance[rows], self.shape**-0.5)
 
         with np.errstate(over="ignore"):
-            return np.exp(solve_quantile(cdf, q, centre + ndtri(q) * width, width))
+            return np.exp(solve_quantile(cdf, q, centre + special.ndtri(q) * width, width))
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw positive numbers, none of which is rounded to zero; see `Likelihood.sample`."""
@@ -383,8 +370,8 @@ def _of_counts(
 
 def _sigmoids_over_exp(x: Array) -> Triple:
     """``log(1 + e^x)``, the sigmoid of x and its derivative, all times ``exp(-x)``."""
-    near, down = np.maximum(x, _NEARLY_EXP), expit(-x)
-    return -log_expit(-near) * np.exp(-near), down, down**2
+    near, down = np.maximum(x, _NEARLY_EXP), special.expit(-x)
+    return -special.log_expit(-near) * np.exp(-near), down, down**2
 
 
 def _softplus_and_sigmoid(x: Array) -> tuple[Any, ...]:
@@ -460,7 +447,7 @@ class Beta(LevelLikelihood):
         count = 1.0 / self._share
         mean = (count * y + 0.5) / (count + 1.0)
         precision = np.maximum(count * mean * (1.0 - mean), _LEAST_PRECISION)
-        return precision * (logit(mean) - self.intercept), precision
+        return precision * (special.logit(mean) - self.intercept), precision
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant mean, but for offsets; see the base class."""
@@ -469,7 +456,7 @@ class Beta(LevelLikelihood):
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of an observation; see `Likelihood.response`."""
-        both = lambda f: (expit(f), expit(f) * expit(-f))
+        both = lambda f: (special.expit(f), special.expit(f) * special.expit(-f))
         p, slope = expectation(both, self._shifted(mean), variance)
         p = np.minimum(p, 1.0)  # weights add up to 1 but for rounding
         return p, np.maximum(p * (1.0 - p) - slope * (1.0 - self._share), 0.0)
@@ -478,18 +465,27 @@ class Beta(LevelLikelihood):
         """Compute a quantile, which is not rounded to 0 or 1; see `Likelihood.quantile`."""
         mean = self._shifted(mean)
         a, b = self._shapes(mean)
-        width = np.minimum(np.sqrt(variance + zeta(2.0, a) + zeta(2.0, b)), _WIDEST_GUESS)
-        guess = np.clip(digamma(a) - digamma(b), -_FURTHEST, _FURTHEST) + ndtri(q) * width
+        width = np.minimum(
+            np.sqrt(variance + special.zeta(2.0, a) + special.zeta(2.0, b)), _WIDEST_GUESS
+        )
+        guess = (
+            np.clip(special.digamma(a) - special.digamma(b), -_FURTHEST, _FURTHEST)
+            + special.ndtri(q) * width
+        )
 
         def given(v: Array, top: Array, t: Array) -> Array:
             a, b = self._shapes(top + v)
-            return np.where(t < 0, betainc(a, b, expit(t)), 1.0 - betainc(b, a, expit(-t)))
+            return np.where(
+                t < 0,
+                special.betainc(a, b, special.expit(t)),
+                1.0 - special.betainc(b, a, special.expit(-t)),
+            )
 
         def cdf(t: Array, rows: Index) -> Array:
             top, gain = self._tops(t)
             return mixture_cdf(given, mean[rows] - top, variance[rows], gain**-0.5, top, t)
 
-        return np.clip(expit(solve_quantile(cdf, q, guess, width)), _LEAST, _MOST)
+        return np.clip(special.expit(solve_quantile(cdf, q, guess, width)), _LEAST, _MOST)
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw numbers, none of which is rounded to 0 or 1; see `Likelihood.sample`."""
@@ -498,7 +494,7 @@ class Beta(LevelLikelihood):
     def _first_level(self, y: Array, weight: Array, offset: Array) -> float:
         count = weight / self._share
         mean = (count @ y + 0.5) / (count.sum() + 1.0)  # never 0 or 1
-        return float(logit(mean) - np.average(offset, weights=weight))
+        return float(special.logit(mean) - np.average(offset, weights=weight))
 
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and its derivative with respect to the logarithm of the precision."""
@@ -508,7 +504,7 @@ class Beta(LevelLikelihood):
         """`tilted`, and its derivative with respect to the logarithm of the precision."""
         if np.any(np.asarray(power) != 1.0):
             raise NotImplementedError("Beta has no moments of powers. Use a variational bound.")
-        tops, mean = self._tops(logit(y)), self._shifted(mean)
+        tops, mean = self._tops(special.logit(y)), self._shifted(mean)
         return log_moments(self._at, mean, variance, 1.0, _STRIP, y, tops=tops)
 
     def _at_level(self, y: Array, f: Array) -> Triple:
@@ -516,24 +512,34 @@ class Beta(LevelLikelihood):
         return value, slope, self._information(f)
 
     def _shapes(self, f: Array) -> tuple[Array, Array]:
-        sizes = self.precision * expit(f), self.precision * expit(-f)
+        sizes = self.precision * special.expit(f), self.precision * special.expit(-f)
         return np.maximum(sizes[0], _TINY), np.maximum(sizes[1], _TINY)
 
     def _at(self, f: Array, y: Array) -> tuple[Array, ...]:
         """``log p`` and its slopes, one in the log precision; ``A = a ψ(a)`` is -1 where a is 0."""
-        size, s, rest = self.precision, expit(f), expit(-f)
+        size, s, rest = self.precision, special.expit(f), special.expit(-f)
         a, b, log, log_rest = size * s, size * rest, np.log(y), np.log1p(-y)
-        value = (a - 1.0) * log + (b - 1.0) * log_rest + gammaln(size) - gammaln(1.0 + a)
-        value += 2.0 * np.log(size) + log_expit(f) + log_expit(-f) - gammaln(1.0 + b)
-        A, B = a * digamma(1.0 + a) - 1.0, b * digamma(1.0 + b) - 1.0
+        value = (
+            (a - 1.0) * log
+            + (b - 1.0) * log_rest
+            + special.gammaln(size)
+            - special.gammaln(1.0 + a)
+        )
+        value += (
+            2.0 * np.log(size)
+            + special.log_expit(f)
+            + special.log_expit(-f)
+            - special.gammaln(1.0 + b)
+        )
+        A, B = a * special.digamma(1.0 + a) - 1.0, b * special.digamma(1.0 + b) - 1.0
         slope = a * rest * (log - log_rest) - rest * A + s * B
         curvature = (s - rest) * slope + self._information(f)
-        rise = a * log + b * log_rest - A - B + size * digamma(size)
+        rise = a * log + b * log_rest - A - B + size * special.digamma(size)
         return value, slope, curvature, rise
 
     def _information(self, f: Array) -> Array:
         """Expected curvature of an observation, ``a² ψ'(a) (1 - μ)² + b² ψ'(b) μ²``."""
-        s, rest = expit(f), expit(-f)
+        s, rest = special.expit(f), special.expit(-f)
         a, b = self.precision * s, self.precision * rest
         own, other = (1.0 + x * x * trigamma(1.0 + x) for x in (a, b))
         return rest * rest * own + s * s * other
@@ -545,6 +551,6 @@ class Beta(LevelLikelihood):
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             a, b = self._shapes(middle)
-            is_left = digamma(a) - digamma(b) < t
+            is_left = special.digamma(a) - special.digamma(b) < t
             low, high = np.where(is_left, middle, low), np.where(is_left, high, middle)
         return middle, self._information(middle)

@@ -27,6 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse.choices.plan import ROWS_OF_A_MEAN
+from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
@@ -333,8 +334,8 @@ def boosting(rows: Dataset, given: BaseEstimator, codes: list[int], seed: int) -
 
 def _loss(likelihood: Likelihood | str) -> str:
     """The loss of boosting whose predictions are means of responses."""
-    domain = domain_of(likelihood)
-    if not domain.is_never_negative or domain.high < np.inf:
+    domain = None if is_gaussian(likelihood) else domain_of(likelihood)
+    if domain is None or not domain.is_never_negative or domain.high < np.inf:
         return "squared_error"
     return "gamma" if 0.0 in domain.without else "poisson"
 
@@ -368,8 +369,7 @@ def _fitted(model: BaseEstimator, form: Dataset, some: Ints, given: BaseEstimato
     """The `MeanFunction` of some rows."""
     X, y = form.X[some].astype(np.float64), form.y[some]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value
-    domain, counts = domain_of(given.likelihood), np.unique(y, return_counts=True)[1]
-    one, mean = clone(model), given.mean
+    counts, one, mean = np.unique(y, return_counts=True)[1], clone(model), given.mean
     if form.classes is None and not np.any(y):
         one = DummyRegressor()  # zero counts tell losses no rate
     elif form.classes is not None and len(counts) == 1:
@@ -381,7 +381,8 @@ def _fitted(model: BaseEstimator, form: Dataset, some: Ints, given: BaseEstimato
     estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
     if form.classes is not None:
         return MeanFunction(estimators, len(form.classes))
-    if not domain.is_never_negative:
+    domain = None if is_gaussian(given.likelihood) else domain_of(given.likelihood)
+    if domain is None or not domain.is_never_negative:
         return MeanFunction(estimators)
     least = 1e-6 * max(np.average(y), np.finfo(float).tiny)
     return MeanFunction(estimators, 0, least, most=domain.high)
