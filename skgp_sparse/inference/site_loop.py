@@ -196,6 +196,7 @@ def _admissible_both(proposal: Array, plain: Array):
 
 _MOST_ITERATIONS = 100
 _MOST_PLAIN = 40  # of these, before turns go on
+FEW_ROWS = 500  # up to which turns at once pay
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
 _ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
@@ -263,6 +264,12 @@ class SiteLoop:
         """Whether `AlternatingUpdates` find sites where the plain map does not; many are slow."""
         pays = self.inner.exactly or self.method.likelihood.n_latent == 1
         return pays and self.method.takes_turns
+
+    @property
+    def turns_at_once(self):
+        """Whether few rows of one latent value begin with turns, and end closer to the sites."""
+        n_rows = sum(self.bundles.sizes)
+        return self.method.likelihood.n_latent == 1 and n_rows <= FEW_ROWS
 
     @cached_property
     def size(self):
@@ -333,7 +340,7 @@ class SiteLoop:
 
     def _solve_from(self, sites: PerRow, history: Sequence = (), is_warm: bool = False):
         """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
-        if self.inner.exactly and self.takes_turns and self.method.likelihood.n_latent == 1:
+        if self.inner.exactly and self.takes_turns and self.turns_at_once:
             return AlternatingUpdates(self).solve(sites)
         most = self.inner.max_iter
         few = min(most, _MOST_PLAIN) if self.takes_turns else most

@@ -43,7 +43,7 @@ from skgp_sparse.inference.contracts import (
     SparseFit,
 )
 from skgp_sparse.inference.optimizers import Solution
-from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, SiteUpdate
+from skgp_sparse.inference.site_loop import FEW_ROWS, Inner, InnerState, SiteLoop, SiteUpdate
 from skgp_sparse.inference.stochastic import SiteMinibatchView
 
 _NUMBERS = 50  # of every site that the inner loop holds
@@ -115,6 +115,7 @@ class SiteObjective(ExactFit, SparseFit):
         objective = self
         if self.starts is not None:
             has_turns = self.method.takes_turns and self.likelihood.n_latent == 1
+            has_turns = has_turns and len(self.rows) <= FEW_ROWS
             tol = _OF_TURNS if has_turns else _OF_GRADIENTS
             objective = replace(self, inner=self.inner._replace(tol=tol))
         loop, solution, inner_state = objective.infer(kernel, inner_state)
