@@ -265,7 +265,7 @@ class Rules(NamedTuple):
         if self.n_targets not in (None, p):
             raise ValueError(
                 "The number of targets seen in `y` is different from the parameter `n_targets`. "
-                f"Got {p} != {self.n_targets}."
+                f"Got {p} != {self.n_targets}. Set it to {p} or None."
             )
         return TargetScaler.none(p)
 
