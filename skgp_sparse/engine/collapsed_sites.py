@@ -76,6 +76,16 @@ class ProjectedRows(NamedTuple):
 
         return PerRow(self._visit(run)[1])
 
+    def covariance(self, core):
+        """Posterior covariance (n, n) of what the basis says of the rows."""
+        features_of = self._features_of()
+
+        def run(read, projection):
+            return (), (features_of(read, projection) @ core.TB.T).T
+
+        root = np.asarray(PerRow(self._visit(run)[1]))
+        return root.T @ root
+
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block, sites (λ1, λ2) held, a `PerRow` (2, k, n)."""
         problem, features = self.problem, self.features
@@ -370,6 +380,15 @@ class JointRows(NamedTuple):
             np.stack([core.noise.marginals(rows, core) for core in cores], axis=1)
             for rows in self.layout.blocks
         )
+
+    def covariance(self, core):
+        """Posterior covariance of the rows, their noise included (n, n)."""
+        root = core.T @ (core.s[:, None] * self.K)
+        noise, index = core.noise, self.groups.index
+        S = (self.K - root.T @ root)[np.ix_(index, index)]
+        S /= noise.gain[:, None] * noise.gain
+        S.flat[:: len(S) + 1] += noise.r / noise.gain
+        return S
 
     def gradient(self, cores, sites, bounds, inputs):
         """Gradients by the name of the block; without a residual, all bounds have the same."""

@@ -295,14 +295,25 @@ class Solution(NamedTuple):
     history: deque  # of steps, for another solve of a map that is nearly the same
 
 
-def solve_fixed_point(evaluate, state: object, admissible, *, tol, max_iter, size=None, history=()):
+def solve_fixed_point(
+    evaluate: Callable,
+    state: object,
+    admissible: Callable,
+    *,
+    tol: float,
+    max_iter: int,
+    size: float | None = None,
+    history: Sequence = (),
+    propose: Callable | None = None,
+):
     """`Solution` of ``state -> evaluate(state).target``, iterated until the gap closes.
 
     This is Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose
     value falls below the last one is taken back: from there half a plain step, then a quarter, and
     so on. ``admissible(proposal, plain)`` moves an accelerated step back to where the map is
     defined; elsewhere its gap is NaN, and ``LinAlgError`` is raised if it is at the start. The
-    tolerance is relative to `size`, by default the value or 1.
+    tolerance is relative to `size`, by default the value or 1. ``propose(state, step)`` is a state
+    in the place of the accelerated one.
     """
     step = evaluate(state)
     if not np.isfinite(step.gap):
@@ -315,8 +326,9 @@ def solve_fixed_point(evaluate, state: object, admissible, *, tol, max_iter, siz
     n_iter = 1
     while n_iter < max_iter and not _closed(step, tol, size) and since_best < _STALLED:
         n_iter += 1
-        proposal = state + damping * (step.target - state)
-        if damping == 1.0 and history:
+        target = step.target if propose is None else propose(state, step)
+        proposal = state + damping * (target - state)
+        if damping == 1.0 and history and propose is None:
             proposal = admissible(_accelerated(state, step, history), step.target)
         trial = evaluate(proposal)
         if _accepted(trial, step):

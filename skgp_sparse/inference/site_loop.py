@@ -24,10 +24,14 @@ from skgp_sparse.inference.optimizers import Solution, Step, solve_fixed_point
 
 _SMALLEST_PRECISION = 1e-300  # precision of a row without weight, for its logarithm
 _LARGEST_LOG_STEP = np.log(10.0)  # in a step of a logarithm, or beyond the plain turn
+_NEGLIGIBLE_PRECISION = 0.005  # c, so that a precision of so little beside 1/s counts as none
+_SAME_COVARIANCE = 0.1  # largest difference of ψ up to which λ2 and β lead to the same covariance
+_DIFFERENCE = 1e-4  # of means in standard deviations, and of variances relative
 _CLIMB = 1e-4  # share of the predicted gain that a step of the means has to reach
 _DECREASE_TOLERANCE = 1e-13  # by which the value may fall, relative
 _OF_THE_GAP = 3e-3  # what the means may be short of, as a share of what the precisions are
 _OF_TOL = 0.1  # the same, as a share of the tolerance
+_OF_NEWTON = 1e-2  # of the tolerance, where one more step costs little and gives twice the digits
 _MOST_STEPS, _MOST_HALVINGS = 50, 30
 _STEPS_OF_SEVERAL = 3  # of the means of several latent values, of whose curvature β is the diagonal
 
@@ -63,6 +67,12 @@ class AlternatingUpdates:
        and a step leads to the posterior with the sites ``(β m + α, β)`` of `Variational`;
     2. moves the logarithms of the precisions half way to those of ``β`` at these means.
 
+    Where rows are few, Newton's method takes steps in ``ψ = log(λ2 + c/s)`` in the place of 2, as
+    precisions far below ``1/s`` say nothing, whatever they are. The equation is
+    ``ψ = log(β + c/s)``. With the posterior covariance S of the rows, and as ``∂α/∂s = -½ ∂β/∂m``,
+
+        ds = -(S∘S) w dλ2,    dm = S w (α - a + ∂α/∂s ds),    da = α - a + ∂α/∂s ds - β dm.
+
     The state is ``(m, a, log λ2)``. As m is linear in a, combinations of states are states.
     """
 
@@ -78,6 +88,11 @@ class AlternatingUpdates:
         """1 for every row with a weight, 0 for the others, which nothing moves."""
         return (self.rows.weight > 0.0).astype(np.float64)
 
+    @property
+    def tol(self):
+        """The tolerance of the turns."""
+        return self.loop.inner.tol * (_OF_NEWTON if self.loop.is_small else 1.0)
+
     def solve(self, sites: PerRow):
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
         linear, precision = np.asarray(sites)
@@ -87,10 +102,11 @@ class AlternatingUpdates:
                 [np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST_PRECISION))]
             ),
             _admissible_both,
-            tol=self.loop.inner.tol,
+            tol=self.tol,
             max_iter=self.loop.inner.max_iter,
+            propose=self._newton if self.loop.is_small else None,
         )
-        means, precision = solution.step.result, self._precision(solution.state)
+        (*_, means), precision = solution.step.result, self._precision(solution.state)
         sites = self._per_row(np.stack([precision * means.mean + means.dual, precision]))
         return solution._replace(state=sites, step=self.loop.evaluate(sites), history=())
 
@@ -109,8 +125,8 @@ class AlternatingUpdates:
             gap=self._gap_of_means(means, variance)
             + self._gap_of_precisions(means, variance, precision),
             value=total - 0.5 * (means.quadratic - start.quadratic),
-            climbs=len(precision) > 1,  # of one latent value, it may fall on its way
-            result=means,
+            climbs=True,
+            result=(cores, variance, means),
         )
 
     def _precision(self, state: Array):
@@ -141,7 +157,7 @@ class AlternatingUpdates:
         """The `Means` that maximise ``Q``, as closely as the precisions are worth it."""
         for _ in range(_MOST_STEPS if len(precision) == 1 else _STEPS_OF_SEVERAL):
             size = abs(means.value) if self.loop.size is None else self.loop.size
-            least = _OF_TOL * self.loop.inner.tol * max(1.0, size)
+            least = _OF_TOL * self.tol * max(1.0, size)
             of_precisions = self._gap_of_precisions(means, variance, precision)
             if self._gap_of_means(means, variance) <= max(least, _OF_THE_GAP * of_precisions):
                 break
@@ -153,10 +169,8 @@ class AlternatingUpdates:
 
     def _climbed(self, means: Means, variance: Array):
         """The `Means` after a step of Newton's method, None if there are none that are better."""
-        precision = self.counts * means.curvature
-        linear = precision * means.mean + self.counts * means.slope
-        _, mean, *_ = self._posterior(linear, precision)
-        move, dual_move = mean - means.mean, linear - precision * mean - means.dual
+        _, mean, dual = self._at_curvature(means)
+        move, dual_move = mean - means.mean, dual - means.dual
         gain = np.sum(self.rows.weight * (means.slope - means.dual) * move)
         rounding = _DECREASE_TOLERANCE * max(1.0, abs(means.value))
         for length in 0.5 ** np.arange(_MOST_HALVINGS):
@@ -165,6 +179,13 @@ class AlternatingUpdates:
             if trial.value >= means.value + _CLIMB * length * gain - rounding:
                 return trial
         return None
+
+    def _at_curvature(self, means: Means):
+        """The cores with the sites ``(β m + α, β)``, the means there and their ``a``."""
+        precision = self.counts * means.curvature
+        linear = precision * means.mean + self.counts * means.slope
+        cores, mean, *_ = self._posterior(linear, precision)
+        return cores, mean, linear - precision * mean
 
     def _gap_of_means(self, means: Means, variance: Array):
         return 0.5 * np.sum(self.rows.weight * variance * (means.slope - means.dual) ** 2)
@@ -176,6 +197,46 @@ class AlternatingUpdates:
     def _of_precisions(self, change: Array, variance: Array):
         """Changes of precisions in units in which half their squares are nats."""
         return np.sqrt(0.5 * self.rows.weight) * variance * change
+
+    def _newton(self, state: Array, step: Step):
+        """The state to which Newton's method leads, where there is one latent value per row."""
+        (core,), variance, means = step.result
+        precision, curvature = self._precision(state)[0], self.counts * means.curvature[0]
+        little = _NEGLIGIBLE_PRECISION / variance[0]
+        rest = np.log((curvature + little) / (precision + little))
+        S = of_means = self.loop.projected.covariance(core)
+        if np.abs(rest).max() > _SAME_COVARIANCE:
+            of_means = self.loop.projected.covariance(self._at_curvature(means)[0][0])
+        weight, short = self.rows.weight, (means.slope - means.dual)[0]
+        along_mean, along_variance = (
+            self._slopes(means, variance) * curvature / (curvature + little)
+        )
+        tilt = -0.5 * along_mean * (curvature + little)  # ∂α/∂s
+        spread = -(S**2) * (weight * (precision + little))  # ds/dψ
+        shift = of_means @ ((weight * tilt)[:, None] * spread)  # dm/dψ
+        due = of_means @ (weight * short)
+        jacobian = -along_mean[:, None] * shift - along_variance[:, None] * spread
+        jacobian.flat[:: len(S) + 1] += 1.0
+        change = np.linalg.solve(jacobian, rest + along_mean * due)
+        change = np.clip(change, -_LARGEST_LOG_STEP, _LARGEST_LOG_STEP)
+        relative = np.clip(spread @ change / variance[0], -_LARGEST_LOG_STEP, _LARGEST_LOG_STEP)
+        tilted = short + tilt * variance[0] * np.expm1(relative)  # the variance of one row is 1/λ2
+        move = of_means @ (weight * tilted)
+        least = 0.1 * np.minimum(precision, curvature)
+        precision = np.maximum((precision + little) * np.exp(change) - little, least)
+        log_precision = np.log(np.maximum(precision, _SMALLEST_PRECISION))
+        dual = means.dual + tilted - means.curvature * move
+        return np.stack([means.mean + move, dual, log_precision[None]])
+
+    def _slopes(self, means: Means, variance: Array):
+        """Slopes of ``log β`` along the mean and the variance of every row (2, n)."""
+        step = _DIFFERENCE * np.sqrt(variance)
+        twice = Observations(*(np.tile(part, 2) for part in self.rows))
+        moved = np.hstack([means.mean + step, means.mean])
+        wider = np.hstack([variance, (1.0 + _DIFFERENCE) * variance])
+        curvature = self.loop.method.expectations(twice, moved, wider)[2]
+        changes = np.log(curvature.reshape(2, -1) / means.curvature)
+        return changes / np.vstack([step, _DIFFERENCE * variance])
 
 
 def check_moments(mean: Array, variance: Array, residual: Array):
@@ -196,7 +257,7 @@ def _admissible_both(proposal: Array, plain: Array):
 
 _MOST_ITERATIONS = 100
 _MOST_PLAIN = 40  # of these, before turns go on
-FEW_ROWS = 500  # up to which turns at once pay
+FEW_ROWS = 500  # up to which Newton's method for the precisions pays
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
 _ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
@@ -266,10 +327,9 @@ class SiteLoop:
         return pays and self.method.takes_turns
 
     @property
-    def turns_at_once(self):
-        """Whether few rows of one latent value begin with turns, and end closer to the sites."""
-        n_rows = sum(self.bundles.sizes)
-        return self.method.likelihood.n_latent == 1 and n_rows <= FEW_ROWS
+    def is_small(self):
+        """Whether the covariance of all rows is cheap, of one latent value each."""
+        return self.method.likelihood.n_latent == 1 and sum(self.bundles.sizes) <= FEW_ROWS
 
     @cached_property
     def size(self):
@@ -340,7 +400,7 @@ class SiteLoop:
 
     def _solve_from(self, sites: PerRow, history: Sequence = (), is_warm: bool = False):
         """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
-        if self.inner.exactly and self.takes_turns and self.turns_at_once:
+        if self.inner.exactly and self.takes_turns and self.is_small:
             return AlternatingUpdates(self).solve(sites)
         most = self.inner.max_iter
         few = min(most, _MOST_PLAIN) if self.takes_turns else most

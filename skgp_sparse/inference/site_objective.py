@@ -43,13 +43,13 @@ from skgp_sparse.inference.contracts import (
     SparseFit,
 )
 from skgp_sparse.inference.optimizers import Solution
-from skgp_sparse.inference.site_loop import FEW_ROWS, Inner, InnerState, SiteLoop, SiteUpdate
+from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, SiteUpdate
 from skgp_sparse.inference.stochastic import SiteMinibatchView
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
-_OF_GRADIENTS, _OF_TURNS = 1e-15, 1e-20  # the second where turns lead to the sites
+_OF_GRADIENTS = 1e-15
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
 _OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
@@ -114,10 +114,7 @@ class SiteObjective(ExactFit, SparseFit):
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
         objective = self
         if self.starts is not None:
-            has_turns = self.method.takes_turns and self.likelihood.n_latent == 1
-            has_turns = has_turns and len(self.rows) <= FEW_ROWS
-            tol = _OF_TURNS if has_turns else _OF_GRADIENTS
-            objective = replace(self, inner=self.inner._replace(tol=tol))
+            objective = replace(self, inner=self.inner._replace(tol=_OF_GRADIENTS))
         loop, solution, inner_state = objective.infer(kernel, inner_state)
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)

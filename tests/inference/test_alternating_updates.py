@@ -14,10 +14,6 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 
 KERNEL = ConstantKernel(1.0, (1e-5, 1e5)) * RBF(1.0, (1e-5, 1e5))
 CORNERS = [[5.0, 0.0], [8.0, 1.0], [11.0, 0.0], [11.0, -2.0], [11.0, 2.0]]
-CONVERGE = [
-    *((name, theta) for name in ("probit", "logit") for theta in CORNERS),
-    *(("poisson", theta) for theta in ([5.0, 0.0], [8.0, 1.0], [11.0, 2.0])),
-]
 
 
 def pima():
@@ -91,10 +87,27 @@ def test_the_value_is_that_of_dense_algebra_where_it_is_stationary(theta):
 
 
 @pytest.mark.second(share=0.42)
-@pytest.mark.parametrize("name, theta", CONVERGE, ids=str)
+@pytest.mark.parametrize("theta", CORNERS, ids=str)
+@pytest.mark.parametrize("name", ["probit", "logit", "poisson"])
 def test_the_loop_converges_in_every_corner(name, theta):
     solution = evaluated(model(name), theta)
     assert solution.converged and solution.n_iter <= 40
+
+
+WITHOUT_JACOBIAN = [
+    *((name, theta) for name in ("probit", "logit") for theta in CORNERS),
+    *(("poisson", theta) for theta in ([5.0, 0.0], [8.0, 1.0], [11.0, 2.0])),
+]
+
+
+@pytest.mark.second(share=0.2)
+@pytest.mark.parametrize("name, theta", WITHOUT_JACOBIAN, ids=str)
+def test_without_a_jacobian_turns_lead_to_the_same_value(name, theta, monkeypatch):
+    expected = evaluated(model(name), theta)
+    monkeypatch.setattr(site_loop, "FEW_ROWS", 0)
+    solution = evaluated(model(name), theta)
+    assert solution.converged and expected.converged
+    assert solution.step.value == pytest.approx(expected.step.value, rel=1e-9)
 
 
 @pytest.mark.second
