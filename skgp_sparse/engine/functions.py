@@ -293,8 +293,8 @@ def drawn(
         basis = FourierBasis.drawn(posterior.kernel, n_frequencies, Z[0], random_state)
         harmonics = basis.at(posterior.kernel, Options())
         weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
-        features, v = posterior.weights_of_samples(k * p, of_data)
-        v = _by_target(v, p)
+        features, R = posterior.weights()
+        v = _by_target(R.T @ of_data.normal(size=(k * p, len(R))).T, p)
         prior = features.whiten((harmonics.raw(Z) @ weights).T).T
         change = features.weights(v - prior)
         coefficients = np.repeat(u, k, axis=1) + change

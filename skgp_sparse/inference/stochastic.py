@@ -31,7 +31,7 @@ from skgp_sparse.engine import collapsed_sites
 from skgp_sparse.engine.basis import Observations, Problem
 from skgp_sparse.engine.collapsed import Sums
 from skgp_sparse.engine.collapsed_sites import Cores
-from skgp_sparse.engine.feature_posterior import SparsePosterior, noise_variance
+from skgp_sparse.engine.feature_posterior import SparsePosterior
 from skgp_sparse.engine.posterior import IndependentPosteriors
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import log_normal_density
@@ -258,8 +258,8 @@ class GaussianMinibatchView:
 
     def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
-        block, mean, variance = _predicted(objective, kernel, posterior)
-        variance = (variance + noise_variance(kernel, block.X) + block.noise)[:, None]
+        block, mean, variance, noise = _predicted(objective, kernel, posterior)
+        variance = (variance + noise + block.noise)[:, None]
         return log_normal_density(block.y, mean, np.sqrt(variance)).mean(axis=1)
 
     def conclude(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
@@ -299,9 +299,8 @@ class SiteMinibatchView:
 
     def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
         """Log densities (n,) of the rows of an objective."""
-        block, mean, variance = _predicted(objective, kernel, posterior)
-        noise = np.reshape(noise_variance(kernel, block.X), (-1, 1))
-        latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise).T
+        block, mean, variance, noise = _predicted(objective, kernel, posterior)
+        latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
         if len(posterior.cores) == 1:
             latent = [part[0] for part in latent]
         return objective.method.likelihood.log_density(block.observed, *latent)
@@ -373,10 +372,9 @@ class SiteMinibatchView:
 
 
 def _predicted(objective: Objective, kernel: Kernel, posterior: RunningPosterior):
-    """The rows of an objective, and the mean and the variance of the process there."""
+    """The rows of an objective, and the `moments` of the process there."""
     block = objective.rows.everything()
-    process = posterior.process(kernel)
-    return block, *process.mean_and_variance(block.X, objective.options.n_jobs)
+    return block, *posterior.process(kernel).moments(block.X, objective.options.n_jobs)
 
 
 def _per_unit(batch: object):
