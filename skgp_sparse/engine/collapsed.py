@@ -475,10 +475,6 @@ class DecoupledPosterior(PosteriorAround):
 
         return by_blocks(of_block, X, row_blocks(len(X), self.width), n_jobs)
 
-    def mean_and_variance(self, X, n_jobs=1):
-        """Mean (n, p) and latent variance (n,)."""
-        return self.mean(X, n_jobs), self.posterior.mean_and_variance(X, n_jobs)[1]
-
 
 def decoupled_conclude(of_mean: Problem, of_covariance: Problem):
     """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""

@@ -19,22 +19,8 @@ from skgp_sparse.engine import collapsed
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import InducingFeatures, Problem
 from skgp_sparse.engine.neighbors import NeighborsPosterior
-from skgp_sparse.engine.posterior import (
-    BOUNDS,
-    LEAVE_ONE_OUT,
-    LeftOut,
-    PosteriorAround,
-    RowTerms,
-    float64,
-)
-from skgp_sparse.ground.linalg import (
-    LOG_2PI,
-    Jitter,
-    cholesky,
-    inverse_lower,
-    jittered_cholesky,
-    weighted_gram,
-)
+from skgp_sparse.engine.posterior import LeftOut, PosteriorAround, RowTerms, float64
+from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Ints
 
@@ -194,20 +180,20 @@ def preconditioner(
     """``R -> P⁻¹ R`` with the matrix of FITC at chosen rows, and the jitter that these took."""
     K = kernels.evaluate(kernel, X[chosen], X[chosen])
     K.flat[:: len(K) + 1] += noise[chosen]
-    L, jitter = jittered_cholesky(K, Jitter(0.0), n_jobs)
+    L, jitter = linalg.jittered_cholesky(K, linalg.Jitter(0.0), n_jobs)
     features = InducingFeatures(kernel, X[chosen], L)
 
     def of_block(rows: slice) -> tuple[Array, Array, Array]:
         V = features.whiten(features.raw(X[rows]))
         rest = features.residual_variance(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
         lam = np.maximum(rest, 0.0) + noise[rows]
-        return V, lam[:, None], weighted_gram(V, 1.0 / lam)
+        return V, lam[:, None], linalg.weighted_gram(V, 1.0 / lam)
 
     B, parts, blocks = np.eye(len(L)), [], row_blocks(len(X), len(L))
     for rows, (V, lam, gram) in zip(blocks, ordered_map(of_block, blocks, n_jobs)):
         B += gram
         parts.append((rows, V, lam))
-    TB = inverse_lower(cholesky(B, n_jobs), n_jobs)
+    TB = linalg.inverse_lower(linalg.cholesky(B, n_jobs), n_jobs)
 
     def precondition(R: Array) -> Array:
         def projected(part: tuple[slice, Array, Array]) -> Any:
@@ -237,7 +223,7 @@ class IterativePosterior(PosteriorAround):
     alpha: Array  # (u, p) weights of its distinct rows in the mean
 
     name = "rows"
-    answers = frozenset([LEAVE_ONE_OUT, BOUNDS])
+    answers = frozenset([contract.LEAVE_ONE_OUT, contract.BOUNDS])
     width = property(lambda self: len(self.alpha))
 
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
@@ -252,10 +238,6 @@ class IterativePosterior(PosteriorAround):
             )
 
         return contract.by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
-
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Mean (n, p) and latent variance (n,)."""
-        return self.mean(X, n_jobs), self.posterior.mean_and_variance(X, n_jobs)[1]
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
@@ -295,5 +277,5 @@ def upper_bound(
     solution = solve(multiply, near, y, tol=tol, max_iter=max_iter, rough=rough, report=report)
     square = np.vdot(y + solution.residual, solution.x)  # 2 yᵀv - vᵀ(y - e), e = y - K̂v
     # a row of weight w is its mean, and what w copies of it have beside that
-    log_det += weight @ (np.log(s2) + LOG_2PI)
+    log_det += weight @ (np.log(s2) + linalg.LOG_2PI)
     return -0.5 * (y.shape[1] * log_det + square), solution.excess

@@ -497,7 +497,7 @@ def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorAround(Posterior):
-    """A posterior that predicts what another one does at `inputs`, unless it says otherwise."""
+    """A posterior that predicts what another one does, or has means or variances of its own."""
 
     posterior: Posterior
 
@@ -508,25 +508,21 @@ class PosteriorAround(Posterior):
     holds_rows = property(attrgetter("posterior.holds_rows"))
     factor = property(attrgetter("posterior.factor"))
 
-    def inputs(self, X: AnyArray) -> AnyArray:
-        """Rows of a query as the other posterior sees them."""
-        return X
-
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean, in the shape of that of the posterior."""
-        return self.posterior.mean(self.inputs(X), n_jobs)
+        return self.posterior.mean(X, n_jobs)
 
     def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Mean and latent variance."""
-        return self.posterior.mean_and_variance(self.inputs(X), n_jobs)
+        """Own mean, and the latent variance of the posterior."""
+        return self.mean(X, n_jobs), self.posterior.mean_and_variance(X, n_jobs)[1]
 
     def covariance(self, X: AnyArray) -> Array:
         """Latent covariance."""
-        return self.posterior.covariance(self.inputs(X))
+        return self.posterior.covariance(X)
 
     def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean."""
-        return self.posterior.deviations(self.inputs(X), n_samples, random_state)
+        return self.posterior.deviations(X, n_samples, random_state)
 
 
 @dataclass(frozen=True, eq=False)

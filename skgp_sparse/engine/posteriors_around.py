@@ -15,16 +15,8 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
-from skgp_sparse.engine.functions import SharedMean, in_weighted_mean
-from skgp_sparse.engine.posterior import (
-    FUNCTIONS,
-    GRADIENTS,
-    NORMALS,
-    PosteriorAround,
-    Slopes,
-    float64,
-    noise_in_blocks,
-)
+from skgp_sparse.engine import posterior as contract
+from skgp_sparse.engine.posterior import PosteriorAround, Slopes, float64
 from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import AnyArray, Array, Bools, Ints, Scalars
@@ -91,11 +83,7 @@ class PosteriorWithMissingValues(PosteriorAround):
 
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean, in the shape of that of the process."""
-        X = float64(X)
-        mean = self.posterior.mean(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(X):
-            mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
-        return mean
+        return averaged(lambda rows: self.posterior.mean(rows, n_jobs), float64(X), self.values)
 
     def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean and latent variance."""
@@ -168,7 +156,7 @@ class PosteriorWithMissingValues(PosteriorAround):
         return self.posterior.mean(self.values).var(axis=0)
 
 
-_ANSWERS = frozenset([FUNCTIONS, NORMALS])  # where the process has them
+_ANSWERS = frozenset([contract.FUNCTIONS, contract.NORMALS])  # where the process has them
 _LEAST_LEVEL = 1e-4  # of a quantile
 _INPUTS = 64  # inputs that stand for one that has a normal distribution
 
@@ -227,7 +215,9 @@ class PosteriorWithMean(PosteriorAround):
     @property
     def answers(self):
         """Names of questions, without gradients of other predictions that have some."""
-        return self.posterior.answers & (_ANSWERS | {GRADIENTS} if self.is_flat else _ANSWERS)
+        return self.posterior.answers & (
+            _ANSWERS | {contract.GRADIENTS} if self.is_flat else _ANSWERS
+        )
 
     def why_not(self, question: str) -> str | None:
         """Reason of the process, or that the other prediction has no such answer."""
@@ -263,7 +253,7 @@ class PosteriorWithMean(PosteriorAround):
     def prior_variance(self, X: AnyArray) -> Scalars:
         """Variance before any data, where the process knows least."""
         prior = np.broadcast_to(self.posterior.prior_variance(X), len(X))
-        weight = self.weights.of(prior + noise_in_blocks(self.posterior, X))
+        weight = self.weights.of(prior + contract.noise_in_blocks(self.posterior, X))
         return self.weights.factor(weight) * prior
 
     def weight(self, X: AnyArray, n_jobs: int = 1) -> Array:
@@ -290,8 +280,11 @@ class PosteriorWithMean(PosteriorAround):
 
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions`, which share the weighted mean."""
-        drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        return in_weighted_mean(drawn, self.posterior.points[1], SharedMean(self))
+        found = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
+        u = self.posterior.points[1]
+        found.coefficients = found.coefficients - np.repeat(u, n_functions, axis=1)
+        found.shared, found.factors = self, np.repeat(np.eye(u.shape[1]), n_functions, axis=1)
+        return found
 
     def mean_and_factor(self, X: Array) -> tuple[Array, Array]:
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
