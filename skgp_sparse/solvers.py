@@ -288,7 +288,7 @@ class UserOptimizer(BaseEstimator, Solver):
             nonlocal inner_state
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
-                return -value_or_minus_inf(objective, candidate, False, inner_state, prior)
+                return -value_or_minus_inf(objective, candidate, inner_state, prior)
             evaluation = attempt(objective, candidate, inner_state, prior)
             inner_state = evaluation.inner_state
             return -evaluation.value, -evaluation.theta_bar

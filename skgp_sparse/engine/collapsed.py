@@ -24,7 +24,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.basis import Evaluation, Features, Problem, Tape
+from skgp_sparse.engine.basis import Evaluation, Features, Problem
 from skgp_sparse.engine.feature_posterior import SparsePosterior
 from skgp_sparse.engine.posterior import BOUNDS, PosteriorAround, by_blocks
 from skgp_sparse.ground import linalg
@@ -35,7 +35,7 @@ class Forward(NamedTuple):
     """Quantities of a block that the first pass computes and the second one needs."""
 
     V: np.ndarray
-    tape: Tape | None
+    tape: tuple | None  # of a `Projection`
     precision: float | np.ndarray  # 1/σ², or λ2 of a site
     linear: np.ndarray  # y/σ² (n, p), or λ1
     x: np.ndarray  # r/σ²
@@ -179,13 +179,13 @@ def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept
     def run(read, *waiting):
         block = read()
         forwards = see(block, *waiting)
-        tape = forwards[0].tape or problem.tape(features, block.X)
+        tape, pull_diagonal = forwards[0].tape or problem.tape(features, block.X)
         pairs = zip(forwards, cots_of_rows)
         parts = (_cotangents_of_block(*pair, block, want_gram) for pair in pairs)
         K_bar, t, noise_bar, VtV = reduce(_added, parts)
-        theta_bar, basis_bar = features.pull(tape.features, K_bar, inputs)
+        theta_bar, basis_bar = features.pull(tape, K_bar, inputs)
         n = len(block.X)
-        theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
+        theta_bar += pull_diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
         return (theta_bar, basis_bar if inputs else 0.0, VtV), None
 
     nothing = [False] * len(layout.blocks)
@@ -308,7 +308,10 @@ def pull_back(
 ):
     """Gradients by the name of the block."""
     problem = problems[0]
-    taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
+    taus = [  # τ of ``t = P τ a`` where one serves all rows, else None
+        None if at.bound.noise_share or np.ndim(one.slope) else -one.slope * slope
+        for at, one in zip(problems, probe)
+    ]
     learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
     by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     cots = [
@@ -335,7 +338,7 @@ def pull_back(
 def conclude(problem):
     """Objective, `SparsePosterior` and the jitter that it took, from one visit to the rows."""
     features, (value, core, _) = solve_forward(problem)
-    return value, posterior_of(features, core, problem), features.jitter
+    return value, posterior_of(features, core, problem.kernel), features.jitter
 
 
 def core_of(sums, n_jobs, **failure):
@@ -358,10 +361,9 @@ def solve(sums, problem):
     return log_n - n_targets * penalty, core, reduce_slope
 
 
-def posterior_of(features, core, problem):
+def posterior_of(features, core, kernel):
     """The `SparsePosterior` of a process whose weights have this one."""
-    weights = features.weights(core.v)
-    return SparsePosterior(problem.kernel, features.for_prediction(), weights, core.TB)
+    return SparsePosterior(kernel, features.for_prediction(), features.weights(core.v), core.TB)
 
 
 def mean_noise_and_residual(problem, rows):
@@ -380,13 +382,6 @@ def solve_forward(problem):
 def _see(problem, features, block, forward):
     """List with the `Forward` of a block, computed unless the first pass has kept it."""
     return [forward or forward_block(problem, problem.project(features, block.X), block)]
-
-
-def common_slope(problem, probe, reduce_slope):
-    """τ of ``t = P τ a`` where one serves all rows, else None."""
-    if problem.bound.noise_share or np.ndim(probe.slope):
-        return None
-    return -probe.slope * reduce_slope
 
 
 # The sums of the collapsed objectives add up, whatever the order in which rows come. Their
@@ -431,15 +426,12 @@ class RunningSums:
 
     def solved(self, problem, units):
         """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
-        value, core, _ = solve(self._in_units(units), problem)
-        return value, posterior_of(self.features, core, problem), self.features.jitter
-
-    def _in_units(self, units):
         varies, origin = units.scale > 0, self.origin
         C = np.vstack([np.diag(origin.scale), origin.mean - units.mean])
         C = C[:, varies] / units.scale[varies]
-        squares = np.vdot(C, self.sums.yay @ C)
-        return self.sums._replace(Vay=self.sums.Vay @ C, yay=squares)
+        sums = self.sums._replace(Vay=self.sums.Vay @ C, yay=np.vdot(C, self.sums.yay @ C))
+        value, core, _ = solve(sums, problem)
+        return value, posterior_of(self.features, core, problem.kernel), self.features.jitter
 
 
 # -- a basis of its own for the mean, larger than the one for the covariance -----------------------
@@ -478,16 +470,12 @@ class DecoupledPosterior(PosteriorAround):
 
 def decoupled_conclude(of_mean: Problem, of_covariance: Problem):
     """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""
-    value, posteriors, jitter = 0.0, [], 0.0
-    for problem, sign in (of_mean, 1.0), (of_covariance, -1.0):
-        features, (own, core, _) = solve_forward(problem)
-        value += 0.5 * sign * (core.c**2).sum()
-        posteriors.append(posterior_of(features, core, problem))
-        jitter = max(jitter, features.jitter)
-    of_mean, of_covariance = posteriors
-    mean_features = of_mean.features.for_prediction(mean_only=True)
-    posterior = DecoupledPosterior(of_covariance, mean_features, of_mean.u)
-    return value + own, posterior, jitter
+    larger, (_, of_larger, _) = solve_forward(of_mean)
+    features, (value, core, _) = solve_forward(of_covariance)
+    value += 0.5 * (of_larger.c**2).sum() - 0.5 * (core.c**2).sum()
+    posterior = posterior_of(features, core, of_covariance.kernel)
+    u, larger = larger.weights(of_larger.v), larger.for_prediction(mean_only=True)
+    return value, DecoupledPosterior(posterior, larger, u), max(larger.jitter, features.jitter)
 
 
 def decoupled_value_and_gradient(of_mean: Problem, of_covariance: Problem):

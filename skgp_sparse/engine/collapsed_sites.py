@@ -92,7 +92,7 @@ class ProjectedRows(NamedTuple):
 
     def posterior(self, core):
         """The `SparsePosterior` over one of the processes."""
-        return collapsed.posterior_of(self.features, core, self.problem)
+        return collapsed.posterior_of(self.features, core, self.problem.kernel)
 
     def _visit(self, function, *states, keep=None):
         kept, reads = (self.projections, *states), [one is None for one in self.projections]
@@ -229,11 +229,6 @@ def with_sites(problem, cores, update, bounds):
         return forwards, [weight @ by_row.value, *of_residual, *totals]
 
     return view
-
-
-def posterior_of(means, n, n_jobs):
-    """The `Core` of a process, from means over rows that stand for n."""
-    return core_of(means.times(n), n_jobs, failure=NO_POSTERIOR)
 
 
 def gradient(problem, batch, cores, bounds, reduce_slope, inputs):

@@ -26,6 +26,7 @@ from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import Features, FourierBasis, Options
 from skgp_sparse.engine.posterior import Posterior, float64
+from skgp_sparse.ground.linalg import weighted_quantile
 from skgp_sparse.ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
 
@@ -49,12 +50,8 @@ def quantiles_of_columns(tables: Sequence[Dataset | None]) -> Array | None:
         return None
     parts = [_some_of(rows, max(_ROWS // len(tables), 1)) for rows in tables]
     X, weight = map(np.concatenate, zip(*parts))
-    order, levels = np.argsort(X, axis=0), (np.arange(_VALUES) + 0.5) / _VALUES
-    quantiles = np.empty((_VALUES, X.shape[1]))
-    for j, places in enumerate(order.T):
-        total = np.cumsum(weight[places])
-        quantiles[:, j] = X[places[np.searchsorted(total, levels * total[-1])], j]
-    return quantiles
+    levels = (np.arange(_VALUES) + 0.5) / _VALUES
+    return np.stack([weighted_quantile(x, weight, levels) for x in X.T], axis=1)
 
 
 def _some_of(rows: Dataset, size: int) -> tuple[Array, Array]:

@@ -21,14 +21,8 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes
-from skgp_sparse.ground.linalg import (
-    LOG_2PI,
-    SMALLEST_PRECISION,
-    Jitter,
-    back_substituted,
-    jittered_cholesky,
-    whitened,
-)
+from skgp_sparse.ground import linalg
+from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
 from skgp_sparse.ground.validation import Array, Index, Ints
 
@@ -48,11 +42,9 @@ class NearestRows:
         X = X if self.varies.all() else np.ascontiguousarray(X[:, self.varies])
         spread = X.var(axis=0) if len(X) else np.ones(X.shape[1])
         columns = spread.sum() ** 2 / max(np.sum(spread**2), np.finfo(float).tiny)
-        self.X = self.tree = None
-        if columns <= _FEW_COLUMNS:
-            self.tree = cKDTree(X, balanced_tree=False, compact_nodes=False)
-        else:
-            self.X = X
+        is_tree = columns <= _FEW_COLUMNS
+        self.X = None if is_tree else X
+        self.tree = cKDTree(X, balanced_tree=False, compact_nodes=False) if is_tree else None
 
     def nearest(self, Q: Array, k: int, n_jobs: int = 1):
         """Numbers of the rows (q, k) that are nearest to the points Q (q, d), and distances."""
@@ -181,14 +173,14 @@ def linearise(kernel: Kernel, P: Array, y: Array, noise: Array):
 def _solve(K: Array, y: Array, noise: Array):
     """The `LocalPrediction`, the factor L, and ``L⁻¹ (k_N, y_N)``."""
     A, across, signal = K[:, :-1, :-1], K[:, :-1, -1:], K[:, -1, -1]
-    L, V = whitened(A, np.concatenate([across, y], axis=2), np.mean(signal), noise)
+    L, V = linalg.whitened(A, np.concatenate([across, y], axis=2), np.mean(signal), noise)
     h, z = V[:, :, 0], V[:, :, 1:]
     mean = np.einsum("sk,skp->sp", h, z)
     return LocalPrediction(mean, signal - np.einsum("sk,sk->s", h, h), signal), L, V
 
 
 def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool):
-    X = back_substituted(L, V)
+    X = linalg.back_substituted(L, V)
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
     q[:, :-1] += np.einsum("skp,sp->sk", X[:, :, 1:], g_mean)
@@ -327,7 +319,7 @@ def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array):
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count
-    J = -0.5 * w @ (n_targets * (np.log(v) + LOG_2PI) + squares / v)
+    J = -0.5 * w @ (n_targets * (np.log(v) + linalg.LOG_2PI) + squares / v)
     return J, (w / v)[:, None] * e, 0.5 * w * (squares / v - n_targets) / v
 
 
@@ -492,7 +484,7 @@ class NeighborsPosterior(Posterior):
         cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
         A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
         A.flat[:: len(A) + 1] += noise
-        L = jittered_cholesky(A / unit, Jitter(0.0, relative=False))[0]
+        L = linalg.jittered_cholesky(A / unit, linalg.Jitter(0.0, relative=False))[0]
         half = np.linalg.solve(L, across) / np.sqrt(unit)
         cov -= half.T @ half
         return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)

@@ -17,7 +17,7 @@ from scipy.stats import norm, qmc
 
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.posterior import PosteriorAround, Slopes, float64
-from skgp_sparse.ground.linalg import TINY
+from skgp_sparse.ground.linalg import TINY, weighted_quantile
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import AnyArray, Array, Bools, Ints, Scalars
 
@@ -33,10 +33,8 @@ def spread_values(X: AnyArray, weight: Array | None) -> Array:
     X, weight = float64(X[few]), np.ones(len(few)) if weight is None else weight[few]
     columns, random_state = [], np.random.RandomState(0)
     for x in X.T:
-        order = np.argsort(x, kind="stable")
-        total = np.cumsum(weight[order])
-        levels = (random_state.permutation(_VALUES) + 0.5) / _VALUES * total[-1]
-        values = x[order][np.searchsorted(total, levels)]
+        levels = (random_state.permutation(_VALUES) + 0.5) / _VALUES
+        values = weighted_quantile(x, weight, levels)
         columns.append(np.full(_VALUES, np.nan) if np.isnan(x).any() else values)
     return np.column_stack(columns)
 

@@ -62,20 +62,11 @@ class Parameters:
         """Gradient with respect to the vector, from gradients by name."""
         return self._flat(gradient[block.name] * block.scale for block in self.blocks)
 
-    def filled(self, value, **values):
-        """Vector of one number for each block: `value`, or one given by name."""
-        return self._flat(
-            np.full(block.value.shape, values.get(block.name, value)) for block in self.blocks
-        )
-
     def limits(self):
         """Limits (size, 2)."""
-        free = np.array([[-np.inf, np.inf]])
-        parts = [
-            np.tile(free, (b.value.size, 1)) if b.limits is None else np.reshape(b.limits, (-1, 2))
-            for b in self.blocks
-        ]
-        return np.vstack(parts)
+        limits = ((-np.inf, np.inf) if b.limits is None else b.limits for b in self.blocks)
+        pairs = zip(limits, self.blocks)
+        return np.vstack([np.broadcast_to(one, (b.value.size, 2)) for one, b in pairs])
 
     def _flat(self, arrays):
         return np.concatenate([np.ravel(array) for array in arrays])
@@ -93,7 +84,9 @@ class VectorFunction:
         objective, kernel = self.at(vector)
         with arithmetic():
             evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
-        self._remember(evaluation)
+        if evaluation.value >= self.highest - _DIVERGED * self.objective.size():
+            self.inner_state = evaluation.inner_state  # the inner loop has not diverged
+        self.highest = max(self.highest, evaluation.value)
         if self.prior is not NO_PRIOR:
             theta = self.parameters.unpack(vector)["kernel"]
             evaluation = self.prior.added_to(evaluation, theta)
@@ -106,22 +99,11 @@ class VectorFunction:
         function.highest = -np.inf
         return function
 
-    def _remember(self, evaluation):
-        """Keep the state with which the next inner loop begins, unless this one has diverged."""
-        if evaluation.value >= self.highest - _DIVERGED * self.objective.size():
-            self.inner_state = evaluation.inner_state
-        self.highest = max(self.highest, evaluation.value)
-
     def at(self, vector):
         """The objective and the kernel at a vector."""
         blocks = self.parameters.unpack(vector)
         kernel = kernels.moved(self.kernel, blocks.pop("kernel"))
         return self.objective.at(**blocks), kernel
-
-
-def kernel_block(kernel):
-    """The hyperparameters of a kernel."""
-    return ParameterBlock("kernel", kernel.theta, limits=np.reshape(kernel.bounds, (-1, 2)))
 
 
 def basis_block(kernel, basis, spread):
@@ -140,11 +122,8 @@ def raise_noise(kernel, objective):
     return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
 
 
-def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None, prior=NO_PRIOR):
-    """Value, and the gradient if asked for: -inf and zeros where it fails, as scikit-learn."""
-    if eval_gradient:
-        evaluation = attempt(objective, kernel, inner_state, prior)
-        return evaluation.value, evaluation.theta_bar
+def value_or_minus_inf(objective, kernel, inner_state=None, prior=NO_PRIOR):
+    """Value: -inf where it cannot be evaluated, as scikit-learn."""
     with suppress(np.linalg.LinAlgError), arithmetic():
         value = objective.value(kernel, inner_state) + prior.log_density(kernel.theta)
         return value if np.isfinite(value) else -np.inf
@@ -233,7 +212,8 @@ class Objective(ABC):
 
     def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """Blocks to optimise from a kernel on: "kernel" first, and "basis" only if it may move."""
-        blocks, likelihood = [kernel_block(kernel)], self.likelihood
+        limits, likelihood = np.reshape(kernel.bounds, (-1, 2)), self.likelihood
+        blocks = [ParameterBlock("kernel", kernel.theta, limits=limits)]
         if likelihood is not None and len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         if move_basis and self.basis is not None:

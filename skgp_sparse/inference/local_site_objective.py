@@ -181,10 +181,8 @@ class LocalSiteObjective(_LeftOutObjective):
 
     def _matrices(self, kernel: Kernel):
         """Kernel matrices of all rows for all sweeps; nothing where they are many."""
-        groups, total = (
-            slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK),
-            self.near.at_places(self.sites),
-        )
+        groups = slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK)
+        total = self.near.at_places(self.sites)
         if self.near.n_rows * (self.near.near.shape[1] + 1) ** 2 > _KEPT:
             return [None] * len(groups)
         lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)

@@ -35,13 +35,8 @@ from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars
-from skgp_sparse.inference.contracts import (
-    Conclusion,
-    ExactFit,
-    Method,
-    ObjectiveFactory,
-    SparseFit,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method
 from skgp_sparse.inference.optimizers import Solution
 from skgp_sparse.inference.site_loop import FEW_ROWS, Inner, InnerState, SiteLoop, SiteUpdate
 from skgp_sparse.inference.stochastic import SiteMinibatchView
@@ -56,7 +51,7 @@ _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 
 @dataclass(frozen=True, eq=False)
-class SiteObjective(ExactFit, SparseFit):
+class SiteObjective(ExactFit, contracts.SparseFit):
     """Bound or approximate log evidence of rows with a likelihood, in some basis."""
 
     rows: Dataset  # observations, not scaled
@@ -172,7 +167,7 @@ class SiteObjective(ExactFit, SparseFit):
 
 
 @dataclass(frozen=True)
-class SiteObjectives(ObjectiveFactory):
+class SiteObjectives(contracts.ObjectiveFactory):
     """Rows with a likelihood, whose sites a method finds in an inner loop."""
 
     method: Method

@@ -18,13 +18,8 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.hyperpriors import ThetaPrior
-from skgp_sparse.inference.contracts import (
-    ExactFit,
-    Settings,
-    ThoroughSearch,
-    VectorFunction,
-    value_or_minus_inf,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import ExactFit, Settings, VectorFunction
 from skgp_sparse.inference.optimizers import End, Maximum, climb
 
 _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
@@ -74,7 +69,7 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
     return within, best
 
 
-def _others(objective: ExactFit, kernel: Kernel, thorough: ThoroughSearch | None):
+def _others(objective: ExactFit, kernel: Kernel, thorough: contracts.ThoroughSearch | None):
     """Starts beside the kernel's own: of places on a sphere, and those of a `ThoroughSearch`."""
     rows = objective.rows
     if kernels.parts(kernel, kernels.Sphere):
@@ -194,7 +189,7 @@ def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
     for place, length in _places_with_lengths(kernel):
         thetas = [*_tried(best, place, periods, length)]
         tried = [kernel.clone_with_theta(theta) for theta in thetas]
-        values = [value_or_minus_inf(objective, one, False, prior=prior) for one in tried]
+        values = [contracts.value_or_minus_inf(objective, one, prior=prior) for one in tried]
         best = tried[_highest(values)] if tried else best
     if best is kernel:
         return []

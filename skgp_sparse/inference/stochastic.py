@@ -29,20 +29,14 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
 from skgp_sparse.engine.basis import Observations, Problem
-from skgp_sparse.engine.collapsed import Sums
-from skgp_sparse.engine.collapsed_sites import Cores
-from skgp_sparse.engine.feature_posterior import SparsePosterior
+from skgp_sparse.engine.collapsed import Sums, core_of, posterior_of
+from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores
 from skgp_sparse.engine.posterior import IndependentPosteriors
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
-from skgp_sparse.inference.contracts import (
-    Conclusion,
-    Objective,
-    Settings,
-    VectorFunction,
-    arithmetic,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Objective, VectorFunction, arithmetic
 from skgp_sparse.inference.optimizers import climb
 
 _HELD, _HELD_SHARE = 8000, 20  # held-out rows: at most so many, and this part of all
@@ -227,10 +221,7 @@ class RunningPosterior(NamedTuple):
     def process(self, kernel: Kernel):
         """The posterior process, at the features where the rows were seen last."""
         features = self.features.for_prediction()
-        each = tuple(
-            SparsePosterior(kernel, features, features.weights(core.v), core.TB)
-            for core in self.cores
-        )
+        each = tuple(posterior_of(features, core, kernel) for core in self.cores)
         return each[0] if len(each) == 1 else IndependentPosteriors(each)
 
 
@@ -268,7 +259,7 @@ class GaussianMinibatchView:
 
     def _posterior(self, batch: object, means: list, penalty: Scalars, objective: Objective):
         n = self.total * batch.sums[0].a / batch.n
-        core = collapsed_sites.posterior_of(means[0], n, objective.options.n_jobs)
+        core = core_of(means[0].times(n), objective.options.n_jobs, failure=NO_POSTERIOR)
         return RunningPosterior(means, penalty, Cores([core]), batch.features)
 
 
@@ -337,7 +328,7 @@ class SiteMinibatchView:
             )
         posterior, batch = best
         process = posterior._replace(features=batch.features).process(kernel)
-        return Conclusion(value, process, batch.features.jitter, objective.for_users())
+        return contracts.Conclusion(value, process, batch.features.jitter, objective.for_users())
 
     def _look(self, objective: Objective, problem: Problem, posterior: RunningPosterior, keep):
         method = objective.method
@@ -361,9 +352,8 @@ class SiteMinibatchView:
         while True:
             mixed, mixed_penalty = posterior.mixed(means, penalty, share)
             try:
-                cores = Cores(
-                    collapsed_sites.posterior_of(one, self.total, n_jobs) for one in mixed
-                )
+                sums = (one.times(self.total) for one in mixed)
+                cores = Cores(core_of(one, n_jobs, failure=NO_POSTERIOR) for one in sums)
                 return RunningPosterior(mixed, mixed_penalty, cores, batch.features)
             except np.linalg.LinAlgError:  # precisions of some likelihoods may be negative
                 share *= 0.5
@@ -435,7 +425,9 @@ class State(NamedTuple):
 class Search:
     """Looks for theta and Z on parts of the rows."""
 
-    def __init__(self, objective: Objective, model, settings: Settings, move_basis, random_state):
+    def __init__(
+        self, objective: Objective, model, settings: contracts.Settings, move_basis, random_state
+    ):
         self.settings, self.move_basis = settings, move_basis
         self.rows, self.width = objective.rows, objective.basis.size
         self.minibatch_view = objective.minibatch_view()
@@ -541,7 +533,9 @@ def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_
     function = search.function(state.objective, state.kernel)
     parameters, share_of_prior = function.parameters, 1.0 / search.minibatch_view.total
     vector, limits = parameters.pack(), parameters.limits().T
-    units = parameters.filled(_STEP, basis=step_of_basis)
+    blocks = parameters.blocks
+    units = [step_of_basis if block.name == "basis" else _STEP for block in blocks]
+    units = np.repeat(units, [block.value.size for block in blocks])
     moments, posterior = np.zeros((2, len(vector))), state.posterior
     for step in range(steps):
         rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
