@@ -128,28 +128,23 @@ def sum_of(values, block):
 class Cotangents(NamedTuple):
     """The m×m part of the gradient of a process, the same for every block."""
 
-    features: Features
-    n_targets: int
-    reduce_slope: float
-    latent_noise: bool
-    v: np.ndarray  # LB⁻ᵀ c: the mean at the rows is V v
+    v: np.ndarray  # (m, P) LB⁻ᵀ c: the mean at the rows is V v
     u: np.ndarray  # Tᵀ v: it is K u
     Binv: np.ndarray
     shared: np.ndarray | None  # P (B⁻¹ + 2 τ I) T, where one τ serves all rows
     mean_h: float  # Σ a h / Σ a: all of h that uniform noise needs to know
 
 
-def cotangents(problem, features, core, tau, total_a, reduce_slope):
+def cotangents(problem, features, core, tau, total_a):
     """Matrices that the visit to every block multiplies with."""
     Binv = linalg.inverse_from_triangle(core.TB, problem.options.n_jobs)
-    n_targets, u = core.v.shape[1], features.weights(core.v)
+    n_targets = core.v.shape[1]
     mean_h, shared = (len(Binv) - np.trace(Binv)) / total_a, None
     if tau is not None:
         bracket = n_targets * Binv
         bracket.flat[:: len(bracket) + 1] += 2.0 * n_targets * tau * (not features.complete)
         shared = features.through_whitening(bracket)
-    latent = problem.latent_noise
-    return Cotangents(features, n_targets, reduce_slope, latent, core.v, u, Binv, shared, mean_h)
+    return Cotangents(core.v, features.weights(core.v), Binv, shared, mean_h)
 
 
 # Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m
@@ -171,7 +166,7 @@ def cotangents(problem, features, core, tau, total_a, reduce_slope):
 #
 # There is one of `cots` for each process, and ``see(block, *waiting)`` returns the `Forward` of
 # each from what `kept` has for the block, which is used up.
-def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept):
+def backward_pass(problem, features, layout, see, cots, slope, inputs, want_gram, *kept):
     """Sum over blocks of the gradients wrt theta and the basis, and of ``Σ Vᵀ diag(t) V``."""
 
     cots_of_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
@@ -181,7 +176,8 @@ def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept
         forwards = see(block, *waiting)
         tape, pull_diagonal = forwards[0].tape or problem.tape(features, block.X)
         pairs = zip(forwards, cots_of_rows)
-        parts = (_cotangents_of_block(*pair, block, want_gram) for pair in pairs)
+        given = problem, features, slope, block, want_gram
+        parts = (_cotangents_of_block(*given, *pair) for pair in pairs)
         K_bar, t, noise_bar, VtV = reduce(_added, parts)
         theta_bar, basis_bar = features.pull(tape, K_bar, inputs)
         n = len(block.X)
@@ -195,16 +191,16 @@ def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept
 # Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
 # processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
 # `skgp_sparse.engine.collapsed_sites`.
-def pull_whitening(cots, VtV, inputs, held=None):
+def pull_whitening(features, cots, VtV, inputs, held=None):
     """Gradients wrt theta and the basis through the whitening of the features."""
-    features = cots[0].features
     if held:
         return features.pull_whitening(*_bracket_of_held(cots, VtV, held), inputs)
-    S = cots[0].Binv * (-0.5 * cots[0].n_targets)
+    n_targets = cots[0].v.shape[1]
+    S = cots[0].Binv * (-0.5 * n_targets)
     for cot in cots[1:]:
-        S -= (0.5 * cot.n_targets) * cot.Binv
+        S -= (0.5 * n_targets) * cot.Binv
     S += VtV
-    S.flat[:: len(S) + 1] += 0.5 * sum(cot.n_targets for cot in cots)
+    S.flat[:: len(S) + 1] += 0.5 * n_targets * len(cots)
     return features.pull_whitening(S, np.hstack([cot.u for cot in cots]), inputs)
 
 
@@ -213,15 +209,15 @@ def _bracket_of_held(cots, VtV, held):
     W = -2.0 * VtV
     for cot, sums in zip(cots, held):
         W = W + cot.v @ (sums.Vay - sums.VaV @ cot.v).T
-        W -= cot.n_targets * (cot.Binv @ sums.VaV)
+        W -= cot.v.shape[1] * (cot.Binv @ sums.VaV)
     S = np.tril(W)
     S.flat[:: len(S) + 1] *= 0.5
     return -0.5 * (S + S.T), np.zeros((len(S), 1))
 
 
-def _cotangents_of_block(forward, cot, block, want_gram):
+def _cotangents_of_block(problem, features, reduce_slope, block, want_gram, forward, cot):
     """Gradients wrt raw features, residual and noise of the rows, and ``Vᵀ diag(t) V``."""
-    V, a, n_targets, precision = forward.V, forward.a, cot.n_targets, forward.precision
+    V, a, n_targets, precision = forward.V, forward.a, cot.v.shape[1], forward.precision
     e = forward.linear - np.reshape(precision, (-1, 1)) * (V @ cot.v)  # (y - mean)/σ²
     if cot.shared is None:
         BV = np.matmul(V, cot.Binv, out=empty(V.shape))
@@ -231,12 +227,12 @@ def _cotangents_of_block(forward, cot, block, want_gram):
     weight = block.weight
     g = linalg.row_dots(e, e) + n_targets * precision * (precision * h - forward.inflation)
     g *= 0.5 * weight / forward.inflation**2
-    penalty_bar = n_targets * cot.reduce_slope * weight * forward.slope * precision
+    penalty_bar = n_targets * reduce_slope * weight * forward.slope * precision
     t = forward.share * g - penalty_bar
     ae = e * np.reshape(weight / forward.inflation, (-1, 1))
-    noise_bar = t if cot.latent_noise else g + penalty_bar * forward.x
-    t = 0.0 * t if cot.features.complete else t
-    K_bar = _cotangent_of_features(V, ae, BV, t, a, cot)
+    noise_bar = t if problem.latent_noise else g + penalty_bar * forward.x
+    t = 0.0 * t if features.complete else t
+    K_bar = _cotangent_of_features(features, V, ae, BV, t, a, cot)
     return K_bar, t, noise_bar, linalg.weighted_gram(V, t) if want_gram else 0.0
 
 
@@ -248,7 +244,7 @@ def _added(totals, parts):
     ]
 
 
-def _cotangent_of_features(V, ae, BV, t, a, cot):
+def _cotangent_of_features(features, V, ae, BV, t, a, cot):
     """``v (a e)ᵀ - P B⁻¹ V diag(a) - 2 V diag(t)``, through the whitening."""
     a = np.reshape(a, (-1, 1))
     if BV is None:
@@ -256,11 +252,11 @@ def _cotangent_of_features(V, ae, BV, t, a, cot):
         K_bar *= -a
         K_bar += np.matmul(ae, cot.u.T, out=empty(V.shape))
         return K_bar
-    BV *= -cot.n_targets * a
+    BV *= -cot.v.shape[1] * a
     other = np.multiply(V, 2.0 * np.reshape(t, (-1, 1)), out=empty(V.shape))
     BV -= other
     BV += np.matmul(ae, cot.v.T, out=other)
-    return cot.features.through_whitening(BV, BV)
+    return features.through_whitening(BV, BV)
 
 
 class Core(NamedTuple):
@@ -315,7 +311,7 @@ def pull_back(
     learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
     by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     cots = [
-        cotangents(problem, features, core, None if by_row else tau, total_a, slope)
+        cotangents(problem, features, core, None if by_row else tau, total_a)
         for core, tau in zip(cores, taus)
     ]
     if held:
@@ -323,14 +319,14 @@ def pull_back(
         cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]
     wants_gram = None in taus
     theta_bar, basis_bar, VtV = backward_pass(
-        problem, features, layout, see, cots, inputs, wants_gram, *kept
+        problem, features, layout, see, cots, slope, inputs, wants_gram, *kept
     )
     if features.complete:
         VtV = 0.0
     elif not wants_gram:
         parts = zip(cots, taus, held or cores)
-        VtV = sum(cot.n_targets * tau * sums.VaV for cot, tau, sums in parts)
-    of_theta, of_basis = pull_whitening(cots, VtV, inputs, held)
+        VtV = sum(cot.v.shape[1] * tau * sums.VaV for cot, tau, sums in parts)
+    of_theta, of_basis = pull_whitening(features, cots, VtV, inputs, held)
     gradient = {"kernel": theta_bar + of_theta}
     return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
 
@@ -461,10 +457,7 @@ class DecoupledPosterior(PosteriorAround):
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
-
-        def of_block(block):
-            return self.mean_features.raw(block) @ self.u
-
+        of_block = lambda block: self.mean_features.raw(block) @ self.u
         return by_blocks(of_block, X, row_blocks(len(X), self.width), n_jobs)
 
 

@@ -85,6 +85,7 @@ class InducingPosterior(NamedTuple):
         return contract.joined(of_block, row_blocks(len(inputs.mean), width), n_jobs)
 
 
+_OF_ANY_FEATURES = frozenset([contract.LEAVE_ONE_OUT, contract.GRADIENTS])  # are answers
 _LEAST_SHARE = 1e-12  # of 1 - q: a row that no other one says anything of
 
 
@@ -239,9 +240,7 @@ class ExactPosterior(FeaturePosterior):
     u: np.ndarray
 
     name = "exact"
-    answers = frozenset(
-        [contract.LEAVE_ONE_OUT, contract.GRADIENTS, contract.FUNCTIONS, contract.BOUNDS]
-    )
+    answers = _OF_ANY_FEATURES | {contract.FUNCTIONS, contract.BOUNDS}
     holds_rows = is_exact = True
     n_rows_kept = property(attrgetter("width"))
     TB = property(lambda self: np.empty((0, self.width)))
@@ -290,9 +289,8 @@ class SparsePosterior(FeaturePosterior):
     TB: np.ndarray  # (m, m) ``LB⁻¹``
 
     name = property(attrgetter("features.kind"))
-    _of_any_basis = frozenset([contract.LEAVE_ONE_OUT, contract.GRADIENTS])
-    _of_points = _of_any_basis | {contract.FUNCTIONS, contract.NORMALS, contract.BOUNDS}
-    answers = property(lambda self: self._of_any_basis if self.points is None else self._of_points)
+    _of_points = _OF_ANY_FEATURES | {contract.FUNCTIONS, contract.NORMALS, contract.BOUNDS}
+    answers = property(lambda self: _OF_ANY_FEATURES if self.points is None else self._of_points)
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1

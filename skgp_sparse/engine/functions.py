@@ -27,7 +27,7 @@ from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import Features, FourierBasis, Options
 from skgp_sparse.engine.posterior import Posterior, float64
 from skgp_sparse.ground.linalg import weighted_quantile
-from skgp_sparse.ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.parallel import for_each, resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
@@ -184,10 +184,8 @@ class SampledFunctions:
             values[block] += K @ self.coefficients
 
         blocks = row_blocks(len(X), len(self.weights) + len(self.Z))
-        n_jobs = resolve_n_jobs(None)
         with single_threaded_blas():
-            for _ in ordered_map(fill, blocks, n_jobs):
-                pass
+            for_each(fill, blocks, resolve_n_jobs(None))
         if self.shared is not None:
             mean, factor = self.shared.mean_and_factor(X)
             values = factor[:, None] * values + mean @ self.factors

@@ -25,6 +25,7 @@ from skgp_sparse.ground.parallel import ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Ints
 
 Product = Callable[[Array], Array]
+Report = Callable[[int, float], bool]  # (n_iter, excess) -> stop?
 
 _MARGIN = 0.7  # of the residual asked for, which the recursion reaches
 _SOLVED = 0.1  # of the residual asked for, below which a column waits for the others
@@ -53,14 +54,35 @@ def solve(
     tol: float | Array,
     max_iter: int,
     rough: Product | None = None,
-    report: Callable[[int, float], bool] | None = None,
+    report: Report | None = None,
 ) -> LinearSolution:
     """The `LinearSolution` of ``A X = Y`` (n, p), A positive definite, by conjugate gradients."""
     size = _norms(Y) * tol
+
+    # once the recursion says that the residual is small; the formula of Polak and Ribière allows
+    # for a preconditioner with rounding of its own
+    def descend(product: Product, start: LinearSolution) -> tuple[Array, int, bool]:
+        x, r, _, n_iter, stopped = start
+        p = z = precondition(r)
+        rz = _dots(r, z)
+        while _excess(r, size) > _MARGIN and n_iter < max_iter and not stopped:
+            Ap = product(p)
+            curvature = _dots(p, Ap)
+            if np.any(curvature < 0) or not np.isfinite(curvature).all():
+                break  # the matrix with its rounding is not positive definite
+            step = _ratio(rz, curvature) * (_norms(r) > _SOLVED * size)
+            x = x + step * p
+            before, r = r, r - step * Ap
+            z = precondition(r)
+            p = z + _ratio(_dots(z, r - before), rz) * p
+            rz, n_iter = _dots(r, z), n_iter + 1
+            stopped = report is not None and bool(report(n_iter, _excess(r, size)))
+        return x, n_iter, stopped
+
     solution = LinearSolution(np.zeros_like(Y), Y, _excess(Y, size))
     product = rough or multiply
     while solution.excess > 1.0 and solution.n_iter < max_iter and not solution.stopped:
-        x, n_iter, stopped = _descend(product, precondition, solution, size, max_iter, report)
+        x, n_iter, stopped = descend(product, solution)
         residual, before = Y - multiply(x), solution
         solution = LinearSolution(x, residual, _excess(residual, size), n_iter, stopped)
         if not _energy(solution, Y) < _energy(before, Y):
@@ -69,34 +91,6 @@ def solve(
             break  # rounding, which a restart does not mend
         product = multiply
     return solution
-
-
-# The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
-def _descend(
-    product: Product,
-    precondition: Product,
-    start: LinearSolution,
-    size: Array,
-    max_iter: int,
-    report: Callable[[int, float], bool] | None,
-) -> tuple[Array, int, bool]:
-    """x, n_iter and stopped, once the recursion says that the residual is small."""
-    x, r, _, n_iter, stopped = start
-    p = z = precondition(r)
-    rz = _dots(r, z)
-    while _excess(r, size) > _MARGIN and n_iter < max_iter and not stopped:
-        Ap = product(p)
-        curvature = _dots(p, Ap)
-        if np.any(curvature < 0) or not np.isfinite(curvature).all():
-            break  # the matrix with its rounding is not positive definite
-        step = _ratio(rz, curvature) * (_norms(r) > _SOLVED * size)
-        x = x + step * p
-        before, r = r, r - step * Ap
-        z = precondition(r)
-        p = z + _ratio(_dots(z, r - before), rz) * p
-        rz, n_iter = _dots(r, z), n_iter + 1
-        stopped = report is not None and bool(report(n_iter, _excess(r, size)))
-    return x, n_iter, stopped
 
 
 def _energy(solution: LinearSolution, Y: Array) -> float:
@@ -128,13 +122,10 @@ _FOR_SINGLE = 1e-5  # smallest noise, as a share of the process, that rounding d
 # It is None where the kernel has no such tiles, or noise would be less than their rounding.
 def products(kernel: Kernel, X: Array, noise: Array, n_jobs: int) -> tuple[Product, Product | None]:
     """``V -> (K + D) V`` in double precision, and in single precision where it is worth it."""
-
-    def tile(rows: slice, columns: slice) -> Array:
-        return kernels.evaluate(kernel, X[rows], X[columns])
-
     signal = kernels.diagonal(kernel, X)[0]
     quick = kernels.single(kernel, X) if np.min(noise) >= _FOR_SINGLE * np.mean(signal) else None
     rough = None if quick is None else _product(quick, noise, n_jobs, np.float32)
+    tile = lambda rows, columns: kernels.evaluate(kernel, X[rows], X[columns])
     return _product(tile, noise, n_jobs, np.float64), rough
 
 
@@ -258,11 +249,7 @@ _LEADING = 2000  # rows of the preconditioner of the solve
 #
 # The first inequality is exact at ``v = K̂⁻¹ y``, and the second one holds as ``K̂ ⪰ Q + D``.
 def upper_bound(
-    problem: Problem,
-    *,
-    tol: float,
-    max_iter: int,
-    report: Callable[[int, float], bool] | None = None,
+    problem: Problem, *, tol: float, max_iter: int, report: Report | None = None
 ) -> tuple[float, float]:
     """The bound for the standardised targets, and the residual of the solve over `tol`."""
     kernel, n_jobs = problem.kernel, problem.options.n_jobs

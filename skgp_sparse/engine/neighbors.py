@@ -11,6 +11,7 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class NearestRows:
         self.common = X[0, ~self.varies] if len(X) else np.zeros(0)
         X = X if self.varies.all() else np.ascontiguousarray(X[:, self.varies])
         spread = X.var(axis=0) if len(X) else np.ones(X.shape[1])
-        columns = spread.sum() ** 2 / max(np.sum(spread**2), np.finfo(float).tiny)
+        columns = spread.sum() ** 2 / max(np.sum(spread**2), linalg.TINY)
         is_tree = columns <= _FEW_COLUMNS
         self.X = None if is_tree else X
         self.tree = cKDTree(X, balanced_tree=False, compact_nodes=False) if is_tree else None
@@ -60,10 +61,8 @@ class NearestRows:
 
             search = NearestNeighbors(n_neighbors=wanted, algorithm="brute", n_jobs=n_jobs)
             distances, rows = search.fit(self.X).kneighbors(Q)
-        order = np.argsort(rows, axis=1)  # ties are decided by the number of the row
-        rounded = np.take_along_axis(distances, order, axis=1).astype(np.float32)
-        nearest = np.argsort(rounded, axis=1, kind="stable")[:, :k]
-        order = np.take_along_axis(order, nearest, axis=1)
+        # ties are decided by the number of the row
+        order = np.lexsort((rows, distances.astype(np.float32)), axis=1)[:, :k]
         distances = np.take_along_axis(distances, order, axis=1)
         return np.take_along_axis(rows, order, axis=1), np.sqrt(distances**2 + apart[:, None])
 
@@ -220,6 +219,10 @@ class LeaveOneOut(NamedTuple):
         """Subset of the rows that are left out; the inputs X are shared."""
         return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
 
+    def blocks(self):
+        """Views of blocks of the rows, whose kernel matrices are few enough."""
+        return [*map(self.take, slices(len(self.near), block_size(self.near.shape[1])))]
+
     # In a metric they are offsets from the row, before and after it: kernels are stationary then.
     def points(self, metric: Array | None):
         """Point sets (s, k + 1, d): those near to a row, and the row."""
@@ -256,21 +259,19 @@ def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densi
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows: slice):
-        block = left.take(rows)
+    def of_block(block: LeaveOneOut):
         P = block.points(metric)[1]
         local = krige(kernel, P, block.y_near, noise.near(block))
         return densities(block, local, noise.own(block))[0]
 
-    return sum(ordered_map(of_block, _blocks(left), n_jobs))
+    return sum(ordered_map(of_block, left.blocks(), n_jobs))
 
 
 def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densities=None):
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows: slice):
-        block = left.take(rows)
+    def of_block(block: LeaveOneOut):
         P, transformed = block.points(metric)
         local, pull = linearise(kernel, transformed, block.y_near, noise.near(block))
         J, g_mean, g_variance = densities(block, local, noise.own(block))
@@ -281,7 +282,7 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
         metric_bar = P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
         return J, noise_bar, theta_bar, metric_bar
 
-    results = ordered_map(of_block, _blocks(left), n_jobs)
+    results = ordered_map(of_block, left.blocks(), n_jobs)
     J, noise_bar, theta_bar, metric_bar = map(sum, zip(*results))
     return J, theta_bar + noise.pull(noise_bar), metric_bar
 
@@ -290,29 +291,20 @@ def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, mat
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
-    def of_block(rows: slice, K: Array | None):
-        block = left.take(rows)
+    def of_block(pair: tuple):
+        block, K = pair
         K = kernels.linearize_stack(kernel, block.points(metric)[1])[0] if K is None else K
         local = _solve(K, block.y_near, noise.near(block))[0]
         return local.mean, local.variance + noise.own(block)
 
-    blocks = _blocks(left)
-    pairs = list(zip(blocks, matrices or [None] * len(blocks)))
-    mean, variance = zip(*ordered_map(lambda pair: of_block(*pair), pairs, n_jobs))
-    return np.concatenate(mean), np.concatenate(variance)
+    pairs = list(zip(left.blocks(), matrices or repeat(None)))
+    return contract.joined(of_block, pairs, n_jobs)
 
 
 def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1):
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
-
-    def of_block(rows: slice):
-        return kernels.linearize_stack(kernel, left.take(rows).points(metric)[1])[0]
-
-    return [*ordered_map(of_block, _blocks(left), n_jobs)]
-
-
-def _blocks(left: LeaveOneOut):
-    return slices(len(left.near), block_size(left.near.shape[1]))
+    of_block = lambda block: kernels.linearize_stack(kernel, block.points(metric)[1])[0]
+    return [*ordered_map(of_block, left.blocks(), n_jobs)]
 
 
 def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array):
@@ -403,13 +395,9 @@ class SiteRows(NamedTuple):
         own, weight = self.place[rows], self.weight[rows]
         near, share = self.near[own], np.minimum(weight, 1.0)
         here = near == own[:, None]
-        linear, precision = (
-            one[near] - here * (share * site[rows])[:, None] for one, site in zip(total, sites)
-        )
+        linear, precision = total[:, near] - here * (share * sites[:, rows])[:, :, None]
         silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + SMALLEST_PRECISION
-        targets, noise = targets_and_noise(
-            np.where(silent, 0.0, linear), np.where(silent, 0.0, precision)
-        )
+        targets, noise = targets_and_noise(*np.where(silent, 0.0, [linear, precision]))
         y = np.column_stack([self.y[rows], self.offset[rows]])
         ones, known = np.ones(near.shape), np.zeros(len(own))
         return LeaveOneOut(self.X, own, near, y, known, weight, targets[:, :, None], noise, ones)
@@ -423,6 +411,7 @@ def targets_and_noise(linear: Array, precision: Array):
 
 _QUERIES_PER_SEARCH = 1 << 14  # queries whose neighbours are looked for together
 _ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbours
+_LEAST_VARIANCE = 1e-12  # of the prior's, from which correlations are computed
 
 
 #     mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
@@ -480,14 +469,18 @@ class NeighborsPosterior(Posterior):
     def covariance(self, X: Array):
         """Latent covariance (n, n)."""
         known = np.unique(self.around(X)[:, : max(contract.JOINT_ROWS // len(X), 1)])
-        Q, N, noise = self.inputs(X), self.inputs(self.rows.X[known]), self.noise[known]
+        Q, N = (contract.in_metric(self.metric, rows) for rows in (X, self.rows.X[known]))
         cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
         A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
-        A.flat[:: len(A) + 1] += noise
+        A.flat[:: len(A) + 1] += self.noise[known]
         L = linalg.jittered_cholesky(A / unit, linalg.Jitter(0.0, relative=False))[0]
         half = np.linalg.solve(L, across) / np.sqrt(unit)
         cov -= half.T @ half
-        return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
+        variance = self.mean_and_variance(X)[1]
+        ratio = np.sqrt(variance / np.maximum(cov.diagonal(), _LEAST_VARIANCE * unit))
+        cov *= ratio * ratio[:, None]
+        cov.flat[:: len(cov) + 1] = variance
+        return cov
 
     def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
         """`LeftOut` of chosen rows: the nearest others predict each."""
@@ -545,10 +538,6 @@ class NeighborsPosterior(Posterior):
         other = replace(self, **changes)
         vars(other)["search"] = self.search
         return other
-
-    def inputs(self, X: Array):
-        """Inputs in the metric, float64."""
-        return contract.in_metric(self.metric, X)
 
     def around(self, X: Array, n_jobs: int = 1, k: int | None = None):
         """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""

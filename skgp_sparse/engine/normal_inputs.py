@@ -193,11 +193,7 @@ def _latent_block(
 
 
 def _pull(
-    posterior: InducingPosterior,
-    reduce_slope: Scalars,
-    block: Batch,
-    latent: LatentRows,
-    at: LatentBlock,
+    posterior: InducingPosterior, slope: Scalars, block: Batch, latent: LatentRows, at: LatentBlock
 ) -> tuple[Array, Array, tuple[Array, Array, Array, Array]]:
     """``q`` and ``t`` (n,) as above, and gradients wrt theta, Z and the inputs."""
     V, precision, weights = at.V, at.precision[:, None], latent.weights(block)
@@ -209,7 +205,7 @@ def _pull(
     coef = np.hstack([counts, weights])
     q = row_dots(of_entries * error, error) + row_dots(BV, V)
     q += row_dots(coef, at.expected.inner(matrices[:-1]))
-    t = -counts.sum(axis=1) * reduce_slope * at.slope * at.precision
+    t = -counts.sum(axis=1) * slope * at.slope * at.precision
     V_bar = (precision * of_entries * error) @ posterior.v.T
     V_bar -= 2.0 * t[:, None] * V + precision * BV
     cross_bar = posterior.features.through_whitening(V_bar, V_bar)

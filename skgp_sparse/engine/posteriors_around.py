@@ -19,7 +19,7 @@ from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.posterior import PosteriorAround, Slopes, float64
 from skgp_sparse.ground.linalg import TINY, weighted_quantile
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.ground.validation import AnyArray, Array, Bools, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Scalars
 
 _NOISE_SHARE = 0.02  # s
 _VALUES = 32  # K
@@ -87,9 +87,12 @@ class PosteriorWithMissingValues(PosteriorAround):
         """Mean and latent variance."""
         X = float64(X)
         mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(X):
-            moments = self.posterior.mean_and_variance(self._all(X[rows]), n_jobs)
-            means, variances = map(self._each, moments)
+        lacking = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
+        for block in slices(len(lacking), _ROWS_PER_BLOCK):
+            rows = lacking[block]
+            every = np.where(np.isnan(X[rows]), self.values[:, None], X[rows])
+            moments = self.posterior.mean_and_variance(every.reshape(-1, X.shape[1]), n_jobs)
+            means, variances = (one.reshape(_VALUES, -1, *one.shape[1:]) for one in moments)
             mean[rows] = means.mean(axis=0)
             variance[rows] = variances.mean(axis=0) + self._own(X[rows], means, variance.ndim)
         return mean, variance
@@ -121,22 +124,10 @@ class PosteriorWithMissingValues(PosteriorAround):
         normal = of_missing.normal(size=(n_samples, *draws.shape[2:], len(X)))
         return draws + np.moveaxis(normal, -1, 0) * noise.reshape(len(X), *[1] * (draws.ndim - 1))
 
-    def _blocks(self, X: Array) -> list[Ints]:
-        """Numbers of rows that lack a value, in blocks."""
-        rows = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
-        return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
-
     def _filled(self, X: Array, k: int) -> Array:
         """Rows with the value number k, and others in other rows, where they lack one."""
         places = (k + np.arange(len(X))) % _VALUES
         return np.where(np.isnan(X), self.values[places], X)
-
-    def _all(self, X: Array) -> Array:
-        """Rows (K n, d) with all values."""
-        return np.where(np.isnan(X), self.values[:, None], X).reshape(-1, X.shape[1])
-
-    def _each(self, moments: Array) -> Array:
-        return moments.reshape(_VALUES, -1, *moments.shape[1:])
 
     def _own(self, X: Array, means: Array, ndim: int) -> Array:
         """Additional variance (n,) or (n, k) of rows because of their missing values."""
@@ -254,9 +245,9 @@ class PosteriorWithMean(PosteriorAround):
         weight = self.weights.of(prior + contract.noise_in_blocks(self.posterior, X))
         return self.weights.factor(weight) * prior
 
-    def weight(self, X: AnyArray, n_jobs: int = 1) -> Array:
+    def weight(self, X: AnyArray) -> Array:
         """Weights (n, p) of the other prediction."""
-        return self.weights.of(sum(self.posterior.moments(X, n_jobs)[1:]))
+        return self.weights.of(sum(self.posterior.moments(X)[1:]))
 
     def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes`, where that of the other prediction is zero."""

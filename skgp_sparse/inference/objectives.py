@@ -105,11 +105,7 @@ class ExactObjective(contracts.ExactFit):
     rows: Dataset | None = None  # that the groups are made of
 
     likelihood = basis = None
-
-    @property
-    def inducing_points(self):
-        """Distinct training rows (m, d)."""
-        return self.groups.X
+    inducing_points = property(attrgetter("groups.X"))
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
@@ -155,10 +151,6 @@ class CollapsedObjective(contracts.SparseFit):
     def terms(self, kernel: Kernel):
         """`RowTerms` with the bound, whose share of the residual variance is noise."""
         return RowTerms(bound=self.bound)
-
-    def value(self, kernel: Kernel, inner_state: object = None):
-        """The bound."""
-        return collapsed.value(self.problem(kernel))
 
     def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""

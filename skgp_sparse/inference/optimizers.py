@@ -85,11 +85,6 @@ class _Minimand:
         except np.linalg.LinAlgError:
             return _Point(np.clip(x, self.lower, self.upper), np.inf, None)
 
-    def free(self, point: _Point):
-        """Which coordinates a descent may move."""
-        inwards = np.where(point.gradient > 0, point.x > self.lower, point.x < self.upper)
-        return inwards & (point.gradient != 0)
-
 
 class _Curvature:
     """Estimate of the inverse Hessian; `alike`: coordinates have one unit, so D is one number."""
@@ -198,7 +193,8 @@ def _measure(minimand: _Minimand, point: _Point, curvature: _Curvature):
 
 def _iterate(minimand: _Minimand, point: _Point, curvature: _Curvature, tol: float, first: float):
     """The next point, and why there is none: None while there is."""
-    free = minimand.free(point)
+    up, down = point.x < minimand.upper, point.x > minimand.lower
+    free = np.where(point.gradient > 0, down, up) & (point.gradient != 0)
     gradient = np.where(free, point.gradient, 0.0)
     while True:
         newton = len(curvature.pairs) > 0
@@ -260,11 +256,11 @@ def _has_converged(history: list[float], tol: float, size: int):
 
 def climb(function: VectorFunction, settings: Settings, x0: Array | None = None, **options: object):
     """`maximise` a `VectorFunction`, from x0 or from its blocks; options go before the settings."""
-    parameters, scale = function.parameters, function.objective.size()
     given = {"max_iter": settings.max_iter, "tol": settings.tol, "callback": settings.progress}
     given["deadline"] = settings.deadline
-    x0 = parameters.pack() if x0 is None else x0
-    return maximise(function, x0, parameters.limits(), scale=scale, **given | options)
+    given["scale"] = function.objective.size()
+    x0 = function.pack() if x0 is None else x0
+    return maximise(function, x0, function.limits(), **given | options)
 
 
 _WINDOW = 5  # earlier steps that an accelerated one combines

@@ -91,10 +91,6 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         starts = [(kernel.theta, inner_state)] if inner_state else []
         return replace(self, inner=inner, inner_state=inner_state, starts=starts)
 
-    def noise_and_residual(self, kernel: Kernel):
-        """1 and 0: the noise is that of the likelihood."""
-        return 1.0, 0.0
-
     def constant_log_likelihood(self):
         """Log likelihood of observations whose distribution is the same for all rows."""
         block, n = self.rows.everything(), len(self.rows)

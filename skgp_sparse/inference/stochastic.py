@@ -28,7 +28,6 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
-from skgp_sparse.engine.basis import Observations, Problem
 from skgp_sparse.engine.collapsed import Sums, core_of, posterior_of
 from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores
 from skgp_sparse.engine.posterior import IndependentPosteriors
@@ -36,7 +35,7 @@ from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
 from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import Objective, VectorFunction, arithmetic
+from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, arithmetic
 from skgp_sparse.inference.optimizers import climb
 
 _HELD, _HELD_SHARE = 8000, 20  # held-out rows: at most so many, and this part of all
@@ -128,9 +127,8 @@ class Samples:
         if not np.any(missing > 0):
             return index, None
         for kind in np.flatnonzero(missing > 0):
-            spare = np.setdiff1d(
-                np.flatnonzero(self.kinds == kind), np.append(self.held_out, index)
-            )
+            of_kind, taken = np.flatnonzero(self.kinds == kind), np.append(self.held_out, index)
+            spare = np.setdiff1d(of_kind, taken)
             more = self.random_state.choice(spare, missing[kind], replace=False)
             index = np.append(index, more)
         index = np.sort(index)
@@ -233,18 +231,16 @@ class GaussianMinibatchView:
 
     def start(self, objective: Objective, kernel: Kernel):
         """Posterior from the rows of an objective, which stand for all rows."""
-        problem = objective.problem(kernel)
-        batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem), keep=False)
+        batch = collapsed_sites.with_noise(objective.problem(kernel), keep=False)
         return self._posterior(batch, *_per_unit(batch), objective)
 
     def step(self, objective: Objective, kernel: Kernel, posterior, share: float, inputs: bool):
         """Gradients by the name of the block, per row, and the next posterior."""
-        problem, bound = objective.problem(kernel), objective.bound
-        batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
+        batch = collapsed_sites.with_noise(objective.problem(kernel))
         mixed = posterior.mixed(*_per_unit(batch), share)
         posterior = self._posterior(batch, *mixed, objective)
-        slope = bound.reduce(self.total * float(posterior.penalty), self.total)[1]
-        gradient = collapsed_sites.gradient(problem, batch, posterior.cores, [bound], slope, inputs)
+        slope = objective.bound.reduce(self.total * float(posterior.penalty), self.total)[1]
+        gradient = collapsed_sites.gradient(batch, posterior.cores, slope, inputs)
         return _per_row(gradient, batch), posterior
 
     def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
@@ -279,11 +275,8 @@ class SiteMinibatchView:
 
     def step(self, objective: Objective, kernel: Kernel, posterior, share: float, inputs: bool):
         """Gradients by the name of the block, per row, and the next posterior."""
-        problem, k = objective.problem(kernel), len(posterior.cores)
-        batch, surrogates = self._look(objective, problem, posterior, keep=True)
-        gradient = collapsed_sites.gradient(
-            problem, batch, posterior.cores, surrogates, 1.0, inputs
-        )
+        k, batch = len(posterior.cores), self._look(objective, kernel, posterior)
+        gradient = collapsed_sites.gradient(batch, posterior.cores, 1.0, inputs)
         if len(batch.totals) > 1 + k:
             gradient["likelihood"] = batch.totals[1 + k :]
         return _per_row(gradient, batch), self._moved(posterior, batch, share, objective)
@@ -300,10 +293,9 @@ class SiteMinibatchView:
         """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
         if objective.method.uses_last_site:
             return objective.conclude(kernel)
-        problem = objective.problem(kernel)
         best, value, share = None, -np.inf, 1.0
         for _ in range(_PASSES):
-            batch, _ = self._look(objective, problem, posterior, keep=False)
+            batch = self._look(objective, kernel, posterior, keep=False)
             v = objective.method.share(posterior.penalty)
             trial = objective.method.total(posterior.cores, batch.totals[0], batch.n, v)
             if best is None and not np.isfinite(trial):
@@ -330,20 +322,9 @@ class SiteMinibatchView:
         process = posterior._replace(features=batch.features).process(kernel)
         return contracts.Conclusion(value, process, batch.features.jitter, objective.for_users())
 
-    def _look(self, objective: Objective, problem: Problem, posterior: RunningPosterior, keep):
-        method = objective.method
-        v = method.share(posterior.penalty)
-        surrogates = [method.surrogate(one) for one in v]
-        has_slopes = len(method.likelihood.theta) > 0
-
-        def update(rows: Observations, mean: Array, h: Array):
-            sites = method.update(rows, mean, h, None, v)
-            if not has_slopes:
-                return sites, ()
-            return sites, method.slopes(rows, sites.mean, sites.variance, None) @ rows.weight
-
-        view = collapsed_sites.with_sites(problem, posterior.cores, update, surrogates)
-        return collapsed_sites.look(problem, view, keep), surrogates
+    def _look(self, objective: Objective, kernel: Kernel, posterior, keep: bool = True):
+        problem, v = objective.problem(kernel), objective.method.share(posterior.penalty)
+        return collapsed_sites.with_sites(problem, posterior.cores, objective.method, v, keep)
 
     def _moved(self, posterior: RunningPosterior, batch: object, share: float, objective):
         """The posterior after a natural-gradient step; a shorter one if there is none."""
@@ -402,11 +383,6 @@ STAGES = (
 )
 
 
-def stages(n_inducing: int, n: int):
-    """Stages whose samples are less than n rows."""
-    return [stage for stage in STAGES if stage.rows * n_inducing < n]
-
-
 class State(NamedTuple):
     """Where the search is."""
 
@@ -425,9 +401,7 @@ class State(NamedTuple):
 class Search:
     """Looks for theta and Z on parts of the rows."""
 
-    def __init__(
-        self, objective: Objective, model, settings: contracts.Settings, move_basis, random_state
-    ):
+    def __init__(self, objective: Objective, model, settings: Settings, move_basis, random_state):
         self.settings, self.move_basis = settings, move_basis
         self.rows, self.width = objective.rows, objective.basis.size
         self.minibatch_view = objective.minibatch_view()
@@ -530,12 +504,10 @@ def climb_by_minibatches(search: Search, state: State, batch_size: int):
 
 def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_of_basis: float):
     """The objective and the kernel after Adam's steps."""
-    function = search.function(state.objective, state.kernel)
-    parameters, share_of_prior = function.parameters, 1.0 / search.minibatch_view.total
-    vector, limits = parameters.pack(), parameters.limits().T
-    blocks = parameters.blocks
-    units = [step_of_basis if block.name == "basis" else _STEP for block in blocks]
-    units = np.repeat(units, [block.value.size for block in blocks])
+    function, view = search.function(state.objective, state.kernel), search.minibatch_view
+    vector, limits = function.pack(), function.limits().T
+    units = [step_of_basis if block.name == "basis" else _STEP for block in function.blocks]
+    units = np.repeat(units, [block.value.size for block in function.blocks])
     moments, posterior = np.zeros((2, len(vector))), state.posterior
     for step in range(steps):
         rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
@@ -543,13 +515,10 @@ def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_
         objective, kernel = function.at(vector)
         part = objective.on(draw_batch())
         with arithmetic():
-            gradient, posterior = search.minibatch_view.step(
-                part, kernel, posterior, share, search.move_basis
-            )
-        gradient["kernel"] = gradient["kernel"] + share_of_prior * function.prior.gradient(
-            kernel.theta
-        )
-        slope = parameters.pack_gradient(gradient)
+            gradient, posterior = view.step(part, kernel, posterior, share, search.move_basis)
+        of_prior = function.prior.gradient(kernel.theta) / view.total
+        gradient["kernel"] = gradient["kernel"] + of_prior
+        slope = function.pack_gradient(gradient)
         moments += (1.0 - _DECAYS) * (np.stack([slope, slope**2]) - moments)
         mean, square = moments / (1.0 - _DECAYS ** (step + 1))
         direction = mean / (np.sqrt(square) + np.finfo(float).tiny)

@@ -61,8 +61,8 @@ def uncollapsed(case, kernel, Z, bound, core, slope):
 
 def gradient_of(case, bound, core, slope):
     problem = case.problem(bound)
-    batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
-    return collapsed_sites.gradient(problem, batch, Cores([core]), [bound], slope, True)
+    batch = collapsed_sites.with_noise(problem)
+    return collapsed_sites.gradient(batch, Cores([core]), slope, True)
 
 
 def agree_with_differences(case, bound, slope=1.0):
@@ -100,10 +100,10 @@ def test_at_the_optimum_of_all_rows_it_is_the_collapsed_gradient(bound, noise):
     case = make_case("sum", noise, targets=2, weighted=True)
     problem, bound = case.problem(BOUNDS[bound]), BOUNDS[bound]
     whole = collapsed.value_and_gradient(problem)
-    batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
+    batch = collapsed_sites.with_noise(problem)
     core = collapsed.core_of(batch.sums[0], 1)
     slope = bound.reduce(float(batch.totals), batch.n)[1]
-    found = collapsed_sites.gradient(problem, batch, Cores([core]), [bound], slope, True)
+    found = collapsed_sites.gradient(batch, Cores([core]), slope, True)
     agree(found["kernel"], whole.theta_bar, 1e-11)
     agree(found["basis"], whole.Z_bar, 1e-11)
 
