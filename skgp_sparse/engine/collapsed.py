@@ -193,26 +193,21 @@ def backward_pass(problem, features, layout, see, cots, slope, inputs, want_gram
 # `skgp_sparse.engine.collapsed_sites`.
 def pull_whitening(features, cots, VtV, inputs, held=None):
     """Gradients wrt theta and the basis through the whitening of the features."""
-    if held:
-        return features.pull_whitening(*_bracket_of_held(cots, VtV, held), inputs)
     n_targets = cots[0].v.shape[1]
+    if held:  # -sym Φ(W), and nothing in the place of u
+        W = -2.0 * VtV
+        for cot, sums in zip(cots, held):
+            W = W + cot.v @ (sums.Vay - sums.VaV @ cot.v).T
+            W -= n_targets * (cot.Binv @ sums.VaV)
+        S = np.tril(W)
+        S.flat[:: len(S) + 1] *= 0.5
+        return features.pull_whitening(-0.5 * (S + S.T), np.zeros((len(S), 1)), inputs)
     S = cots[0].Binv * (-0.5 * n_targets)
     for cot in cots[1:]:
         S -= (0.5 * n_targets) * cot.Binv
     S += VtV
     S.flat[:: len(S) + 1] += 0.5 * n_targets * len(cots)
     return features.pull_whitening(S, np.hstack([cot.u for cot in cots]), inputs)
-
-
-def _bracket_of_held(cots, VtV, held):
-    """``-sym Φ(W)``, and nothing in the place of u."""
-    W = -2.0 * VtV
-    for cot, sums in zip(cots, held):
-        W = W + cot.v @ (sums.Vay - sums.VaV @ cot.v).T
-        W -= cot.v.shape[1] * (cot.Binv @ sums.VaV)
-    S = np.tril(W)
-    S.flat[:: len(S) + 1] *= 0.5
-    return -0.5 * (S + S.T), np.zeros((len(S), 1))
 
 
 def _cotangents_of_block(problem, features, reduce_slope, block, want_gram, forward, cot):

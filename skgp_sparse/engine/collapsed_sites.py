@@ -22,11 +22,9 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs, PerRow
 from skgp_sparse.data.dataset import Layout, row_blocks
-from skgp_sparse.engine import collapsed
+from skgp_sparse.engine import collapsed, exact
 from skgp_sparse.engine.basis import Features, InducingFeatures, Observations, Problem
 from skgp_sparse.engine.collapsed import Sums, core_of, pull_back
-from skgp_sparse.engine.exact import kernel_matrix
-from skgp_sparse.engine.exact import pull_back as pull_back_exact
 from skgp_sparse.engine.feature_posterior import ExactPosterior
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import TINY, product_norms, weighted_gram
@@ -147,8 +145,7 @@ def project_rows(problem):
 
 def observe(block, residual):
     """The `Observations` of a block, every part an array (n,)."""
-    n = len(block.X)
-    offset, weight = (np.broadcast_to(one, n) for one in (block.offset, block.weight))
+    offset, weight = (np.broadcast_to(one, len(residual)) for one in (block.offset, block.weight))
     return Observations(block.observed, offset, weight, residual)
 
 
@@ -372,7 +369,7 @@ class JointRows(NamedTuple):
         def cotangent(*at):
             return sum(_cotangent(*pair, *at) for pair in zip(cores, inverses))
 
-        of_process = pull_back_exact(self.pulls, cotangent, n_jobs)
+        of_process = exact.pull_back(self.pulls, cotangent, n_jobs)
         noise_bar = sum(self.groups.sum(core.noise.gradient(core)) for core in cores)
         of_noise = self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]
         return {"kernel": of_process + of_noise}
@@ -426,7 +423,7 @@ def _cotangent(core, inverse, rows, columns):
 
 def join_rows(groups, problem):
     """The `JointRows` of a problem whose basis are the distinct inputs of its `DistinctInputs`."""
-    K, pulls = kernel_matrix(problem.kernel, groups.X, problem.options.n_jobs)
+    K, pulls = exact.kernel_matrix(problem.kernel, groups.X, problem.options.n_jobs)
     _, noise, pull_diagonal = kernels.diagonal(problem.kernel, groups.X)
     r = np.broadcast_to(noise, len(groups.X))[groups.index]
     K = linalg.mirror_lower(K)

@@ -201,7 +201,8 @@ class FeaturePosterior(Posterior):
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int
     ) -> LeftOut:
         """`LeftOut` given Gaussian sites; ``_given_all(X)`` has m, h and r."""
-        rows, terms = _some(rows, chosen), terms._replace(sites=terms.sites[..., chosen])
+        rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
+        terms = terms._replace(sites=terms.sites[..., chosen])
 
         def of_block(some):
             block = rows.block(some)
@@ -298,7 +299,7 @@ class SparsePosterior(FeaturePosterior):
         """`LeftOut` of chosen rows, in O(n m²) time."""
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
-        rows = _some(rows, chosen)
+        rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
 
         def of_block(some):
             block = rows.block(some)
@@ -331,7 +332,3 @@ class SparsePosterior(FeaturePosterior):
     def _natural_parameters(terms: RowTerms, some: slice, rest: Array, weight: Array) -> Array:
         """Natural parameters of sites as the features see them."""
         return terms.method.at_site(terms.sites[..., some], rest, weight)
-
-
-def _some(rows, chosen):
-    return rows if len(chosen) == len(rows) else rows.subset(chosen)

@@ -267,8 +267,7 @@ def drawn(
         features, R = posterior.weights()
         v = _by_target(R.T @ of_data.normal(size=(k * p, len(R))).T, p)
         prior = features.whiten((harmonics.raw(Z) @ weights).T).T
-        change = features.weights(v - prior)
-        coefficients = np.repeat(u, k, axis=1) + change
+        coefficients = np.repeat(u, k, axis=1) + features.weights(v - prior)
     shape = (k,) if p == 1 else (p, k)
     return SampledFunctions(harmonics, weights, posterior.kernel, Z, coefficients, shape)
 

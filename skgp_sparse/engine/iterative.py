@@ -222,11 +222,9 @@ class IterativePosterior(PosteriorAround):
         rows, prior = self.posterior.rows.X, self.posterior.prior
 
         def of_block(block: Array) -> Any:
+            K_of = lambda part: kernels.evaluate(prior, block, float64(rows[part]))
             parts = row_blocks(len(rows), len(block))
-            return sum(
-                kernels.evaluate(prior, block, float64(rows[part])) @ self.alpha[part]
-                for part in parts
-            )
+            return sum(K_of(part) @ self.alpha[part] for part in parts)
 
         return contract.by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
 

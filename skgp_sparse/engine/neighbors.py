@@ -43,8 +43,7 @@ class NearestRows:
         X = X if self.varies.all() else np.ascontiguousarray(X[:, self.varies])
         spread = X.var(axis=0) if len(X) else np.ones(X.shape[1])
         columns = spread.sum() ** 2 / max(np.sum(spread**2), linalg.TINY)
-        is_tree = columns <= _FEW_COLUMNS
-        self.X = None if is_tree else X
+        is_tree, self.X = columns <= _FEW_COLUMNS, X
         self.tree = cKDTree(X, balanced_tree=False, compact_nodes=False) if is_tree else None
 
     def nearest(self, Q: Array, k: int, n_jobs: int = 1):

@@ -115,9 +115,7 @@ def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPoste
     return value, posterior._replace(features=features.for_prediction()), features.jitter
 
 
-def mean_noise_and_residual(
-    problem: Problem, latent: LatentRows, rows: slice
-) -> tuple[Scalars, Scalars]:
+def mean_noise_and_residual(problem: Problem, latent: LatentRows, rows: slice) -> tuple:
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
     features, block = problem.features(), problem.rows.block(rows)
     inputs = latent.of(rows).inputs

@@ -259,12 +259,11 @@ class PosteriorWithMean(PosteriorAround):
         change = (predicted - found.mean)[:, :, None]
         factor = self.weights.factor(weight)
         of_factor = factor[:, None] * self.weights.log_factor[1] * weight_slope.mean(axis=1)
-        return found._replace(
-            mean=share * found.mean + weight * predicted,
-            variance=factor * found.variance,
-            mean_slope=share[:, :, None] * found.mean_slope + change * weight_slope,
-            variance_slope=factor[:, None] * found.variance_slope
-            + found.variance[:, None] * of_factor,
+        return Slopes(
+            share * found.mean + weight * predicted,
+            factor * found.variance,
+            share[:, :, None] * found.mean_slope + change * weight_slope,
+            factor[:, None] * found.variance_slope + found.variance[:, None] * of_factor,
         )
 
     def sample_functions(self, n_functions, n_frequencies, random_state):

@@ -73,9 +73,8 @@ class _LeftOutObjective(Objective):
     def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with a gradient for each block, sites held."""
         one, share = self._followed(kernel), self._share
-        J, theta_bar, metric_bar = neighbors.value_and_gradient(
-            kernel, one.left, self.metric, self.n_jobs, one._densities
-        )
+        given = kernel, one.left, self.metric, self.n_jobs, one._densities
+        J, theta_bar, metric_bar = neighbors.value_and_gradient(*given)
         price, of_metric = self._price()
         gradient = {"kernel": share * theta_bar, "metric": share * metric_bar - of_metric}
         if len(getattr(self.likelihood, "theta", ())):

@@ -45,7 +45,6 @@ class LatentObjective(contracts.Objective):
     options: Options = Options()
 
     likelihood = None
-    inducing_points = property(attrgetter("basis.parameters"))
 
     @property
     def inputs(self):
@@ -151,6 +150,10 @@ class CollapsedObjective(contracts.SparseFit):
     def terms(self, kernel: Kernel):
         """`RowTerms` with the bound, whose share of the residual variance is noise."""
         return RowTerms(bound=self.bound)
+
+    def value(self, kernel: Kernel, inner_state: object = None):
+        """The bound."""
+        return collapsed.value(self.problem(kernel))
 
     def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""

@@ -166,7 +166,9 @@ def maximise(
     point = minimand.start(x0)
     is_known, curvature = curvature is not None, curvature or _Curvature(len(x0), alike)
     history, ended = [point.value], End.STOPPED if deadline.is_over() else None
-    if len(x0) > _COORDINATES_MEASURED and not (is_known or alike) and ended is None:
+    is_large = len(x0) > _COORDINATES_MEASURED
+    last = _COMPARED if is_large else min(_COMPARED_IF_FEW, len(x0) + 1)
+    if is_large and not (is_known or alike) and ended is None:
         _measure(minimand, point, curvature)
     while ended is None and len(history) <= max_iter:
         point, ended = _iterate(minimand, point, curvature, tol, first)
@@ -174,7 +176,7 @@ def maximise(
             history.append(point.value)
             if callback is not None and callback(len(history) - 1, -scale * point.value):
                 ended = End.STOPPED
-            elif _has_converged(history, tol, len(x0)):
+            elif len(history) > last and history[-1 - last] - history[-1] < tol:
                 ended = End.CONVERGED
             elif deadline.is_over():
                 ended = End.STOPPED
@@ -246,12 +248,6 @@ def _search(minimand: _Minimand, point: _Point, direction: Array):
         else:
             step *= 0.1
     return best, False
-
-
-def _has_converged(history: list[float], tol: float, size: int):
-    """Whether the last iterations were worth less than `tol`."""
-    last = _COMPARED if size > _COORDINATES_MEASURED else min(_COMPARED_IF_FEW, size + 1)
-    return len(history) > last and history[-1 - last] - history[-1] < tol
 
 
 def climb(function: VectorFunction, settings: Settings, x0: Array | None = None, **options: object):

@@ -39,14 +39,13 @@ from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method
 from skgp_sparse.inference.optimizers import Solution
 from skgp_sparse.inference.site_loop import FEW_ROWS, Inner, InnerState, SiteLoop, SiteUpdate
-from skgp_sparse.inference.stochastic import SiteMinibatchView
+from skgp_sparse.inference.stochastic import SHARE_OF_A_KIND, SiteMinibatchView
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
 _OF_GRADIENTS, _OF_TURNS = 1e-15, 1e-20  # the second where turns lead to the sites
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
-_OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 
@@ -178,7 +177,7 @@ class SiteObjectives(contracts.ObjectiveFactory):
         counts = True if rows.weight is None else rows.weight > 0
         for kind in range(kinds.max() + 1):
             of_kind = (kinds == kind) & counts
-            missing = int(size * _OF_A_KIND) - np.count_nonzero(of_kind[chosen])
+            missing = int(size * SHARE_OF_A_KIND) - np.count_nonzero(of_kind[chosen])
             if missing > 0 and len(chosen) == size:
                 chosen = _with_more(chosen, of_kind, missing, random_state)
         return chosen
@@ -362,11 +361,9 @@ class ExpectationPropagation(Method):
         # integral over the residual
         of_cavity = 1.0 + cavity * precision
         exponent = cavity * linear**2 + 2.0 * linear * centre - precision * centre**2
-        value = value + 0.5 * (
-            np.log(of_cavity / gain) - exponent / of_cavity + residual * linear**2 / gain
-        )
+        ratio = np.log(of_cavity / gain) - exponent / of_cavity + residual * linear**2 / gain
         sites = (slope + centre * curvature) / rest, curvature / rest
-        return SiteUpdate(*np.atleast_2d(*sites, mean, variance), value / a)
+        return SiteUpdate(*np.atleast_2d(*sites, mean, variance), (value + 0.5 * ratio) / a)
 
     def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
         """Slopes of the logarithms of the tilted normalisers wrt the likelihood's parameters."""

@@ -177,31 +177,26 @@ def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
     Periods take the values of the highest evidence, one by one, at the kernel's own length scale of
     the wave and at a shorter one, as harmonics explain most where it is long.
     """
-    x = positions(objective.rows) if period_places(kernel) else None
+    places = period_places(kernel)
+    x = positions(objective.rows) if places else None
     if x is None or len(x) < _FEWEST_ROWS:
         return []
     periods, best = np.log(candidates(objective.rows, x)), kernel
-    for place, length in _places_with_lengths(kernel):
-        thetas = [*_tried(best, place, periods, length)]
-        tried = [kernel.clone_with_theta(theta) for theta in thetas]
+    free = [one for one in kernel.hyperparameters if not one.fixed]
+    names = [one.name for one in free for _ in range(one.n_elements)]  # of entries of theta
+    for place in places:
+        of_wave = names[place].removesuffix("periodicity") + "length_scale"
+        length = names.index(of_wave) if of_wave in names else None
+        tried = [kernel.clone_with_theta(theta) for theta in _tried(best, place, periods, length)]
         values = [contracts.value_or_minus_inf(objective, one, prior=prior) for one in tried]
         if tried:  # of equal values the last one is that of the longest period
             least = np.max(values) - _SAME * max(1.0, abs(np.max(values)))
             best = tried[np.flatnonzero(values >= least)[-1]]
     if best is kernel:
         return []
-    are_periods = np.isin(np.arange(len(kernel.theta)), period_places(kernel))
+    are_periods = np.isin(np.arange(len(kernel.theta)), places)
     own = np.where(are_periods, best.theta, kernel.theta)
     return np.unique([own, best.theta], axis=0)
-
-
-def _places_with_lengths(kernel: Kernel):
-    """Places of the free periods in theta, each with that of its length scale, None if fixed."""
-    free = [one for one in kernel.hyperparameters if not one.fixed]
-    names = [one.name for one in free for _ in range(one.n_elements)]
-    lengths = (names[k].removesuffix("periodicity") + "length_scale" for k in period_places(kernel))
-    lengths = (names.index(name) if name in names else None for name in lengths)
-    return [*zip(period_places(kernel), lengths)]
 
 
 def _tried(kernel: Kernel, place: int, periods: Array, length: int | None):

@@ -39,7 +39,7 @@ from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction,
 from skgp_sparse.inference.optimizers import climb
 
 _HELD, _HELD_SHARE = 8000, 20  # held-out rows: at most so many, and this part of all
-_OF_A_KIND = 0.1  # of a sample, where there are so many
+SHARE_OF_A_KIND = 0.1  # of a sample, where there are so many
 MOST = 1 << 20  # rows that are in memory for batches, where the table is not
 
 
@@ -123,7 +123,7 @@ class Samples:
         """The sample with more rows of rare kinds, and weights that undo it, None if unchanged."""
         total = np.bincount(np.delete(self.kinds, self.held_out), minlength=self.kinds.max() + 1)
         drawn = np.bincount(self.kinds[index], minlength=len(total))
-        missing = np.minimum(total, int(_OF_A_KIND * len(index))) - drawn
+        missing = np.minimum(total, int(SHARE_OF_A_KIND * len(index))) - drawn
         if not np.any(missing > 0):
             return index, None
         for kind in np.flatnonzero(missing > 0):
