@@ -184,8 +184,7 @@ def backward_pass(problem, features, layout, see, cots, slope, inputs, want_gram
         theta_bar += pull_diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
         return (theta_bar, basis_bar if inputs else 0.0, VtV), None
 
-    nothing = [False] * len(layout.blocks)
-    return problem.rows.visit(run, layout, *kept, keep=nothing, spend=True)[0]
+    return problem.rows.visit(run, layout, *kept, keep=[False] * len(layout.blocks), spend=True)[0]
 
 
 # Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over

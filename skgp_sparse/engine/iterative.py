@@ -257,8 +257,7 @@ def upper_bound(
     X, y, noise, weight = (np.asarray(column)[order] for column in rows[:4])
     s2 = noise + kernels.diagonal(kernel, X)[1]
     multiply, rough = products(kernel, X, s2 / weight, n_jobs)
-    leading = np.arange(min(_LEADING, len(X)))
-    near, _ = preconditioner(kernel, X, s2 / weight, leading, n_jobs)
+    near, _ = preconditioner(kernel, X, s2 / weight, np.arange(min(_LEADING, len(X))), n_jobs)
     solution = solve(multiply, near, y, tol=tol, max_iter=max_iter, rough=rough, report=report)
     square = np.vdot(y + solution.residual, solution.x)  # 2 yᵀv - vᵀ(y - e), e = y - K̂v
     # a row of weight w is its mean, and what w copies of it have beside that

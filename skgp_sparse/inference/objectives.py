@@ -45,6 +45,7 @@ class LatentObjective(contracts.Objective):
     options: Options = Options()
 
     likelihood = None
+    inducing_points = property(attrgetter("basis.parameters"))
 
     @property
     def inputs(self):
