@@ -18,7 +18,7 @@ from skgp_sparse.explain.leave_one_out import Scores, scores_of
 from skgp_sparse.explain.weighted_means import of_all_classes
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array
-from skgp_sparse.inference.contracts import value_or_minus_inf
+from skgp_sparse.inference.contracts import attempt, value_or_minus_inf
 from skgp_sparse.solvers import Fit
 
 
@@ -112,15 +112,13 @@ class Fitted:
     def mean_value(self, kernels: list[Kernel], eval_gradient: bool, shared: bool) -> Any:
         """Mean bound at kernels, and its gradient wrt all thetas in order, or a `shared` one."""
         with single_threaded_blas():
-            results = [
-                value_or_minus_inf(fit.objective, kernel, eval_gradient)
-                for fit, kernel in zip(self.fits, kernels)
-            ]
-        if not eval_gradient:
-            return np.mean(results)
-        values, gradients = zip(*results)
+            pairs = [(fit.objective, kernel) for fit, kernel in zip(self.fits, kernels)]
+            if not eval_gradient:
+                return np.mean([value_or_minus_inf(*pair) for pair in pairs])
+            found = [attempt(*pair) for pair in pairs]
+        values, gradients = zip(*((one.value, one.theta_bar) for one in found))
         total = np.sum(gradients, axis=0) if shared else np.concatenate(gradients)
-        return np.mean(values), total / len(results)
+        return np.mean(values), total / len(found)
 
 
 def _as_kept(fit: Fit) -> Fit:

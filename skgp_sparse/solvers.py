@@ -35,7 +35,7 @@ from skgp_sparse.inference.contracts import (
     value_or_minus_inf,
 )
 from skgp_sparse.inference.optimizers import Maximum, climb
-from skgp_sparse.inference.starts import drawn_starts, fit_exact
+from skgp_sparse.inference.starts import fit_exact
 
 __all__ = ["LBFGS", "Minibatches", "Stochastic"]
 
@@ -213,7 +213,7 @@ class Stochastic(BaseEstimator, Solver):
         if model is None:
             return LBFGS().solve(objective, kernel, settings, random_state)
         basis = cast(SparseFit, objective).basis
-        stages = stochastic.stages(basis.size, len(objective.rows))
+        stages = [one for one in stochastic.STAGES if one.rows * basis.size < len(objective.rows)]
         if not (self.batch_size or any(stage.stand_for_all for stage in stages)):
             return LBFGS().solve(objective, kernel, settings, random_state, model)
         move_basis = settings.move_basis and _can_move(kernel)
@@ -288,12 +288,13 @@ class UserOptimizer(BaseEstimator, Solver):
             nonlocal inner_state
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
-                return -value_or_minus_inf(objective, candidate, False, inner_state, prior)
+                return -value_or_minus_inf(objective, candidate, inner_state, prior)
             evaluation = attempt(objective, candidate, inner_state, prior)
             inner_state = evaluation.inner_state
             return -evaluation.value, -evaluation.theta_bar
 
-        drawn = drawn_starts(kernel.bounds, settings.n_restarts, random_state)
+        limits = kernel.bounds.T
+        drawn = (random_state.uniform(*limits) for _ in range(settings.n_restarts))
         answers = (
             self._checked(self.optimizer(negative, theta, bounds=kernel.bounds), kernel)
             for theta in chain([kernel.theta], settings.deadline.until(drawn))

@@ -35,7 +35,6 @@ from skgp_sparse.engine.basis import (
 from skgp_sparse.engine.collapsed import Sums
 from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.engine.exact import (
-    SomeRows,
     correlation_length,
     lag_correlation,
     profile_evidence,

@@ -642,7 +642,8 @@ def begins_with_all_rows(n, m):
     """Whether solver="stochastic" without minibatches is L-BFGS on all rows."""
     from skgp_sparse.inference import stochastic
 
-    return not any(stage.stand_for_all for stage in stochastic.stages(m, n))
+    stages = (stage for stage in stochastic.STAGES if stage.rows * m < n)
+    return not any(stage.stand_for_all for stage in stages)
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ class Projection(NamedTuple):
     V: Array  # (n, m) features
     residual: Array  # (n,) r
     noise: Scalars  # learned
-    tape: object  # what `Features.pull` wants, plain data; None: it is made again from the rows
+    tape: object  # see `Problem.tape`; None: it is made again from the rows
 
 
 class Basis(ABC):
@@ -350,13 +350,6 @@ class Options(NamedTuple):
     memory: float = np.inf  # bytes
 
 
-class Tape(NamedTuple):
-    """Data that pull gradients of a block of rows back to theta and to the basis."""
-
-    features: object  # for `Features.pull`
-    diagonal: object  # pullback of k(x, x)
-
-
 class Observations(NamedTuple):
     """Data of rows that a likelihood needs: arrays, or a `PerRow` of each."""
 
@@ -390,18 +383,15 @@ class Problem(NamedTuple):
         K, cross = features.linearise(X)
         V = features.whiten(K, out)
         signal, noise, diagonal = kernels.diagonal(self.kernel, X)
-        residual = np.zeros(len(X))
+        latent = noise * self.latent_noise
+        residual = np.zeros(len(X)) + latent
         if not features.complete:
-            residual = np.maximum(
-                features.residual_variance(X, V, signal + noise * self.latent_noise), 0.0
-            )
-        elif self.latent_noise:
-            residual += noise
-        return Projection(V, residual, 0.0 if self.latent_noise else noise, Tape(cross, diagonal))
+            residual = np.maximum(features.residual_variance(X, V, signal + latent), 0.0)
+        return Projection(V, residual, 0.0 if self.latent_noise else noise, (cross, diagonal))
 
     def tape(self, features, X):
-        """The `Tape` of a projection that was kept without it."""
-        return Tape(features.linearise(X)[1], kernels.diagonal(self.kernel, X)[2])
+        """What `Features.pull` wants, plain data, and the pullback of k(x, x)."""
+        return features.linearise(X)[1], kernels.diagonal(self.kernel, X)[2]
 
 
 class Evaluation(NamedTuple):

@@ -24,7 +24,7 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.basis import Evaluation, Features, Problem, Tape
+from skgp_sparse.engine.basis import Evaluation, Features, Problem
 from skgp_sparse.engine.feature_posterior import SparsePosterior
 from skgp_sparse.engine.posterior import BOUNDS, PosteriorAround, by_blocks
 from skgp_sparse.ground import linalg
@@ -35,7 +35,7 @@ class Forward(NamedTuple):
     """Quantities of a block that the first pass computes and the second one needs."""
 
     V: np.ndarray
-    tape: Tape | None
+    tape: tuple | None  # of a `Projection`
     precision: float | np.ndarray  # 1/σ², or λ2 of a site
     linear: np.ndarray  # y/σ² (n, p), or λ1
     x: np.ndarray  # r/σ²
@@ -128,28 +128,23 @@ def sum_of(values, block):
 class Cotangents(NamedTuple):
     """The m×m part of the gradient of a process, the same for every block."""
 
-    features: Features
-    n_targets: int
-    reduce_slope: float
-    latent_noise: bool
-    v: np.ndarray  # LB⁻ᵀ c: the mean at the rows is V v
+    v: np.ndarray  # (m, P) LB⁻ᵀ c: the mean at the rows is V v
     u: np.ndarray  # Tᵀ v: it is K u
     Binv: np.ndarray
     shared: np.ndarray | None  # P (B⁻¹ + 2 τ I) T, where one τ serves all rows
     mean_h: float  # Σ a h / Σ a: all of h that uniform noise needs to know
 
 
-def cotangents(problem, features, core, tau, total_a, reduce_slope):
+def cotangents(problem, features, core, tau, total_a):
     """Matrices that the visit to every block multiplies with."""
     Binv = linalg.inverse_from_triangle(core.TB, problem.options.n_jobs)
-    n_targets, u = core.v.shape[1], features.weights(core.v)
+    n_targets = core.v.shape[1]
     mean_h, shared = (len(Binv) - np.trace(Binv)) / total_a, None
     if tau is not None:
         bracket = n_targets * Binv
         bracket.flat[:: len(bracket) + 1] += 2.0 * n_targets * tau * (not features.complete)
         shared = features.through_whitening(bracket)
-    latent = problem.latent_noise
-    return Cotangents(features, n_targets, reduce_slope, latent, core.v, u, Binv, shared, mean_h)
+    return Cotangents(core.v, features.weights(core.v), Binv, shared, mean_h)
 
 
 # Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m
@@ -171,7 +166,7 @@ def cotangents(problem, features, core, tau, total_a, reduce_slope):
 #
 # There is one of `cots` for each process, and ``see(block, *waiting)`` returns the `Forward` of
 # each from what `kept` has for the block, which is used up.
-def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept):
+def backward_pass(problem, features, layout, see, cots, slope, inputs, want_gram, *kept):
     """Sum over blocks of the gradients wrt theta and the basis, and of ``Σ Vᵀ diag(t) V``."""
 
     cots_of_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
@@ -179,49 +174,44 @@ def backward_pass(problem, features, layout, see, cots, inputs, want_gram, *kept
     def run(read, *waiting):
         block = read()
         forwards = see(block, *waiting)
-        tape = forwards[0].tape or problem.tape(features, block.X)
+        tape, pull_diagonal = forwards[0].tape or problem.tape(features, block.X)
         pairs = zip(forwards, cots_of_rows)
-        parts = (_cotangents_of_block(*pair, block, want_gram) for pair in pairs)
+        given = problem, features, slope, block, want_gram
+        parts = (_cotangents_of_block(*given, *pair) for pair in pairs)
         K_bar, t, noise_bar, VtV = reduce(_added, parts)
-        theta_bar, basis_bar = features.pull(tape.features, K_bar, inputs)
+        theta_bar, basis_bar = features.pull(tape, K_bar, inputs)
         n = len(block.X)
-        theta_bar += tape.diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
+        theta_bar += pull_diagonal(np.broadcast_to(t, n), np.broadcast_to(noise_bar, n))[0]
         return (theta_bar, basis_bar if inputs else 0.0, VtV), None
 
-    nothing = [False] * len(layout.blocks)
-    return problem.rows.visit(run, layout, *kept, keep=nothing, spend=True)[0]
+    return problem.rows.visit(run, layout, *kept, keep=[False] * len(layout.blocks), spend=True)[0]
 
 
 # Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
 # processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
 # `skgp_sparse.engine.collapsed_sites`.
-def pull_whitening(cots, VtV, inputs, held=None):
+def pull_whitening(features, cots, VtV, inputs, held=None):
     """Gradients wrt theta and the basis through the whitening of the features."""
-    features = cots[0].features
-    if held:
-        return features.pull_whitening(*_bracket_of_held(cots, VtV, held), inputs)
-    S = cots[0].Binv * (-0.5 * cots[0].n_targets)
+    n_targets = cots[0].v.shape[1]
+    if held:  # -sym Φ(W), and nothing in the place of u
+        W = -2.0 * VtV
+        for cot, sums in zip(cots, held):
+            W = W + cot.v @ (sums.Vay - sums.VaV @ cot.v).T
+            W -= n_targets * (cot.Binv @ sums.VaV)
+        S = np.tril(W)
+        S.flat[:: len(S) + 1] *= 0.5
+        return features.pull_whitening(-0.5 * (S + S.T), np.zeros((len(S), 1)), inputs)
+    S = cots[0].Binv * (-0.5 * n_targets)
     for cot in cots[1:]:
-        S -= (0.5 * cot.n_targets) * cot.Binv
+        S -= (0.5 * n_targets) * cot.Binv
     S += VtV
-    S.flat[:: len(S) + 1] += 0.5 * sum(cot.n_targets for cot in cots)
+    S.flat[:: len(S) + 1] += 0.5 * n_targets * len(cots)
     return features.pull_whitening(S, np.hstack([cot.u for cot in cots]), inputs)
 
 
-def _bracket_of_held(cots, VtV, held):
-    """``-sym Φ(W)``, and nothing in the place of u."""
-    W = -2.0 * VtV
-    for cot, sums in zip(cots, held):
-        W = W + cot.v @ (sums.Vay - sums.VaV @ cot.v).T
-        W -= cot.n_targets * (cot.Binv @ sums.VaV)
-    S = np.tril(W)
-    S.flat[:: len(S) + 1] *= 0.5
-    return -0.5 * (S + S.T), np.zeros((len(S), 1))
-
-
-def _cotangents_of_block(forward, cot, block, want_gram):
+def _cotangents_of_block(problem, features, reduce_slope, block, want_gram, forward, cot):
     """Gradients wrt raw features, residual and noise of the rows, and ``Vᵀ diag(t) V``."""
-    V, a, n_targets, precision = forward.V, forward.a, cot.n_targets, forward.precision
+    V, a, n_targets, precision = forward.V, forward.a, cot.v.shape[1], forward.precision
     e = forward.linear - np.reshape(precision, (-1, 1)) * (V @ cot.v)  # (y - mean)/σ²
     if cot.shared is None:
         BV = np.matmul(V, cot.Binv, out=empty(V.shape))
@@ -231,12 +221,12 @@ def _cotangents_of_block(forward, cot, block, want_gram):
     weight = block.weight
     g = linalg.row_dots(e, e) + n_targets * precision * (precision * h - forward.inflation)
     g *= 0.5 * weight / forward.inflation**2
-    penalty_bar = n_targets * cot.reduce_slope * weight * forward.slope * precision
+    penalty_bar = n_targets * reduce_slope * weight * forward.slope * precision
     t = forward.share * g - penalty_bar
     ae = e * np.reshape(weight / forward.inflation, (-1, 1))
-    noise_bar = t if cot.latent_noise else g + penalty_bar * forward.x
-    t = 0.0 * t if cot.features.complete else t
-    K_bar = _cotangent_of_features(V, ae, BV, t, a, cot)
+    noise_bar = t if problem.latent_noise else g + penalty_bar * forward.x
+    t = 0.0 * t if features.complete else t
+    K_bar = _cotangent_of_features(features, V, ae, BV, t, a, cot)
     return K_bar, t, noise_bar, linalg.weighted_gram(V, t) if want_gram else 0.0
 
 
@@ -248,7 +238,7 @@ def _added(totals, parts):
     ]
 
 
-def _cotangent_of_features(V, ae, BV, t, a, cot):
+def _cotangent_of_features(features, V, ae, BV, t, a, cot):
     """``v (a e)ᵀ - P B⁻¹ V diag(a) - 2 V diag(t)``, through the whitening."""
     a = np.reshape(a, (-1, 1))
     if BV is None:
@@ -256,11 +246,11 @@ def _cotangent_of_features(V, ae, BV, t, a, cot):
         K_bar *= -a
         K_bar += np.matmul(ae, cot.u.T, out=empty(V.shape))
         return K_bar
-    BV *= -cot.n_targets * a
+    BV *= -cot.v.shape[1] * a
     other = np.multiply(V, 2.0 * np.reshape(t, (-1, 1)), out=empty(V.shape))
     BV -= other
     BV += np.matmul(ae, cot.v.T, out=other)
-    return cot.features.through_whitening(BV, BV)
+    return features.through_whitening(BV, BV)
 
 
 class Core(NamedTuple):
@@ -308,11 +298,14 @@ def pull_back(
 ):
     """Gradients by the name of the block."""
     problem = problems[0]
-    taus = [common_slope(*pair, slope) for pair in zip(problems, probe)]
+    taus = [  # τ of ``t = P τ a`` where one serves all rows, else None
+        None if at.bound.noise_share or np.ndim(one.slope) else -one.slope * slope
+        for at, one in zip(problems, probe)
+    ]
     learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
     by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     cots = [
-        cotangents(problem, features, core, None if by_row else tau, total_a, slope)
+        cotangents(problem, features, core, None if by_row else tau, total_a)
         for core, tau in zip(cores, taus)
     ]
     if held:
@@ -320,14 +313,14 @@ def pull_back(
         cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]
     wants_gram = None in taus
     theta_bar, basis_bar, VtV = backward_pass(
-        problem, features, layout, see, cots, inputs, wants_gram, *kept
+        problem, features, layout, see, cots, slope, inputs, wants_gram, *kept
     )
     if features.complete:
         VtV = 0.0
     elif not wants_gram:
         parts = zip(cots, taus, held or cores)
-        VtV = sum(cot.n_targets * tau * sums.VaV for cot, tau, sums in parts)
-    of_theta, of_basis = pull_whitening(cots, VtV, inputs, held)
+        VtV = sum(cot.v.shape[1] * tau * sums.VaV for cot, tau, sums in parts)
+    of_theta, of_basis = pull_whitening(features, cots, VtV, inputs, held)
     gradient = {"kernel": theta_bar + of_theta}
     return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
 
@@ -335,7 +328,7 @@ def pull_back(
 def conclude(problem):
     """Objective, `SparsePosterior` and the jitter that it took, from one visit to the rows."""
     features, (value, core, _) = solve_forward(problem)
-    return value, posterior_of(features, core, problem), features.jitter
+    return value, posterior_of(features, core, problem.kernel), features.jitter
 
 
 def core_of(sums, n_jobs, **failure):
@@ -358,10 +351,9 @@ def solve(sums, problem):
     return log_n - n_targets * penalty, core, reduce_slope
 
 
-def posterior_of(features, core, problem):
+def posterior_of(features, core, kernel):
     """The `SparsePosterior` of a process whose weights have this one."""
-    weights = features.weights(core.v)
-    return SparsePosterior(problem.kernel, features.for_prediction(), weights, core.TB)
+    return SparsePosterior(kernel, features.for_prediction(), features.weights(core.v), core.TB)
 
 
 def mean_noise_and_residual(problem, rows):
@@ -380,13 +372,6 @@ def solve_forward(problem):
 def _see(problem, features, block, forward):
     """List with the `Forward` of a block, computed unless the first pass has kept it."""
     return [forward or forward_block(problem, problem.project(features, block.X), block)]
-
-
-def common_slope(problem, probe, reduce_slope):
-    """τ of ``t = P τ a`` where one serves all rows, else None."""
-    if problem.bound.noise_share or np.ndim(probe.slope):
-        return None
-    return -probe.slope * reduce_slope
 
 
 # The sums of the collapsed objectives add up, whatever the order in which rows come. Their
@@ -431,15 +416,12 @@ class RunningSums:
 
     def solved(self, problem, units):
         """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
-        value, core, _ = solve(self._in_units(units), problem)
-        return value, posterior_of(self.features, core, problem), self.features.jitter
-
-    def _in_units(self, units):
         varies, origin = units.scale > 0, self.origin
         C = np.vstack([np.diag(origin.scale), origin.mean - units.mean])
         C = C[:, varies] / units.scale[varies]
-        squares = np.vdot(C, self.sums.yay @ C)
-        return self.sums._replace(Vay=self.sums.Vay @ C, yay=squares)
+        sums = self.sums._replace(Vay=self.sums.Vay @ C, yay=np.vdot(C, self.sums.yay @ C))
+        value, core, _ = solve(sums, problem)
+        return value, posterior_of(self.features, core, problem.kernel), self.features.jitter
 
 
 # -- a basis of its own for the mean, larger than the one for the covariance -----------------------
@@ -469,29 +451,18 @@ class DecoupledPosterior(PosteriorAround):
 
     def mean(self, X, n_jobs=1):
         """Mean (n, p)."""
-
-        def of_block(block):
-            return self.mean_features.raw(block) @ self.u
-
+        of_block = lambda block: self.mean_features.raw(block) @ self.u
         return by_blocks(of_block, X, row_blocks(len(X), self.width), n_jobs)
-
-    def mean_and_variance(self, X, n_jobs=1):
-        """Mean (n, p) and latent variance (n,)."""
-        return self.mean(X, n_jobs), self.posterior.mean_and_variance(X, n_jobs)[1]
 
 
 def decoupled_conclude(of_mean: Problem, of_covariance: Problem):
     """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""
-    value, posteriors, jitter = 0.0, [], 0.0
-    for problem, sign in (of_mean, 1.0), (of_covariance, -1.0):
-        features, (own, core, _) = solve_forward(problem)
-        value += 0.5 * sign * (core.c**2).sum()
-        posteriors.append(posterior_of(features, core, problem))
-        jitter = max(jitter, features.jitter)
-    of_mean, of_covariance = posteriors
-    mean_features = of_mean.features.for_prediction(mean_only=True)
-    posterior = DecoupledPosterior(of_covariance, mean_features, of_mean.u)
-    return value + own, posterior, jitter
+    larger, (_, of_larger, _) = solve_forward(of_mean)
+    features, (value, core, _) = solve_forward(of_covariance)
+    value += 0.5 * (of_larger.c**2).sum() - 0.5 * (core.c**2).sum()
+    posterior = posterior_of(features, core, of_covariance.kernel)
+    u, larger = larger.weights(of_larger.v), larger.for_prediction(mean_only=True)
+    return value, DecoupledPosterior(posterior, larger, u), max(larger.jitter, features.jitter)
 
 
 def decoupled_value_and_gradient(of_mean: Problem, of_covariance: Problem):

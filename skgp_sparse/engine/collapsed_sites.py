@@ -22,11 +22,9 @@ import numpy as np
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs, PerRow
 from skgp_sparse.data.dataset import Layout, row_blocks
-from skgp_sparse.engine import collapsed
+from skgp_sparse.engine import collapsed, exact
 from skgp_sparse.engine.basis import Features, InducingFeatures, Observations, Problem
 from skgp_sparse.engine.collapsed import Sums, core_of, pull_back
-from skgp_sparse.engine.exact import kernel_matrix
-from skgp_sparse.engine.exact import pull_back as pull_back_exact
 from skgp_sparse.engine.feature_posterior import ExactPosterior
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import TINY, product_norms, weighted_gram
@@ -102,7 +100,7 @@ class ProjectedRows(NamedTuple):
 
     def posterior(self, core):
         """The `SparsePosterior` over one of the processes."""
-        return collapsed.posterior_of(self.features, core, self.problem)
+        return collapsed.posterior_of(self.features, core, self.problem.kernel)
 
     def _visit(self, function, *states, keep=None):
         kept, reads = (self.projections, *states), [one is None for one in self.projections]
@@ -157,8 +155,7 @@ def project_rows(problem):
 
 def observe(block, residual):
     """The `Observations` of a block, every part an array (n,)."""
-    n = len(block.X)
-    offset, weight = (np.broadcast_to(one, n) for one in (block.offset, block.weight))
+    offset, weight = (np.broadcast_to(one, len(residual)) for one in (block.offset, block.weight))
     return Observations(block.observed, offset, weight, residual)
 
 
@@ -184,6 +181,7 @@ def observe(block, residual):
 class Minibatch(NamedTuple):
     """Some rows at one kernel and one basis, and what waits for their gradients."""
 
+    problems: list  # of `Problem`, the same but for its bound, for each process
     features: object
     layout: object
     waiting: list  # of the `Forward` of every process, for each block
@@ -193,8 +191,9 @@ class Minibatch(NamedTuple):
 
 
 # ``view(block, Projection)`` returns the `Forward` of every process, and numbers to add up.
-def look(problem, view, keep=True):
+def _look(problems, view, keep):
     """The `Minibatch` of rows seen by a `view`; without `keep`, no gradient follows."""
+    problem = problems[0]
     features, layout = problem.features(), problem.layout()
 
     def run(read):
@@ -208,52 +207,43 @@ def look(problem, view, keep=True):
     (n, totals, *parts), waiting = problem.rows.visit(run, layout, keep=kept)
     size = len(Sums._fields)
     sums = [Sums(*parts[k : k + size]) for k in range(0, len(parts), size)]
-    return Minibatch(features, layout, waiting, sums, n, totals)
+    return Minibatch(problems, features, layout, waiting, sums, n, totals)
 
 
-def with_noise(problem):
-    """The `look` at rows with Gaussian noise; adds up their penalties."""
+def with_noise(problem, keep=True):
+    """The `Minibatch` of rows with Gaussian noise; adds up their penalties."""
 
     def view(block, projection):
         forward = collapsed.forward_block(problem, projection, block)
         weight = np.broadcast_to(block.weight, len(block.X))
         return [forward], weight @ np.broadcast_to(forward.phi, len(block.X))
 
-    return view
+    return _look([problem], view, keep)
 
 
-# It adds up the values of the rows, λ2 r in every process, and the sums of ``update(Observations,
-# mean, h) -> (SiteUpdate, sums)``.
-def with_sites(problem, cores, update, bounds):
-    """The `look` at rows with a likelihood, whose sites follow from the posteriors of now."""
-    problems = [problem._replace(bound=bound) for bound in bounds]
+# It adds up the values of the rows, λ2 r in every process, and gradients wrt the likelihood.
+def with_sites(problem, cores, method, v, keep=True):
+    """The `Minibatch` of rows whose sites follow from the posteriors of now by a `Method`."""
+    problems = [problem._replace(bound=method.surrogate(one)) for one in v]
 
     def view(block, projection):
-        observed = observe(block, projection.residual)
-        by_row, totals = update(observed, *cores.moments(projection.V))
-        sites = np.stack([by_row.linear, by_row.precision], axis=1)
-        pairs = zip(problems, sites)
+        rows = observe(block, projection.residual)
+        by_row = method.update(rows, *cores.moments(projection.V), None, v)
+        pairs = zip(problems, np.stack([by_row.linear, by_row.precision], axis=1))
         forwards = [collapsed.forward_block(p, projection, block, site) for p, site in pairs]
-        weight = observed.weight
-        of_residual = by_row.precision @ (weight * projection.residual)
-        return forwards, [weight @ by_row.value, *of_residual, *totals]
+        totals = [rows.weight @ by_row.value, *(by_row.precision @ (rows.weight * rows.residual))]
+        if len(method.likelihood.theta):
+            totals += [*method.slopes(rows, by_row.mean, by_row.variance, None) @ rows.weight]
+        return forwards, totals
 
-    return view
-
-
-def posterior_of(means, n, n_jobs):
-    """The `Core` of a process, from means over rows that stand for n."""
-    return core_of(means.times(n), n_jobs, failure=NO_POSTERIOR)
+    return _look(problems, view, keep)
 
 
-def gradient(problem, batch, cores, bounds, reduce_slope, inputs):
+def gradient(batch, cores, slope, inputs):
     """Gradients by the name of the block from a batch, which is used up, the posteriors held."""
-    features, layout, waiting, sums, *_ = batch
-    problems, see = [problem._replace(bound=bound) for bound in bounds], lambda _, kept: kept
-    kept = [list(waiting)]
-    return pull_back(
-        problems, features, layout, see, cores, waiting[0], inputs, kept, 1.0, reduce_slope, sums
-    )
+    *given, waiting, sums, _, _ = batch
+    kept, see = [list(waiting)], lambda _, forwards: forwards
+    return pull_back(*given, see, cores, waiting[0], inputs, kept, 1.0, slope, sums)
 
 
 _FLAT = 1e-4  # a_g K_gg below which 1 - [B⁻¹]_gg has lost digits
@@ -398,7 +388,7 @@ class JointRows(NamedTuple):
         def cotangent(*at):
             return sum(_cotangent(*pair, *at) for pair in zip(cores, inverses))
 
-        of_process = pull_back_exact(self.pulls, cotangent, n_jobs)
+        of_process = exact.pull_back(self.pulls, cotangent, n_jobs)
         noise_bar = sum(self.groups.sum(core.noise.gradient(core)) for core in cores)
         of_noise = self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]
         return {"kernel": of_process + of_noise}
@@ -452,7 +442,7 @@ def _cotangent(core, inverse, rows, columns):
 
 def join_rows(groups, problem):
     """The `JointRows` of a problem whose basis are the distinct inputs of its `DistinctInputs`."""
-    K, pulls = kernel_matrix(problem.kernel, groups.X, problem.options.n_jobs)
+    K, pulls = exact.kernel_matrix(problem.kernel, groups.X, problem.options.n_jobs)
     _, noise, pull_diagonal = kernels.diagonal(problem.kernel, groups.X)
     r = np.broadcast_to(noise, len(groups.X))[groups.index]
     K = linalg.mirror_lower(K)

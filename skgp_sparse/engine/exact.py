@@ -15,7 +15,6 @@ variances of the whole posterior given inducing points.
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
@@ -40,48 +39,31 @@ _SILL = 0.63  # of the way from the shortest lag to the sill: 1 - exp(-1)
 # -- evidence of targets at several scales: which scale does their structure have? -----------------
 
 
-class ProfileEvidence(NamedTuple):
-    """Evidence at the most likely variance of the signal."""
-
-    value: float
-    variance: float = 1.0  # of the signal, in units of that of the kernel
-    noise_ratio: float = 1.0  # ρ
-
-
-class SomeRows(NamedTuple):
-    """Rows whose evidence tells, with targets that need not be those of the table."""
-
-    X: np.ndarray  # (n, d)
-    y: np.ndarray  # (n, p)
-    noise: np.ndarray  # (n,) known, in units of the variance of y
-    weight: np.ndarray  # (n,)
-
-
 # With a kernel matrix v K of the signal, and noise of variance v D, D = diag((ρ + d_i) / w_i), the
 # evidence of p targets at the most likely v̂ is, up to a constant,
 #
 #     -½ n p log v̂ - ½ p log |K + D|,        v̂ = tr yᵀ (K + D)⁻¹ y / (n p)
 #
 # (Rasmussen and Williams 2006, eq. 5.8). That of a linear trend and noise is -½ n p log v̂ with the
-# mean square v̂ of the residuals of least squares.
-def profile_evidence(K: Array, rows: SomeRows, ratio: float) -> ProfileEvidence:
-    """`ProfileEvidence` of targets; -inf where the matrix has no Cholesky factor."""
+# mean square v̂ of the residuals of least squares. Known noise d is in units of the variance of y.
+def profile_evidence(K: Array, rows: Batch, ratio: float) -> tuple[float, float]:
+    """Evidence of targets, -inf where the matrix has no factor, and v̂; the noise has ratio ρ."""
     A, y = K.astype(np.float32), rows.y.astype(np.float32)  # half the time, and digits enough
     A.flat[:: len(A) + 1] += ((ratio + rows.noise) / rows.weight).astype(np.float32)
     try:
         L = np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
-        return ProfileEvidence(-np.inf)
+        return -np.inf, 1.0
     whitened = solve_triangular(L, y, lower=True, check_finite=False)  # (n, p)
     variance = np.mean(whitened**2, dtype=np.float64)
     log_root = np.log(np.diagonal(L)).sum(dtype=np.float64)
     value = -0.5 * y.size * np.log(variance) - y.shape[1] * log_root
-    return ProfileEvidence(float(value), float(variance), ratio)
+    return float(value), float(variance)
 
 
 def trend_evidence(residual: Array) -> float:
     """Evidence of the residuals (n, p) of a linear trend as noise."""
-    return -0.5 * residual.size * np.log(np.mean(residual**2) + np.finfo(float).tiny)
+    return -0.5 * residual.size * np.log(np.mean(residual**2) + linalg.TINY)
 
 
 def linear_residual(X: Array, y: Array) -> Array:
@@ -89,7 +71,7 @@ def linear_residual(X: Array, y: Array) -> Array:
     there = ~np.isnan(X)
     count = np.maximum(there.sum(axis=0), 1)
     X = np.where(there, X - np.where(there, X, 0.0).sum(axis=0) / count, 0.0)
-    X = X / np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    X = X / np.maximum(np.abs(X).max(axis=0), linalg.TINY)
     design = np.column_stack([np.ones(len(X)), X])
     return y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
 
@@ -205,24 +187,15 @@ def tightened(plain: SparsePosterior, rows: Batch, bound) -> TightPosterior:
     root = np.sqrt(weight / s2)  # N^-½
     residual *= root
     residual *= root[:, None]
-    weights = _inverse_root(residual, _SMALLEST_SHARE * np.mean(signal * root**2))
-    weights *= root[:, None]
-    weights *= np.sqrt(np.maximum(1.0 - _slopes(bound, x, weight), 0.0))
-    return TightPosterior(plain, X, weights, V.T @ weights)
-
-
-def _slopes(bound, x: Array, weight: Array) -> Array:
-    """``v = 2 φ' reduce'`` (n,), at ``x = r/σ²``."""
-    phi, slope = bound.for_weights(weight).penalty(x)
-    return 2.0 * bound.reduce(weight @ phi, weight.sum())[1] * slope * np.ones(len(x))
-
-
-def _inverse_root(A: Array, least: float) -> Array:
-    """``A^-½`` in the directions whose eigenvalue is more than the least one; A is overwritten."""
-    values, directions = eigh(A, overwrite_a=True, check_finite=False, driver="evd")
-    kept = values > least
+    values, directions = eigh(residual, overwrite_a=True, check_finite=False, driver="evd")
+    kept = values > _SMALLEST_SHARE * np.mean(signal * root**2)
     directions = directions[:, kept]
-    return (directions / np.sqrt(values[kept])) @ directions.T
+    weights = (directions / np.sqrt(values[kept])) @ directions.T  # S⁻¹
+    weights *= root[:, None]
+    phi, slope = bound.for_weights(weight).penalty(x)
+    v = 2.0 * bound.reduce(weight @ phi, weight.sum())[1] * slope  # 2 φ' reduce', at x = r/σ²
+    weights *= np.sqrt(np.maximum(1.0 - v, 0.0))
+    return TightPosterior(plain, X, weights, V.T @ weights)
 
 
 _JITTER = linalg.Jitter(0.0)  # the noise is on the diagonal already

@@ -23,26 +23,9 @@ from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.engine import functions
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import Features
-from skgp_sparse.engine.posterior import (
-    BOUNDS,
-    FUNCTIONS,
-    GRADIENTS,
-    JOINT_ROWS,
-    LEAVE_ONE_OUT,
-    NORMALS,
-    LeftOut,
-    Posterior,
-    RowTerms,
-    Slopes,
-    float64,
-)
-from skgp_sparse.ground.linalg import (
-    inverse_from_triangle,
-    inverse_lower,
-    product_norms,
-    row_dots,
-    times_lower_transposed,
-)
+from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes, float64
+from skgp_sparse.ground import linalg
+from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
 
 
@@ -76,7 +59,7 @@ class InducingPosterior(NamedTuple):
     @classmethod
     def of(cls, features, of_column, v, u, TB):
         """The matrices that follow from a posterior in whitened features."""
-        Binv = np.array([inverse_from_triangle(one) for one in TB])
+        Binv = np.array([linalg.inverse_from_triangle(one) for one in TB])
         A = np.array([features.between_whitenings(one) for one in Binv])
         return cls(features, of_column, v, u, TB, Binv, A, features.inverse())
 
@@ -102,6 +85,7 @@ class InducingPosterior(NamedTuple):
         return contract.joined(of_block, row_blocks(len(inputs.mean), width), n_jobs)
 
 
+_OF_ANY_FEATURES = frozenset([contract.LEAVE_ONE_OUT, contract.GRADIENTS])  # are answers
 _LEAST_SHARE = 1e-12  # of 1 - q: a row that no other one says anything of
 
 
@@ -110,13 +94,20 @@ class FeaturePosterior(Posterior):
 
     features: Features  # at the kernel
     u: np.ndarray  # (m, p) weights of the raw features in the mean
+    TB: np.ndarray  # ``LB⁻¹``, (m, m), or (0, m) where all rows are features: nothing varies then
 
     width = property(attrgetter("features.size"))
+
+    @property
+    def points(self):
+        """Points and weights; None where the basis has no points."""
+        Z = getattr(self.features, "Z", None)
+        return None if Z is None else (Z, self.u)
 
     def why_not(self, question: str) -> str | None:
         """Functions need a kernel whose spectral density is known."""
         reason = super().why_not(question)
-        if reason or question != FUNCTIONS or kernels.spectrum(self.kernel) is not None:
+        if reason or question != contract.FUNCTIONS or kernels.spectrum(self.kernel) is not None:
             return reason
         return (
             "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
@@ -125,15 +116,7 @@ class FeaturePosterior(Posterior):
         )
 
     @abstractmethod
-    def weight_variance(self, V: Array) -> Scalars:
-        """Variance (n,) that the weights of features V (n, m) have given the data."""
-
-    @abstractmethod
-    def weight_products(self, V: Array) -> Array:
-        """Features V (n, m) times the covariance of their weights given the data."""
-
-    @abstractmethod
-    def _weights(self):
+    def weights(self) -> tuple[Features, Array]:
         """Features of the process itself, and R, where ``RᵀR`` is the covariance of weights."""
 
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
@@ -142,23 +125,29 @@ class FeaturePosterior(Posterior):
 
     def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean (n, p) and latent variance (n,)."""
-        joined = self._by_blocks(self._mean_variance_and_signal, X, n_jobs)
+
+        def of_block(block: Array) -> Array:
+            mean, h, rest, signal = self._moments(block)
+            return np.column_stack([mean, rest + h, np.broadcast_to(signal, len(block))])
+
+        joined = self._by_blocks(of_block, X, n_jobs)
         return joined[:, :-2], contract.without_negative(joined[:, -2], joined[:, -1])
 
     def covariance(self, X: AnyArray) -> Array:
         """Latent covariance (n, n)."""
         X = float64(X)
         V = self.features.whiten(self.features.raw(X))
-        cov = self._plus_weights(self.features.residual_covariance(X, V), V)
+        W = self._spread(V)
+        cov = self.features.residual_covariance(X, V) + W @ W.T
         signal = kernels.diagonal(self.kernel, X)[0]
         cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
         return cov
 
     def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean (n, n_samples); beyond features, many are independent."""
-        if len(X) <= JOINT_ROWS:
+        if len(X) <= contract.JOINT_ROWS:
             return contract.joint_deviations(self, X, n_samples, random_state)
-        features, R = self._weights()
+        features, R = self.weights()
         weights = R.T @ random_state.normal(size=(n_samples, len(R))).T
 
         def deviate(block):
@@ -180,7 +169,7 @@ class FeaturePosterior(Posterior):
             K = features.raw(block)
             V = features.whiten(K)
             left = np.zeros_like(V) if features.complete else V  # by which the residual is smaller
-            known = self.weight_products(V)
+            known = (V @ self.TB.T) @ self.TB
             signal, noise, pull_diagonal = kernels.diagonal(self.kernel, block)
             own = np.full(len(block), 0.0 if latent else 1.0)
             of_signal = np.full(len(block), 0.0 if features.complete else 1.0)
@@ -193,13 +182,6 @@ class FeaturePosterior(Posterior):
             return Slopes(K @ self.u, variance, np.stack(each, axis=1), variance_slope)
 
         return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
-
-    def weights_of_samples(
-        self, n_samples: int, random_state: np.random.RandomState
-    ) -> tuple[Features, Array]:
-        """Features of the process itself, and samples of their weights (m, n_samples)."""
-        features, R = self._weights()
-        return features, R.T @ random_state.normal(size=(n_samples, len(R))).T
 
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions` in units of the standardised targets."""
@@ -219,7 +201,8 @@ class FeaturePosterior(Posterior):
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int
     ) -> LeftOut:
         """`LeftOut` given Gaussian sites; ``_given_all(X)`` has m, h and r."""
-        rows, terms = _some(rows, chosen), terms._replace(sites=terms.sites[..., chosen])
+        rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
+        terms = terms._replace(sites=terms.sites[..., chosen])
 
         def of_block(some):
             block = rows.block(some)
@@ -234,19 +217,16 @@ class FeaturePosterior(Posterior):
 
         return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
 
-    def _mean_variance_and_signal(self, X: Array) -> Array:
+    def _spread(self, V: Array) -> Array:
+        """W (n, k), where ``W Wᵀ`` is what the weights of features V (n, m) add to covariances."""
+        return linalg.times_lower_transposed(V, self.TB) if len(self.TB) else V[:, :0]
+
+    def _moments(self, X: Array) -> tuple[Array, Array, Array, Scalars]:
+        """Mean (n, p), variance (n,) of the weights, residual variance and prior variance."""
         K = self.features.raw(X)
         mean, V = K @ self.u, self.features.whiten(K, K)
-        signal = kernels.diagonal(self.kernel, X)[0]
-        variance = self.features.residual_variance(X, V, signal) + self.weight_variance(V)
-        return np.column_stack([mean, variance, np.broadcast_to(signal, len(X))])
-
-    def mean_and_rest(self, X: Array) -> tuple[Array, Array, Array]:
-        """Mean (n, p), features and residual variance (n,) of rows."""
-        K = self.features.raw(X)
-        V = self.features.whiten(K)
-        signal = kernels.diagonal(self.kernel, X)[0]
-        return K @ self.u, V, np.maximum(self.features.residual_variance(X, V, signal), 0.0)
+        W, signal = self._spread(V), kernels.diagonal(self.kernel, X)[0]
+        return mean, row_dots(W, W), self.features.residual_variance(X, V, signal), signal
 
     def _by_blocks(self, function, X, n_jobs):
         return contract.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
@@ -261,18 +241,10 @@ class ExactPosterior(FeaturePosterior):
     u: np.ndarray
 
     name = "exact"
-    answers = frozenset([LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS, BOUNDS])
+    answers = _OF_ANY_FEATURES | {contract.FUNCTIONS, contract.BOUNDS}
     holds_rows = is_exact = True
     n_rows_kept = property(attrgetter("width"))
-    points = property(lambda self: (self.features.Z, self.u))
-
-    def weight_variance(self, V: Array) -> Scalars:
-        """Zero: all rows are features."""
-        return 0.0
-
-    def weight_products(self, V: Array) -> Array:
-        """Zeros (n, m): all rows are features."""
-        return np.zeros_like(V)
+    TB = property(lambda self: np.empty((0, self.width)))
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
@@ -284,7 +256,7 @@ class ExactPosterior(FeaturePosterior):
         means = means_of(self.kernel, groups)
         of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
         D, alpha = means.D[groups.index], self.u[groups.index]
-        T = inverse_lower(self.features.L)
+        T = linalg.inverse_lower(self.features.L)
         A = np.einsum("ij,ij->j", T, T)[groups.index]  # the diagonal of (K + D)⁻¹
         error = means.rest + D[:, None] * alpha
         others = 1.0 - D / of_row + D * (D / of_row) * A  # 1 - q, all of its terms positive
@@ -292,17 +264,15 @@ class ExactPosterior(FeaturePosterior):
         variance = np.maximum(D * (1.0 - D * A) / others, 0.0)
         return LeftOut(mean[chosen], variance[chosen])
 
-    def _plus_weights(self, cov: Array, V: Array) -> Array:
-        return cov
-
-    def _weights(self):
-        features = self.features.without_data()  # its basis are the rows
+    def weights(self) -> tuple[Features, Array]:
+        """Features of the process itself, whose basis are the rows, and R."""
+        features = self.features.without_data()
         return features, features.whiten(contract.root_of_covariance(self, features.Z).T)
 
     def _given_all(self, X: Array) -> tuple[Array, Array, Array]:
         """Mean, variance and 0: what is left of a row is what the rows do not know."""
-        mean, _, rest = self.mean_and_rest(X)
-        return mean, rest, np.zeros(len(X))
+        mean, h, rest, _ = self._moments(X)
+        return mean, np.maximum(rest, 0.0), h
 
     @staticmethod
     def _natural_parameters(terms: RowTerms, some: slice, rest: Array, weight: Array) -> Array:
@@ -320,23 +290,8 @@ class SparsePosterior(FeaturePosterior):
     TB: np.ndarray  # (m, m) ``LB⁻¹``
 
     name = property(attrgetter("features.kind"))
-    _of_any_basis = frozenset([LEAVE_ONE_OUT, GRADIENTS])
-    _of_points = _of_any_basis | {FUNCTIONS, NORMALS, BOUNDS}
-    answers = property(lambda self: self._of_any_basis if self.points is None else self._of_points)
-
-    @property
-    def points(self):
-        """Inducing points and weights; None where the basis has no points."""
-        Z = getattr(self.features, "Z", None)
-        return None if Z is None else (Z, self.u)
-
-    def weight_variance(self, V: Array) -> Scalars:
-        """Variance (n,) that the weights of features V (n, m) have given the data."""
-        return product_norms(V, self.TB)
-
-    def weight_products(self, V: Array) -> Array:
-        """Features V (n, m) times the covariance of their weights."""
-        return (V @ self.TB.T) @ self.TB
+    _of_points = _OF_ANY_FEATURES | {contract.FUNCTIONS, contract.NORMALS, contract.BOUNDS}
+    answers = property(lambda self: _OF_ANY_FEATURES if self.points is None else self._of_points)
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
@@ -344,7 +299,7 @@ class SparsePosterior(FeaturePosterior):
         """`LeftOut` of chosen rows, in O(n m²) time."""
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
-        rows = _some(rows, chosen)
+        rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
 
         def of_block(some):
             block = rows.block(some)
@@ -364,29 +319,16 @@ class SparsePosterior(FeaturePosterior):
         given = InducingPosterior.of(self.features, one_group, None, self.u, self.TB[None])
         return given.predict(Normals(float64(X), float64(X_std) ** 2), n_jobs)
 
-    def _plus_weights(self, cov: Array, V: Array) -> Array:
-        W = times_lower_transposed(V, self.TB)
-        cov += W @ W.T
-        return cov
-
-    def _weights(self):
+    def weights(self) -> tuple[Features, Array]:
+        """The features, and R."""
         return self.features, self.TB
 
     def _given_all(self, X: Array) -> tuple[Array, Array, Array]:
         """Mean and variance of what the features say of rows, and the residual variance."""
-        mean, V, rest = self.mean_and_rest(X)
-        return mean, product_norms(V, self.TB), rest
+        mean, h, rest, _ = self._moments(X)
+        return mean, h, np.maximum(rest, 0.0)
 
     @staticmethod
     def _natural_parameters(terms: RowTerms, some: slice, rest: Array, weight: Array) -> Array:
         """Natural parameters of sites as the features see them."""
         return terms.method.at_site(terms.sites[..., some], rest, weight)
-
-
-def _some(rows, chosen):
-    return rows if len(chosen) == len(rows) else rows.subset(chosen)
-
-
-def noise_variance(kernel, X):
-    """Learned noise variance at the rows of X, scalar or (n,)."""
-    return kernels.diagonal(kernel, float64(X))[1]

@@ -14,7 +14,7 @@ Sobol indices of the posterior mean (`sobol_indices`) say how much each column m
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,8 @@ from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import Features, FourierBasis, Options
 from skgp_sparse.engine.posterior import Posterior, float64
-from skgp_sparse.ground.parallel import ordered_map, resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.linalg import weighted_quantile
+from skgp_sparse.ground.parallel import for_each, resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
@@ -49,12 +50,8 @@ def quantiles_of_columns(tables: Sequence[Dataset | None]) -> Array | None:
         return None
     parts = [_some_of(rows, max(_ROWS // len(tables), 1)) for rows in tables]
     X, weight = map(np.concatenate, zip(*parts))
-    order, levels = np.argsort(X, axis=0), (np.arange(_VALUES) + 0.5) / _VALUES
-    quantiles = np.empty((_VALUES, X.shape[1]))
-    for j, places in enumerate(order.T):
-        total = np.cumsum(weight[places])
-        quantiles[:, j] = X[places[np.searchsorted(total, levels * total[-1])], j]
-    return quantiles
+    levels = (np.arange(_VALUES) + 0.5) / _VALUES
+    return np.stack([weighted_quantile(x, weight, levels) for x in X.T], axis=1)
 
 
 def _some_of(rows: Dataset, size: int) -> tuple[Array, Array]:
@@ -114,34 +111,6 @@ def _parts(processes: Sequence[Posterior], columns: Array, seed: int, threads: i
     return np.array([first, total, [variance] * d]) / _POINTS
 
 
-class SharedMean(NamedTuple):
-    """The mean that all functions of a target share, and the factor of their deviations from it."""
-
-    posterior: Any  # a `PosteriorWithMean`
-    scale: np.ndarray | float = 1.0  # (p,) of targets
-    target: np.ndarray | None = None  # (c,) of each function, -1 for one of a constant
-
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Means (n, c) and factors (n, 1) of deviations."""
-        mean, factor = self.posterior.mean_and_factor(X)
-        return self._of_functions(mean[:, :, None])[:, :, 0], factor[:, None]
-
-    def slopes(self, X: Array) -> tuple[Array, Array]:
-        """Derivatives (n, c, d) and (n, 1, d) of means and factors."""
-        mean, factor = self.posterior.slopes_of_mean_and_factor(X)
-        return self._of_functions(mean), factor[:, None]
-
-    def in_units(self, units: TargetScaler, k: int) -> "SharedMean":
-        """Share the mean of k functions of each target, in units of y."""
-        varies = units.scale > 0
-        target = np.where(varies, np.cumsum(varies) - 1, -1)
-        return self._replace(scale=units.scale[varies], target=np.repeat(target, k))
-
-    def _of_functions(self, values: Array) -> Array:
-        scaled = values * np.reshape(self.scale, (-1, 1))
-        return np.concatenate([scaled, np.zeros_like(scaled[:, :1])], axis=1)[:, self.target]
-
-
 class SampledFunctions:
     """Functions of the inputs, drawn from the posterior of the latent process, in units of y.
 
@@ -169,8 +138,10 @@ class SampledFunctions:
         What is added to the functions, in units of y.
     check : callable
         Makes numbers of inputs as users have them, or raises.
-    shared : SharedMean or None
-        A mean that all functions of a target share; the functions are deviations from it.
+    shared : PosteriorWithMean or None
+        Posterior whose mean all functions of a target share; the functions are deviations from it.
+    factors : ndarray of shape (p, c)
+        What each function has of the mean of every target.
 
     Examples
     --------
@@ -197,7 +168,7 @@ class SampledFunctions:
         self.harmonics, self.weights = harmonics, weights
         self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
         self.mean, self.shape = np.zeros(weights.shape[1]), shape
-        self.check, self.shared = np.asarray, None
+        self.check, self.shared, self.factors = np.asarray, None, weights[:0]
 
     def __repr__(self) -> str:
         return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
@@ -213,13 +184,11 @@ class SampledFunctions:
             values[block] += K @ self.coefficients
 
         blocks = row_blocks(len(X), len(self.weights) + len(self.Z))
-        n_jobs = resolve_n_jobs(None)
         with single_threaded_blas():
-            for _ in ordered_map(fill, blocks, n_jobs):
-                pass
+            for_each(fill, blocks, resolve_n_jobs(None))
         if self.shared is not None:
-            mean, factor = self.shared(X)
-            values = factor * values + mean
+            mean, factor = self.shared.mean_and_factor(X)
+            values = factor[:, None] * values + mean @ self.factors
         values += self.mean
         return values.reshape(len(X), *self.shape)
 
@@ -241,7 +210,7 @@ class SampledFunctions:
         ValueError
             If the functions share the prediction of another model that has an unknown gradient.
         """
-        if self.shared is not None and not self.shared.posterior.is_flat:
+        if self.shared is not None and not self.shared.is_flat:
             raise ValueError(
                 "Sampled functions beside this mean have no gradient, as that of the mean is not "
                 "known. Set mean to None, or to trees."
@@ -270,16 +239,18 @@ class SampledFunctions:
         found = copy(self)
         found.weights, found.coefficients = self.weights[:, places], self.coefficients[:, places]
         found.mean, found.shape = self.mean[places], chosen.shape
-        found.shared = self.shared and self.shared._replace(target=self.shared.target[places])
+        found.factors = self.factors[:, places]
         found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
         return found
 
     def _beside_mean(self, X: Array, slopes: Array) -> Array:
         """Gradients (n, c, d), from those of deviations from the mean."""
-        mean, factor = self.shared(X)
-        mean_slope, factor_slope = self.shared.slopes(X)
-        deviations = (self(X).reshape(mean.shape) - self.mean - mean) / factor
-        return mean_slope + factor[:, :, None] * slopes + deviations[:, :, None] * factor_slope
+        mean, factor = self.shared.mean_and_factor(X)
+        mean_slope, factor_slope = self.shared.slopes_of_mean_and_factor(X)
+        apart = self(X).reshape(len(X), -1) - self.mean - mean @ self.factors
+        slopes = factor[:, None, None] * slopes
+        slopes += (apart / factor[:, None])[:, :, None] * factor_slope[:, None]
+        return slopes + np.einsum("npd,pc->ncd", mean_slope, self.factors)
 
 
 def drawn(
@@ -293,37 +264,28 @@ def drawn(
         basis = FourierBasis.drawn(posterior.kernel, n_frequencies, Z[0], random_state)
         harmonics = basis.at(posterior.kernel, Options())
         weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
-        features, v = posterior.weights_of_samples(k * p, of_data)
-        v = _by_target(v, p)
+        features, R = posterior.weights()
+        v = _by_target(R.T @ of_data.normal(size=(k * p, len(R))).T, p)
         prior = features.whiten((harmonics.raw(Z) @ weights).T).T
-        change = features.weights(v - prior)
-        coefficients = np.repeat(u, k, axis=1) + change
+        coefficients = np.repeat(u, k, axis=1) + features.weights(v - prior)
     shape = (k,) if p == 1 else (p, k)
     return SampledFunctions(harmonics, weights, posterior.kernel, Z, coefficients, shape)
-
-
-def in_weighted_mean(drawn: SampledFunctions, u: Array, shared: SharedMean) -> SampledFunctions:
-    """Sampled functions whose mean, with the coefficients u (m, p), is another one."""
-    k, found = drawn.shape[-1], copy(drawn)
-    found.coefficients = drawn.coefficients - np.repeat(u, k, axis=1)
-    found.shared = shared._replace(target=np.repeat(np.arange(u.shape[1]), k))
-    return found
 
 
 def in_units(
     drawn: SampledFunctions, units: TargetScaler, check: Callable[[ArrayLike], Array]
 ) -> SampledFunctions:
     """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
-    k = drawn.shape[-1]
+    k, p, found = drawn.shape[-1], len(units.mean), copy(drawn)
 
     def scaled(weights: Array) -> Array:
-        of_all = units.among_constants(weights.reshape(len(weights), -1, k))
-        return (of_all * units.scale[:, None]).reshape(len(weights), -1)
+        of_all = units.among_constants(weights.reshape(len(weights), units.n_varying, k))
+        return (of_all * units.scale[:, None]).reshape(len(weights), p * k)
 
-    found, p = copy(drawn), len(units.mean)
-    found.weights, found.coefficients = scaled(drawn.weights), scaled(drawn.coefficients)
+    of_all = drawn.weights, drawn.coefficients, drawn.factors
+    found.weights, found.coefficients, found.factors = map(scaled, of_all)
     found.mean, found.shape = np.repeat(units.mean, k), (k,) if p == 1 else (p, k)
-    found.check, found.shared = check, drawn.shared and drawn.shared.in_units(units, k)
+    found.check = check
     return found
 
 

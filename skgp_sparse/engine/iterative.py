@@ -19,26 +19,13 @@ from skgp_sparse.engine import collapsed
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import InducingFeatures, Problem
 from skgp_sparse.engine.neighbors import NeighborsPosterior
-from skgp_sparse.engine.posterior import (
-    BOUNDS,
-    LEAVE_ONE_OUT,
-    LeftOut,
-    PosteriorAround,
-    RowTerms,
-    float64,
-)
-from skgp_sparse.ground.linalg import (
-    LOG_2PI,
-    Jitter,
-    cholesky,
-    inverse_lower,
-    jittered_cholesky,
-    weighted_gram,
-)
+from skgp_sparse.engine.posterior import LeftOut, PosteriorAround, RowTerms, float64
+from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Ints
 
 Product = Callable[[Array], Array]
+Report = Callable[[int, float], bool]  # (n_iter, excess) -> stop?
 
 _MARGIN = 0.7  # of the residual asked for, which the recursion reaches
 _SOLVED = 0.1  # of the residual asked for, below which a column waits for the others
@@ -67,14 +54,35 @@ def solve(
     tol: float | Array,
     max_iter: int,
     rough: Product | None = None,
-    report: Callable[[int, float], bool] | None = None,
+    report: Report | None = None,
 ) -> LinearSolution:
     """The `LinearSolution` of ``A X = Y`` (n, p), A positive definite, by conjugate gradients."""
     size = _norms(Y) * tol
+
+    # once the recursion says that the residual is small; the formula of Polak and Ribière allows
+    # for a preconditioner with rounding of its own
+    def descend(product: Product, start: LinearSolution) -> tuple[Array, int, bool]:
+        x, r, _, n_iter, stopped = start
+        p = z = precondition(r)
+        rz = _dots(r, z)
+        while _excess(r, size) > _MARGIN and n_iter < max_iter and not stopped:
+            Ap = product(p)
+            curvature = _dots(p, Ap)
+            if np.any(curvature < 0) or not np.isfinite(curvature).all():
+                break  # the matrix with its rounding is not positive definite
+            step = _ratio(rz, curvature) * (_norms(r) > _SOLVED * size)
+            x = x + step * p
+            before, r = r, r - step * Ap
+            z = precondition(r)
+            p = z + _ratio(_dots(z, r - before), rz) * p
+            rz, n_iter = _dots(r, z), n_iter + 1
+            stopped = report is not None and bool(report(n_iter, _excess(r, size)))
+        return x, n_iter, stopped
+
     solution = LinearSolution(np.zeros_like(Y), Y, _excess(Y, size))
     product = rough or multiply
     while solution.excess > 1.0 and solution.n_iter < max_iter and not solution.stopped:
-        x, n_iter, stopped = _descend(product, precondition, solution, size, max_iter, report)
+        x, n_iter, stopped = descend(product, solution)
         residual, before = Y - multiply(x), solution
         solution = LinearSolution(x, residual, _excess(residual, size), n_iter, stopped)
         if not _energy(solution, Y) < _energy(before, Y):
@@ -83,34 +91,6 @@ def solve(
             break  # rounding, which a restart does not mend
         product = multiply
     return solution
-
-
-# The formula of Polak and Ribière allows for a preconditioner with rounding of its own.
-def _descend(
-    product: Product,
-    precondition: Product,
-    start: LinearSolution,
-    size: Array,
-    max_iter: int,
-    report: Callable[[int, float], bool] | None,
-) -> tuple[Array, int, bool]:
-    """x, n_iter and stopped, once the recursion says that the residual is small."""
-    x, r, _, n_iter, stopped = start
-    p = z = precondition(r)
-    rz = _dots(r, z)
-    while _excess(r, size) > _MARGIN and n_iter < max_iter and not stopped:
-        Ap = product(p)
-        curvature = _dots(p, Ap)
-        if np.any(curvature < 0) or not np.isfinite(curvature).all():
-            break  # the matrix with its rounding is not positive definite
-        step = _ratio(rz, curvature) * (_norms(r) > _SOLVED * size)
-        x = x + step * p
-        before, r = r, r - step * Ap
-        z = precondition(r)
-        p = z + _ratio(_dots(z, r - before), rz) * p
-        rz, n_iter = _dots(r, z), n_iter + 1
-        stopped = report is not None and bool(report(n_iter, _excess(r, size)))
-    return x, n_iter, stopped
 
 
 def _energy(solution: LinearSolution, Y: Array) -> float:
@@ -142,13 +122,10 @@ _FOR_SINGLE = 1e-5  # smallest noise, as a share of the process, that rounding d
 # It is None where the kernel has no such tiles, or noise would be less than their rounding.
 def products(kernel: Kernel, X: Array, noise: Array, n_jobs: int) -> tuple[Product, Product | None]:
     """``V -> (K + D) V`` in double precision, and in single precision where it is worth it."""
-
-    def tile(rows: slice, columns: slice) -> Array:
-        return kernels.evaluate(kernel, X[rows], X[columns])
-
     signal = kernels.diagonal(kernel, X)[0]
     quick = kernels.single(kernel, X) if np.min(noise) >= _FOR_SINGLE * np.mean(signal) else None
     rough = None if quick is None else _product(quick, noise, n_jobs, np.float32)
+    tile = lambda rows, columns: kernels.evaluate(kernel, X[rows], X[columns])
     return _product(tile, noise, n_jobs, np.float64), rough
 
 
@@ -194,20 +171,20 @@ def preconditioner(
     """``R -> P⁻¹ R`` with the matrix of FITC at chosen rows, and the jitter that these took."""
     K = kernels.evaluate(kernel, X[chosen], X[chosen])
     K.flat[:: len(K) + 1] += noise[chosen]
-    L, jitter = jittered_cholesky(K, Jitter(0.0), n_jobs)
+    L, jitter = linalg.jittered_cholesky(K, linalg.Jitter(0.0), n_jobs)
     features = InducingFeatures(kernel, X[chosen], L)
 
     def of_block(rows: slice) -> tuple[Array, Array, Array]:
         V = features.whiten(features.raw(X[rows]))
         rest = features.residual_variance(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
         lam = np.maximum(rest, 0.0) + noise[rows]
-        return V, lam[:, None], weighted_gram(V, 1.0 / lam)
+        return V, lam[:, None], linalg.weighted_gram(V, 1.0 / lam)
 
     B, parts, blocks = np.eye(len(L)), [], row_blocks(len(X), len(L))
     for rows, (V, lam, gram) in zip(blocks, ordered_map(of_block, blocks, n_jobs)):
         B += gram
         parts.append((rows, V, lam))
-    TB = inverse_lower(cholesky(B, n_jobs), n_jobs)
+    TB = linalg.inverse_lower(linalg.cholesky(B, n_jobs), n_jobs)
 
     def precondition(R: Array) -> Array:
         def projected(part: tuple[slice, Array, Array]) -> Any:
@@ -237,7 +214,7 @@ class IterativePosterior(PosteriorAround):
     alpha: Array  # (u, p) weights of its distinct rows in the mean
 
     name = "rows"
-    answers = frozenset([LEAVE_ONE_OUT, BOUNDS])
+    answers = frozenset([contract.LEAVE_ONE_OUT, contract.BOUNDS])
     width = property(lambda self: len(self.alpha))
 
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
@@ -245,17 +222,11 @@ class IterativePosterior(PosteriorAround):
         rows, prior = self.posterior.rows.X, self.posterior.prior
 
         def of_block(block: Array) -> Any:
+            K_of = lambda part: kernels.evaluate(prior, block, float64(rows[part]))
             parts = row_blocks(len(rows), len(block))
-            return sum(
-                kernels.evaluate(prior, block, float64(rows[part])) @ self.alpha[part]
-                for part in parts
-            )
+            return sum(K_of(part) @ self.alpha[part] for part in parts)
 
         return contract.by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
-
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Mean (n, p) and latent variance (n,)."""
-        return self.mean(X, n_jobs), self.posterior.mean_and_variance(X, n_jobs)[1]
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
@@ -276,11 +247,7 @@ _LEADING = 2000  # rows of the preconditioner of the solve
 #
 # The first inequality is exact at ``v = K̂⁻¹ y``, and the second one holds as ``K̂ ⪰ Q + D``.
 def upper_bound(
-    problem: Problem,
-    *,
-    tol: float,
-    max_iter: int,
-    report: Callable[[int, float], bool] | None = None,
+    problem: Problem, *, tol: float, max_iter: int, report: Report | None = None
 ) -> tuple[float, float]:
     """The bound for the standardised targets, and the residual of the solve over `tol`."""
     kernel, n_jobs = problem.kernel, problem.options.n_jobs
@@ -290,10 +257,9 @@ def upper_bound(
     X, y, noise, weight = (np.asarray(column)[order] for column in rows[:4])
     s2 = noise + kernels.diagonal(kernel, X)[1]
     multiply, rough = products(kernel, X, s2 / weight, n_jobs)
-    leading = np.arange(min(_LEADING, len(X)))
-    near, _ = preconditioner(kernel, X, s2 / weight, leading, n_jobs)
+    near, _ = preconditioner(kernel, X, s2 / weight, np.arange(min(_LEADING, len(X))), n_jobs)
     solution = solve(multiply, near, y, tol=tol, max_iter=max_iter, rough=rough, report=report)
     square = np.vdot(y + solution.residual, solution.x)  # 2 yᵀv - vᵀ(y - e), e = y - K̂v
     # a row of weight w is its mean, and what w copies of it have beside that
-    log_det += weight @ (np.log(s2) + LOG_2PI)
+    log_det += weight @ (np.log(s2) + linalg.LOG_2PI)
     return -0.5 * (y.shape[1] * log_det + square), solution.excess

@@ -11,6 +11,7 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -21,14 +22,8 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes
-from skgp_sparse.ground.linalg import (
-    LOG_2PI,
-    SMALLEST_PRECISION,
-    Jitter,
-    back_substituted,
-    jittered_cholesky,
-    whitened,
-)
+from skgp_sparse.ground import linalg
+from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
 from skgp_sparse.ground.validation import Array, Index, Ints
 
@@ -47,12 +42,9 @@ class NearestRows:
         self.common = X[0, ~self.varies] if len(X) else np.zeros(0)
         X = X if self.varies.all() else np.ascontiguousarray(X[:, self.varies])
         spread = X.var(axis=0) if len(X) else np.ones(X.shape[1])
-        columns = spread.sum() ** 2 / max(np.sum(spread**2), np.finfo(float).tiny)
-        self.X = self.tree = None
-        if columns <= _FEW_COLUMNS:
-            self.tree = cKDTree(X, balanced_tree=False, compact_nodes=False)
-        else:
-            self.X = X
+        columns = spread.sum() ** 2 / max(np.sum(spread**2), linalg.TINY)
+        is_tree, self.X = columns <= _FEW_COLUMNS, X
+        self.tree = cKDTree(X, balanced_tree=False, compact_nodes=False) if is_tree else None
 
     def nearest(self, Q: Array, k: int, n_jobs: int = 1):
         """Numbers of the rows (q, k) that are nearest to the points Q (q, d), and distances."""
@@ -68,10 +60,8 @@ class NearestRows:
 
             search = NearestNeighbors(n_neighbors=wanted, algorithm="brute", n_jobs=n_jobs)
             distances, rows = search.fit(self.X).kneighbors(Q)
-        order = np.argsort(rows, axis=1)  # ties are decided by the number of the row
-        rounded = np.take_along_axis(distances, order, axis=1).astype(np.float32)
-        nearest = np.argsort(rounded, axis=1, kind="stable")[:, :k]
-        order = np.take_along_axis(order, nearest, axis=1)
+        # ties are decided by the number of the row
+        order = np.lexsort((rows, distances.astype(np.float32)), axis=1)[:, :k]
         distances = np.take_along_axis(distances, order, axis=1)
         return np.take_along_axis(rows, order, axis=1), np.sqrt(distances**2 + apart[:, None])
 
@@ -181,14 +171,14 @@ def linearise(kernel: Kernel, P: Array, y: Array, noise: Array):
 def _solve(K: Array, y: Array, noise: Array):
     """The `LocalPrediction`, the factor L, and ``L⁻¹ (k_N, y_N)``."""
     A, across, signal = K[:, :-1, :-1], K[:, :-1, -1:], K[:, -1, -1]
-    L, V = whitened(A, np.concatenate([across, y], axis=2), np.mean(signal), noise)
+    L, V = linalg.whitened(A, np.concatenate([across, y], axis=2), np.mean(signal), noise)
     h, z = V[:, :, 0], V[:, :, 1:]
     mean = np.einsum("sk,skp->sp", h, z)
     return LocalPrediction(mean, signal - np.einsum("sk,sk->s", h, h), signal), L, V
 
 
 def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool):
-    X = back_substituted(L, V)
+    X = linalg.back_substituted(L, V)
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
     q[:, :-1] += np.einsum("skp,sp->sk", X[:, :, 1:], g_mean)
@@ -228,6 +218,10 @@ class LeaveOneOut(NamedTuple):
         """Subset of the rows that are left out; the inputs X are shared."""
         return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
 
+    def blocks(self):
+        """Views of blocks of the rows, whose kernel matrices are few enough."""
+        return [*map(self.take, slices(len(self.near), block_size(self.near.shape[1])))]
+
     # In a metric they are offsets from the row, before and after it: kernels are stationary then.
     def points(self, metric: Array | None):
         """Point sets (s, k + 1, d): those near to a row, and the row."""
@@ -264,21 +258,19 @@ def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densi
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows: slice):
-        block = left.take(rows)
+    def of_block(block: LeaveOneOut):
         P = block.points(metric)[1]
         local = krige(kernel, P, block.y_near, noise.near(block))
         return densities(block, local, noise.own(block))[0]
 
-    return sum(ordered_map(of_block, _blocks(left), n_jobs))
+    return sum(ordered_map(of_block, left.blocks(), n_jobs))
 
 
 def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densities=None):
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(rows: slice):
-        block = left.take(rows)
+    def of_block(block: LeaveOneOut):
         P, transformed = block.points(metric)
         local, pull = linearise(kernel, transformed, block.y_near, noise.near(block))
         J, g_mean, g_variance = densities(block, local, noise.own(block))
@@ -289,7 +281,7 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
         metric_bar = P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
         return J, noise_bar, theta_bar, metric_bar
 
-    results = ordered_map(of_block, _blocks(left), n_jobs)
+    results = ordered_map(of_block, left.blocks(), n_jobs)
     J, noise_bar, theta_bar, metric_bar = map(sum, zip(*results))
     return J, theta_bar + noise.pull(noise_bar), metric_bar
 
@@ -298,36 +290,27 @@ def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, mat
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
-    def of_block(rows: slice, K: Array | None):
-        block = left.take(rows)
+    def of_block(pair: tuple):
+        block, K = pair
         K = kernels.linearize_stack(kernel, block.points(metric)[1])[0] if K is None else K
         local = _solve(K, block.y_near, noise.near(block))[0]
         return local.mean, local.variance + noise.own(block)
 
-    blocks = _blocks(left)
-    pairs = list(zip(blocks, matrices or [None] * len(blocks)))
-    mean, variance = zip(*ordered_map(lambda pair: of_block(*pair), pairs, n_jobs))
-    return np.concatenate(mean), np.concatenate(variance)
+    pairs = list(zip(left.blocks(), matrices or repeat(None)))
+    return contract.joined(of_block, pairs, n_jobs)
 
 
 def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1):
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
-
-    def of_block(rows: slice):
-        return kernels.linearize_stack(kernel, left.take(rows).points(metric)[1])[0]
-
-    return [*ordered_map(of_block, _blocks(left), n_jobs)]
-
-
-def _blocks(left: LeaveOneOut):
-    return slices(len(left.near), block_size(left.near.shape[1]))
+    of_block = lambda block: kernels.linearize_stack(kernel, block.points(metric)[1])[0]
+    return [*ordered_map(of_block, left.blocks(), n_jobs)]
 
 
 def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array):
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count
-    J = -0.5 * w @ (n_targets * (np.log(v) + LOG_2PI) + squares / v)
+    J = -0.5 * w @ (n_targets * (np.log(v) + linalg.LOG_2PI) + squares / v)
     return J, (w / v)[:, None] * e, 0.5 * w * (squares / v - n_targets) / v
 
 
@@ -411,13 +394,9 @@ class SiteRows(NamedTuple):
         own, weight = self.place[rows], self.weight[rows]
         near, share = self.near[own], np.minimum(weight, 1.0)
         here = near == own[:, None]
-        linear, precision = (
-            one[near] - here * (share * site[rows])[:, None] for one, site in zip(total, sites)
-        )
+        linear, precision = total[:, near] - here * (share * sites[:, rows])[:, :, None]
         silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + SMALLEST_PRECISION
-        targets, noise = targets_and_noise(
-            np.where(silent, 0.0, linear), np.where(silent, 0.0, precision)
-        )
+        targets, noise = targets_and_noise(*np.where(silent, 0.0, [linear, precision]))
         y = np.column_stack([self.y[rows], self.offset[rows]])
         ones, known = np.ones(near.shape), np.zeros(len(own))
         return LeaveOneOut(self.X, own, near, y, known, weight, targets[:, :, None], noise, ones)
@@ -431,6 +410,7 @@ def targets_and_noise(linear: Array, precision: Array):
 
 _QUERIES_PER_SEARCH = 1 << 14  # queries whose neighbours are looked for together
 _ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbours
+_LEAST_VARIANCE = 1e-12  # of the prior's, from which correlations are computed
 
 
 #     mean = k_Nᵀ a,     var = k(x, x) - k_Nᵀ w,     (K_NN + D_N) (w, a) = (k_N, y_N),
@@ -488,14 +468,18 @@ class NeighborsPosterior(Posterior):
     def covariance(self, X: Array):
         """Latent covariance (n, n)."""
         known = np.unique(self.around(X)[:, : max(contract.JOINT_ROWS // len(X), 1)])
-        Q, N, noise = self.inputs(X), self.inputs(self.rows.X[known]), self.noise[known]
+        Q, N = (contract.in_metric(self.metric, rows) for rows in (X, self.rows.X[known]))
         cov, across = kernels.evaluate(self.prior, Q, Q), kernels.evaluate(self.prior, N, Q)
         A, unit = kernels.evaluate(self.prior, N, N), np.mean(cov.diagonal())
-        A.flat[:: len(A) + 1] += noise
-        L = jittered_cholesky(A / unit, Jitter(0.0, relative=False))[0]
+        A.flat[:: len(A) + 1] += self.noise[known]
+        L = linalg.jittered_cholesky(A / unit, linalg.Jitter(0.0, relative=False))[0]
         half = np.linalg.solve(L, across) / np.sqrt(unit)
         cov -= half.T @ half
-        return contract.with_variances(cov, self.mean_and_variance(X)[1], unit)
+        variance = self.mean_and_variance(X)[1]
+        ratio = np.sqrt(variance / np.maximum(cov.diagonal(), _LEAST_VARIANCE * unit))
+        cov *= ratio * ratio[:, None]
+        cov.flat[:: len(cov) + 1] = variance
+        return cov
 
     def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
         """`LeftOut` of chosen rows: the nearest others predict each."""
@@ -553,10 +537,6 @@ class NeighborsPosterior(Posterior):
         other = replace(self, **changes)
         vars(other)["search"] = self.search
         return other
-
-    def inputs(self, X: Array):
-        """Inputs in the metric, float64."""
-        return contract.in_metric(self.metric, X)
 
     def around(self, X: Array, n_jobs: int = 1, k: int | None = None):
         """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""

@@ -17,7 +17,6 @@ Where ``s = 0`` and every entry was observed, this is `skgp_sparse.engine.collap
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,14 +66,38 @@ class LatentBlock(NamedTuple):
     slope: Scalars  # φ'
 
 
+# Given the posterior of the inducing points, ``v_d = LB⁻ᵀ c_d``, ``u_d = Tᵀ v_d`` and
+# ``e = y - V v``, a row adds
+#
+#     R_i = -½ n_i log 2πσ_i² - ½ q_i / σ_i² - n_i φ,
+#     q_i = w_i Σ_d o_id [ e_id² + u_dᵀ C_i u_d + V_iᵀ B_d⁻¹ V_i + tr(A_d C_i) ],
+#     A = Tᵀ B⁻¹ T
+#
+# and its gradient is that of F, as F is at a maximum over the posterior:
+#
+#     t = ∂F/∂r     = -n φ' reduce' / σ²
+#     ∂F/∂σ²        = ½ q/σ⁴ - ½ n/σ² - t r/σ²
+#     ∂F/∂P         = [ Σ_d a_d (e_d v_d - B_d⁻¹ V) - 2 t V ]ᵀ T
+#     ∂F/∂C         = -½ Σ_d a_d (A_d + u_d u_dᵀ) - t Tᵀ T
+#     ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
 def value_and_gradient(problem: Problem, latent: LatentRows, move: bool = True) -> Evaluation:
     """Bound and gradient wrt kernel, mean and variance of rows, and the basis if it may `move`."""
     features = problem.features()
     value, posterior, slope, layout, waiting = _solve(problem, latent, features, gradient=True)
-    run = partial(_backward_pass, problem.bound, posterior, slope)
+
+    def run(read: Callable[[], Batch], some: LatentRows, at: LatentBlock | None) -> tuple:
+        block = read()
+        at = at or _latent_block(problem.bound, features, posterior.Kinv, block, some.inputs)
+        q, t, (theta_bar, Z_bar, *of_inputs) = _pull(posterior, slope, block, some, at)
+        n = some.weights(block)[:, some.of_column].sum(axis=1)
+        noise_bar = at.precision * (0.5 * at.precision * q - 0.5 * n - t * at.residual)
+        _, _, pull_noise = kernels.diagonal(features.kernel, some.inputs.mean)
+        theta_bar += pull_noise(np.zeros(len(t)), noise_bar)[0]
+        G = weighted_gram(at.V, t) + features.T @ at.expected.sums(t[:, None])[0] @ features.T.T
+        return (theta_bar, Z_bar, G), tuple(of_inputs)
+
     parts = [latent.of(rows) for rows in layout.blocks]
-    sums, left = problem.rows.visit(run, layout, parts, waiting, spend=True)
-    theta_bar, Z_bar, S = sums
+    (theta_bar, Z_bar, S), left = problem.rows.visit(run, layout, parts, waiting, spend=True)
     S -= 0.5 * np.tensordot(np.bincount(latent.of_column), posterior.Binv, 1)
     S.flat[:: len(S) + 1] += 0.5 * len(latent.of_column)
     of_theta, of_Z = features.pull_whitening(S, posterior.u, move)
@@ -90,6 +113,14 @@ def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPoste
     features = problem.features()
     value, posterior, *_ = _solve(problem, latent, features, gradient=False)
     return value, posterior._replace(features=features.for_prediction()), features.jitter
+
+
+def mean_noise_and_residual(problem: Problem, latent: LatentRows, rows: slice) -> tuple:
+    """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
+    features, block = problem.features(), problem.rows.block(rows)
+    inputs = latent.of(rows).inputs
+    at = _latent_block(problem.bound, features, features.inverse(), block, inputs)
+    return np.mean(1.0 / at.precision), np.mean(at.residual)
 
 
 def log_likelihoods(
@@ -110,7 +141,24 @@ def _solve(
     """Bound, posterior, slope of the penalties' function, the layout, and blocks that wait."""
     width = kernels.expectation_width(problem.kernel, *features.Z.shape)
     layout = problem.rows.layout(width, _FOOTPRINT, problem.options)
-    run = partial(_forward_pass, problem.bound, features, features.inverse())
+    bound, Kinv = problem.bound, features.inverse()
+
+    def run(read: Callable[[], Batch], some: LatentRows) -> tuple:
+        block = read()
+        at, weights = _latent_block(bound, features, Kinv, block, some.inputs), some.weights(block)
+        a = weights * at.precision[:, None]
+        ay = a[:, some.of_column] * block.y
+        sums = Sums(
+            np.array([weighted_gram(at.V, one) for one in a.T]),
+            at.V.T @ ay,
+            a.sum(axis=0),
+            np.vdot(ay, block.y),
+            (LOG_2PI - np.log(at.precision)) @ weights,
+            at.phi @ weights,
+            weights.sum(axis=0),
+        )
+        return (*sums, at.expected.sums(a)), at
+
     keep = layout.whole if gradient else [False] * len(layout.blocks)
     parts = [latent.of(rows) for rows in layout.blocks]
     (*sums, CaC), waiting = problem.rows.visit(run, layout, parts, keep=keep)
@@ -123,7 +171,7 @@ def _solve(
         value += size * -0.5 * (sums.log_noise[g] + core.log_det) + 0.5 * np.sum(core.c**2)
         v[:, mine] = core.v
         TB.append(core.TB)
-    penalty, slope = problem.bound.reduce(sizes @ sums.phi, sizes @ sums.n)
+    penalty, slope = bound.reduce(sizes @ sums.phi, sizes @ sums.n)
     u = features.weights(v)
     posterior = InducingPosterior.of(features, latent.of_column, v, u, np.array(TB))
     return value - penalty, posterior, slope, layout, waiting
@@ -142,34 +190,10 @@ def _latent_block(
     return LatentBlock(expected, V, residual, precision, *bound.penalty(residual * precision))
 
 
-def _forward_pass(
-    bound: object, features: Features, Kinv: Array, read: Callable[[], Batch], latent: LatentRows
-) -> tuple[tuple[Any, ...], LatentBlock]:
-    """Sums over the rows of a block: those of `Sums` for each group, and ``Σ a C``."""
-    block = read()
-    at, weights = _latent_block(bound, features, Kinv, block, latent.inputs), latent.weights(block)
-    a = weights * at.precision[:, None]
-    ay = a[:, latent.of_column] * block.y
-    sums = Sums(
-        np.array([weighted_gram(at.V, one) for one in a.T]),
-        at.V.T @ ay,
-        a.sum(axis=0),
-        np.vdot(ay, block.y),
-        (LOG_2PI - np.log(at.precision)) @ weights,
-        at.phi @ weights,
-        weights.sum(axis=0),
-    )
-    return (*sums, at.expected.sums(a)), at
-
-
 def _pull(
-    posterior: InducingPosterior,
-    reduce_slope: Scalars,
-    block: Batch,
-    latent: LatentRows,
-    at: LatentBlock,
+    posterior: InducingPosterior, slope: Scalars, block: Batch, latent: LatentRows, at: LatentBlock
 ) -> tuple[Array, Array, tuple[Array, Array, Array, Array]]:
-    """``q`` and ``t`` (n,) of `_backward_pass`, and gradients wrt theta, Z and the inputs."""
+    """``q`` and ``t`` (n,) as above, and gradients wrt theta, Z and the inputs."""
     V, precision, weights = at.V, at.precision[:, None], latent.weights(block)
     of_entries, error = weights[:, latent.of_column], block.y - V @ posterior.v
     counts = of_entries @ np.eye(len(posterior.A))[posterior.of_column]  # of groups with one B
@@ -179,43 +203,9 @@ def _pull(
     coef = np.hstack([counts, weights])
     q = row_dots(of_entries * error, error) + row_dots(BV, V)
     q += row_dots(coef, at.expected.inner(matrices[:-1]))
-    t = -counts.sum(axis=1) * reduce_slope * at.slope * at.precision
+    t = -counts.sum(axis=1) * slope * at.slope * at.precision
     V_bar = (precision * of_entries * error) @ posterior.v.T
     V_bar -= 2.0 * t[:, None] * V + precision * BV
     cross_bar = posterior.features.through_whitening(V_bar, V_bar)
     coef = np.hstack([-0.5 * precision * coef, -t[:, None]])
     return q, t, at.expected.pull(t, cross_bar, coef, matrices)
-
-
-# Given the posterior of the inducing points, ``v_d = LB⁻ᵀ c_d``, ``u_d = Tᵀ v_d`` and
-# ``e = y - V v``, a row adds
-#
-#     R_i = -½ n_i log 2πσ_i² - ½ q_i / σ_i² - n_i φ,
-#     q_i = w_i Σ_d o_id [ e_id² + u_dᵀ C_i u_d + V_iᵀ B_d⁻¹ V_i + tr(A_d C_i) ],
-#     A = Tᵀ B⁻¹ T
-#
-# and its gradient is that of F, as F is at a maximum over the posterior:
-#
-#     t = ∂F/∂r     = -n φ' reduce' / σ²
-#     ∂F/∂σ²        = ½ q/σ⁴ - ½ n/σ² - t r/σ²
-#     ∂F/∂P         = [ Σ_d a_d (e_d v_d - B_d⁻¹ V) - 2 t V ]ᵀ T
-#     ∂F/∂C         = -½ Σ_d a_d (A_d + u_d u_dᵀ) - t Tᵀ T
-#     ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
-def _backward_pass(
-    bound: object,
-    posterior: InducingPosterior,
-    reduce_slope: float,
-    read: Callable[[], Batch],
-    latent: LatentRows,
-    at: LatentBlock | None,
-) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
-    """Gradients through the rows of a block, ``Σ t G``, and the gradient wrt the rows."""
-    block, features = read(), posterior.features
-    at = at or _latent_block(bound, features, posterior.Kinv, block, latent.inputs)
-    q, t, (theta_bar, Z_bar, *of_inputs) = _pull(posterior, reduce_slope, block, latent, at)
-    n = latent.weights(block)[:, latent.of_column].sum(axis=1)
-    noise_bar = at.precision * (0.5 * at.precision * q - 0.5 * n - t * at.residual)
-    _, _, pull_noise = kernels.diagonal(features.kernel, latent.inputs.mean)
-    theta_bar += pull_noise(np.zeros(len(t)), noise_bar)[0]
-    G = weighted_gram(at.V, t) + features.T @ at.expected.sums(t[:, None])[0] @ features.T.T
-    return (theta_bar, Z_bar, G), tuple(of_inputs)

@@ -32,11 +32,8 @@ JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
 NORMALS, BOUNDS = "predict_normals", "evidence_bounds"
 _REMEDY = "Set posterior to 'exact' or 'inducing'."
-_REMEDIES = {
-    NORMALS: "Set posterior to 'inducing', and n_inducing to less than the number of rows."
-}
+_OF_NORMALS = "Set posterior to 'inducing', and n_inducing to less than the number of rows."
 _INDEFINITE = "The covariance contains NaN or infinite values. Check X and the kernel."
-_LEAST_VARIANCE = 1e-12  # of the prior's, from which correlations are computed
 _NEGATIVE_VARIANCE_TOLERANCE = 1e-6  # of the prior's variance: below, it is rounding
 
 
@@ -277,8 +274,7 @@ class Posterior(ABC):
         float or ndarray of shape (n,)
             Variances of the latent value.
         """
-        X = float64(X)
-        return kernels.diagonal(self.kernel, X if self.metric is None else X @ self.metric.T)[0]
+        return kernels.diagonal(self.kernel, in_metric(self.metric, X))[0]
 
     def why_not(self, question: str) -> str | None:
         """Say why a question has no answer.
@@ -295,7 +291,7 @@ class Posterior(ABC):
         """
         if question in self.answers:
             return None
-        remedy = self.remedy or _REMEDIES.get(question, _REMEDY)
+        remedy = self.remedy or (_OF_NORMALS if question == NORMALS else _REMEDY)
         return f"is not available for posterior_={self.name!r}. {remedy}"
 
     def leave_one_out(
@@ -487,17 +483,9 @@ def without_negative(variance: Array, signal: Scalars) -> Array:
     return np.maximum(variance, 0.0)
 
 
-def with_variances(cov: Array, variance: Array, unit: Scalars) -> Array:
-    """The covariance with the correlations of `cov`, rounded in the `unit`, and other variances."""
-    ratio = np.sqrt(variance / np.maximum(cov.diagonal(), _LEAST_VARIANCE * unit))
-    cov *= ratio * ratio[:, None]
-    cov.flat[:: len(cov) + 1] = variance
-    return cov
-
-
 @dataclass(frozen=True, eq=False)
 class PosteriorAround(Posterior):
-    """A posterior that predicts what another one does at `inputs`, unless it says otherwise."""
+    """A posterior that predicts what another one does, or has means or variances of its own."""
 
     posterior: Posterior
 
@@ -508,25 +496,21 @@ class PosteriorAround(Posterior):
     holds_rows = property(attrgetter("posterior.holds_rows"))
     factor = property(attrgetter("posterior.factor"))
 
-    def inputs(self, X: AnyArray) -> AnyArray:
-        """Rows of a query as the other posterior sees them."""
-        return X
-
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean, in the shape of that of the posterior."""
-        return self.posterior.mean(self.inputs(X), n_jobs)
+        return self.posterior.mean(X, n_jobs)
 
     def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Mean and latent variance."""
-        return self.posterior.mean_and_variance(self.inputs(X), n_jobs)
+        """Own mean, and the latent variance of the posterior."""
+        return self.mean(X, n_jobs), self.posterior.mean_and_variance(X, n_jobs)[1]
 
     def covariance(self, X: AnyArray) -> Array:
         """Latent covariance."""
-        return self.posterior.covariance(self.inputs(X))
+        return self.posterior.covariance(X)
 
     def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean."""
-        return self.posterior.deviations(self.inputs(X), n_samples, random_state)
+        return self.posterior.deviations(X, n_samples, random_state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -611,12 +595,8 @@ class IndependentPosteriors(Posterior):
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
     ) -> LeftOut:
         """`LeftOut` of chosen rows, with means and variances (k, c)."""
-        means, variances = zip(
-            *(
-                one.leave_one_out(
-                    rows, chosen, terms._replace(sites=terms.sites[:, k : k + 1]), n_jobs
-                )
-                for k, one in enumerate(self.each)
-            )
-        )
+        sites = np.split(terms.sites, len(self.each), axis=1)
+        pairs = zip(self.each, (terms._replace(sites=own) for own in sites))
+        found = [one.leave_one_out(rows, chosen, own, n_jobs) for one, own in pairs]
+        means, variances = zip(*found)
         return LeftOut(np.hstack(means), np.column_stack(variances))

@@ -15,19 +15,11 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
-from skgp_sparse.engine.functions import SharedMean, in_weighted_mean
-from skgp_sparse.engine.posterior import (
-    FUNCTIONS,
-    GRADIENTS,
-    NORMALS,
-    PosteriorAround,
-    Slopes,
-    float64,
-    noise_in_blocks,
-)
-from skgp_sparse.ground.linalg import TINY
+from skgp_sparse.engine import posterior as contract
+from skgp_sparse.engine.posterior import PosteriorAround, Slopes, float64
+from skgp_sparse.ground.linalg import TINY, weighted_quantile
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.ground.validation import AnyArray, Array, Bools, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Scalars
 
 _NOISE_SHARE = 0.02  # s
 _VALUES = 32  # K
@@ -41,10 +33,8 @@ def spread_values(X: AnyArray, weight: Array | None) -> Array:
     X, weight = float64(X[few]), np.ones(len(few)) if weight is None else weight[few]
     columns, random_state = [], np.random.RandomState(0)
     for x in X.T:
-        order = np.argsort(x, kind="stable")
-        total = np.cumsum(weight[order])
-        levels = (random_state.permutation(_VALUES) + 0.5) / _VALUES * total[-1]
-        values = x[order][np.searchsorted(total, levels)]
+        levels = (random_state.permutation(_VALUES) + 0.5) / _VALUES
+        values = weighted_quantile(x, weight, levels)
         columns.append(np.full(_VALUES, np.nan) if np.isnan(x).any() else values)
     return np.column_stack(columns)
 
@@ -91,19 +81,18 @@ class PosteriorWithMissingValues(PosteriorAround):
 
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean, in the shape of that of the process."""
-        X = float64(X)
-        mean = self.posterior.mean(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(X):
-            mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
-        return mean
+        return averaged(lambda rows: self.posterior.mean(rows, n_jobs), float64(X), self.values)
 
     def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean and latent variance."""
         X = float64(X)
         mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(X):
-            moments = self.posterior.mean_and_variance(self._all(X[rows]), n_jobs)
-            means, variances = map(self._each, moments)
+        lacking = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
+        for block in slices(len(lacking), _ROWS_PER_BLOCK):
+            rows = lacking[block]
+            every = np.where(np.isnan(X[rows]), self.values[:, None], X[rows])
+            moments = self.posterior.mean_and_variance(every.reshape(-1, X.shape[1]), n_jobs)
+            means, variances = (one.reshape(_VALUES, -1, *one.shape[1:]) for one in moments)
             mean[rows] = means.mean(axis=0)
             variance[rows] = variances.mean(axis=0) + self._own(X[rows], means, variance.ndim)
         return mean, variance
@@ -135,22 +124,10 @@ class PosteriorWithMissingValues(PosteriorAround):
         normal = of_missing.normal(size=(n_samples, *draws.shape[2:], len(X)))
         return draws + np.moveaxis(normal, -1, 0) * noise.reshape(len(X), *[1] * (draws.ndim - 1))
 
-    def _blocks(self, X: Array) -> list[Ints]:
-        """Numbers of rows that lack a value, in blocks."""
-        rows = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
-        return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
-
     def _filled(self, X: Array, k: int) -> Array:
         """Rows with the value number k, and others in other rows, where they lack one."""
         places = (k + np.arange(len(X))) % _VALUES
         return np.where(np.isnan(X), self.values[places], X)
-
-    def _all(self, X: Array) -> Array:
-        """Rows (K n, d) with all values."""
-        return np.where(np.isnan(X), self.values[:, None], X).reshape(-1, X.shape[1])
-
-    def _each(self, moments: Array) -> Array:
-        return moments.reshape(_VALUES, -1, *moments.shape[1:])
 
     def _own(self, X: Array, means: Array, ndim: int) -> Array:
         """Additional variance (n,) or (n, k) of rows because of their missing values."""
@@ -168,7 +145,7 @@ class PosteriorWithMissingValues(PosteriorAround):
         return self.posterior.mean(self.values).var(axis=0)
 
 
-_ANSWERS = frozenset([FUNCTIONS, NORMALS])  # where the process has them
+_ANSWERS = frozenset([contract.FUNCTIONS, contract.NORMALS])  # where the process has them
 _LEAST_LEVEL = 1e-4  # of a quantile
 _INPUTS = 64  # inputs that stand for one that has a normal distribution
 
@@ -227,7 +204,9 @@ class PosteriorWithMean(PosteriorAround):
     @property
     def answers(self):
         """Names of questions, without gradients of other predictions that have some."""
-        return self.posterior.answers & (_ANSWERS | {GRADIENTS} if self.is_flat else _ANSWERS)
+        return self.posterior.answers & (
+            _ANSWERS | {contract.GRADIENTS} if self.is_flat else _ANSWERS
+        )
 
     def why_not(self, question: str) -> str | None:
         """Reason of the process, or that the other prediction has no such answer."""
@@ -263,12 +242,12 @@ class PosteriorWithMean(PosteriorAround):
     def prior_variance(self, X: AnyArray) -> Scalars:
         """Variance before any data, where the process knows least."""
         prior = np.broadcast_to(self.posterior.prior_variance(X), len(X))
-        weight = self.weights.of(prior + noise_in_blocks(self.posterior, X))
+        weight = self.weights.of(prior + contract.noise_in_blocks(self.posterior, X))
         return self.weights.factor(weight) * prior
 
-    def weight(self, X: AnyArray, n_jobs: int = 1) -> Array:
+    def weight(self, X: AnyArray) -> Array:
         """Weights (n, p) of the other prediction."""
-        return self.weights.of(sum(self.posterior.moments(X, n_jobs)[1:]))
+        return self.weights.of(sum(self.posterior.moments(X)[1:]))
 
     def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes`, where that of the other prediction is zero."""
@@ -280,18 +259,20 @@ class PosteriorWithMean(PosteriorAround):
         change = (predicted - found.mean)[:, :, None]
         factor = self.weights.factor(weight)
         of_factor = factor[:, None] * self.weights.log_factor[1] * weight_slope.mean(axis=1)
-        return found._replace(
-            mean=share * found.mean + weight * predicted,
-            variance=factor * found.variance,
-            mean_slope=share[:, :, None] * found.mean_slope + change * weight_slope,
-            variance_slope=factor[:, None] * found.variance_slope
-            + found.variance[:, None] * of_factor,
+        return Slopes(
+            share * found.mean + weight * predicted,
+            factor * found.variance,
+            share[:, :, None] * found.mean_slope + change * weight_slope,
+            factor[:, None] * found.variance_slope + found.variance[:, None] * of_factor,
         )
 
     def sample_functions(self, n_functions, n_frequencies, random_state):
         """`SampledFunctions`, which share the weighted mean."""
-        drawn = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
-        return in_weighted_mean(drawn, self.posterior.points[1], SharedMean(self))
+        found = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
+        u = self.posterior.points[1]
+        found.coefficients = found.coefficients - np.repeat(u, n_functions, axis=1)
+        found.shared, found.factors = self, np.repeat(np.eye(u.shape[1]), n_functions, axis=1)
+        return found
 
     def mean_and_factor(self, X: Array) -> tuple[Array, Array]:
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""

@@ -16,7 +16,7 @@ import ctypes as ct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy.linalg import cython_blas, lapack
@@ -392,3 +392,10 @@ SMALLEST_PRECISION = 1e-30  # of a Gaussian function that says nothing
 def log_normal_density(y: Array, mean: Array, std: Array) -> Array:
     """Log density of numbers y, in nats; arrays of shapes that broadcast."""
     return -0.5 * (LOG_2PI + ((y - mean) / std) ** 2) - np.log(std)
+
+
+def weighted_quantile(values: Array, weight: Array, q: Scalars) -> Any:
+    """Quantiles of the shape of q, which are among the values (n,)."""
+    order = np.argsort(values)
+    total = np.cumsum(weight[order])
+    return values[order[np.searchsorted(total, q * total[-1])]]

@@ -2,9 +2,9 @@
 
 They list every member that callers use; `tests/engine/test_contracts.py` reads them.
 
-Parameters stand in named blocks, which `Parameters` writes as one flat vector in units in which a
-step of one is sensible. `VectorFunction` is an objective as a function of this vector, and
-`attempt` an evaluation that may fail. `Settings` says how hyperparameters are looked for.
+Parameters stand in named blocks. `VectorFunction` is an objective as a function of one flat vector
+of these, in units in which a step of one is sensible, and `attempt` an evaluation that may fail.
+`Settings` says how hyperparameters are looked for.
 """
 
 from abc import ABC, abstractmethod
@@ -39,65 +39,24 @@ class ParameterBlock(NamedTuple):
     limits: np.ndarray | None = None  # (size, 2) where centre is 0 and scale 1; None: free
 
 
-class Parameters:
-    """Translates between `ParameterBlock` objects and the optimiser's vector."""
-
-    def __init__(self, blocks):
-        self.blocks = blocks
-        sizes = [block.value.size for block in blocks]
-        edges = np.cumsum([0, *sizes])
-        self.places = [slice(*pair) for pair in zip(edges[:-1], edges[1:])]
-
-    def pack(self, **values):
-        """Vector of the values of the blocks, or of those given by name."""
-        values = [values.get(block.name, block.value) for block in self.blocks]
-        return self._flat((v - b.centre) / b.scale for b, v in zip(self.blocks, values))
-
-    def unpack(self, vector):
-        """Values by name."""
-        parts = (np.reshape(vector[p], b.value.shape) for b, p in zip(self.blocks, self.places))
-        return {b.name: part * b.scale + b.centre for b, part in zip(self.blocks, parts)}
-
-    def pack_gradient(self, gradient):
-        """Gradient with respect to the vector, from gradients by name."""
-        return self._flat(gradient[block.name] * block.scale for block in self.blocks)
-
-    def filled(self, value, **values):
-        """Vector of one number for each block: `value`, or one given by name."""
-        return self._flat(
-            np.full(block.value.shape, values.get(block.name, value)) for block in self.blocks
-        )
-
-    def limits(self):
-        """Limits (size, 2)."""
-        free = np.array([[-np.inf, np.inf]])
-        parts = [
-            np.tile(free, (b.value.size, 1)) if b.limits is None else np.reshape(b.limits, (-1, 2))
-            for b in self.blocks
-        ]
-        return np.vstack(parts)
-
-    def _flat(self, arrays):
-        return np.concatenate([np.ravel(array) for array in arrays])
-
-
 class VectorFunction:
     """Value and gradient wrt the vector of all blocks; evaluations begin where the last ended."""
 
     def __init__(self, objective, kernel, move_basis=False, prior=NO_PRIOR):
         self.objective, self.kernel, self.prior = objective, kernel, prior
-        self.parameters = Parameters(objective.blocks(kernel, move_basis))
+        self.blocks = objective.blocks(kernel, move_basis)
         self.inputs, self.inner_state, self.highest = move_basis, None, -np.inf
 
     def __call__(self, vector):
         objective, kernel = self.at(vector)
         with arithmetic():
             evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
-        self._remember(evaluation)
+        if evaluation.value >= self.highest - _DIVERGED * self.objective.size():
+            self.inner_state = evaluation.inner_state  # the inner loop has not diverged
+        self.highest = max(self.highest, evaluation.value)
         if self.prior is not NO_PRIOR:
-            theta = self.parameters.unpack(vector)["kernel"]
-            evaluation = self.prior.added_to(evaluation, theta)
-        return evaluation.value, self.parameters.pack_gradient(evaluation.gradient)
+            evaluation = self.prior.added_to(evaluation, self.unpack(vector)["kernel"])
+        return evaluation.value, self.pack_gradient(evaluation.gradient)
 
     def on(self, rows):
         """A copy of the function with other rows, in the same units."""
@@ -106,22 +65,35 @@ class VectorFunction:
         function.highest = -np.inf
         return function
 
-    def _remember(self, evaluation):
-        """Keep the state with which the next inner loop begins, unless this one has diverged."""
-        if evaluation.value >= self.highest - _DIVERGED * self.objective.size():
-            self.inner_state = evaluation.inner_state
-        self.highest = max(self.highest, evaluation.value)
-
     def at(self, vector):
         """The objective and the kernel at a vector."""
-        blocks = self.parameters.unpack(vector)
+        blocks = self.unpack(vector)
         kernel = kernels.moved(self.kernel, blocks.pop("kernel"))
         return self.objective.at(**blocks), kernel
 
+    def pack(self, **values):
+        """Vector of the values of the blocks, or of those given by name."""
+        values = [values.get(block.name, block.value) for block in self.blocks]
+        return self._flat((v - b.centre) / b.scale for b, v in zip(self.blocks, values))
 
-def kernel_block(kernel):
-    """The hyperparameters of a kernel."""
-    return ParameterBlock("kernel", kernel.theta, limits=np.reshape(kernel.bounds, (-1, 2)))
+    def unpack(self, vector):
+        """Values by name."""
+        parts = np.split(vector, np.cumsum([block.value.size for block in self.blocks])[:-1])
+        pairs = [(b, np.reshape(part, b.value.shape)) for b, part in zip(self.blocks, parts)]
+        return {b.name: part * b.scale + b.centre for b, part in pairs}
+
+    def pack_gradient(self, gradient):
+        """Gradient with respect to the vector, from gradients by name."""
+        return self._flat(gradient[block.name] * block.scale for block in self.blocks)
+
+    def limits(self):
+        """Limits (size, 2)."""
+        limits = ((-np.inf, np.inf) if b.limits is None else b.limits for b in self.blocks)
+        pairs = zip(limits, self.blocks)
+        return np.vstack([np.broadcast_to(one, (b.value.size, 2)) for one, b in pairs])
+
+    def _flat(self, arrays):
+        return np.concatenate([np.ravel(array) for array in arrays])
 
 
 def basis_block(kernel, basis, spread):
@@ -140,15 +112,11 @@ def raise_noise(kernel, objective):
     return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
 
 
-def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None, prior=NO_PRIOR):
-    """Value, and the gradient if asked for: -inf and zeros where it fails, as scikit-learn."""
-    if eval_gradient:
-        evaluation = attempt(objective, kernel, inner_state, prior)
-        return evaluation.value, evaluation.theta_bar
-    with suppress(np.linalg.LinAlgError), arithmetic():
-        value = objective.value(kernel, inner_state) + prior.log_density(kernel.theta)
-        return value if np.isfinite(value) else -np.inf
-    return -np.inf
+def value_or_minus_inf(objective, kernel, inner_state=None, prior=NO_PRIOR):
+    """Value: -inf where it cannot be evaluated, as scikit-learn."""
+    both = lambda: objective.value(kernel, inner_state) + prior.log_density(kernel.theta)
+    value = if_possible(both, otherwise=-np.inf)
+    return value if np.isfinite(value) else -np.inf
 
 
 def attempt(objective, kernel, inner_state=None, prior=NO_PRIOR):
@@ -233,7 +201,8 @@ class Objective(ABC):
 
     def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """Blocks to optimise from a kernel on: "kernel" first, and "basis" only if it may move."""
-        blocks, likelihood = [kernel_block(kernel)], self.likelihood
+        limits, likelihood = np.reshape(kernel.bounds, (-1, 2)), self.likelihood
+        blocks = [ParameterBlock("kernel", kernel.theta, limits=limits)]
         if likelihood is not None and len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         if move_basis and self.basis is not None:
@@ -284,9 +253,9 @@ class SparseFit(Objective):
         changed: Any = self
         return replace(changed, rows=rows)
 
-    @abstractmethod
     def noise_and_residual(self, kernel: Kernel) -> tuple[float, float]:
         """Mean noise and residual variance over at most 2000 rows; 1 and 0 with a likelihood."""
+        return 1.0, 0.0
 
     @abstractmethod
     def minibatch_view(self) -> Any:

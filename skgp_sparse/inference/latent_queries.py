@@ -105,7 +105,17 @@ def _locate_block(
     y, mask = Y[rows], mask[rows]
     mean, variance = _starts(fitted, y, mask)
     of_each = np.repeat(np.arange(len(rows)), len(mean) // len(rows))
-    bound = partial(_bound, fitted, y[of_each], *patterns_of(mask[of_each]))
+    y, (patterns, of_column) = y[of_each], patterns_of(mask[of_each])
+
+    def bound(x: Array, some: Ints) -> tuple[Array, Array]:
+        mean, log_variance = np.split(x, 2, axis=1)
+        inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
+        latent = LatentRows(inputs, patterns[some], of_column)
+        given = fitted.bound, fitted.posterior, Batch(None, y[some], 0.0, 1.0), latent
+        value, mean_bar, variance_bar = log_likelihoods(*given)
+        of_log = inputs.variance * variance_bar - 0.5 * np.expm1(log_variance)
+        return value - _divergences(*inputs), np.hstack([mean_bar - mean, of_log])
+
     curvature = np.hstack([variance, np.full_like(variance, 2.0)])
     x, value, slope = maximise_each(bound, np.hstack([mean, np.log(variance)]), curvature)
     of_row = value.reshape(len(rows), -1)
@@ -113,18 +123,6 @@ def _locate_block(
     first = np.argmax(of_row >= top - _BOUND_TOLERANCE * np.abs(top), axis=1)
     best = first + np.arange(0, len(value), of_row.shape[1])
     return x[best], value[best], slope[best]
-
-
-def _bound(
-    fitted: LatentModel, y: Array, patterns: Array, of_column: Ints, x: Array, rows: Ints
-) -> tuple[Array, Array]:
-    """The bounds of some rows at (μ, log s), and their gradient."""
-    mean, log_variance = np.split(x, 2, axis=1)
-    inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
-    latent, block = LatentRows(inputs, patterns[rows], of_column), Batch(None, y[rows], 0.0, 1.0)
-    value, mean_bar, variance_bar = log_likelihoods(fitted.bound, fitted.posterior, block, latent)
-    of_log = inputs.variance * variance_bar - 0.5 * np.expm1(log_variance)
-    return value - _divergences(*inputs), np.hstack([mean_bar - mean, of_log])
 
 
 def _divergences(mean: Array, variance: Array) -> Array:

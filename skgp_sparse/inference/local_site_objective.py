@@ -13,7 +13,7 @@ gradient is that at held sites: ``∂J/∂m = α`` and ``∂J/∂v = (α² - β)
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -52,10 +52,10 @@ class _LeftOutObjective(Objective):
     prior: MetricPrior | None = None  # of a metric that is learned
     posterior: Posterior | None = None
     n_jobs: int = 1
+    moves_sites: bool = False  # whether they follow hyperparameters, for users
 
     inducing_points = None
     _densities = None  # of normal distributions
-    _of_users: ClassVar = {}  # what is different in users' evaluations
 
     def blocks(self, kernel: Kernel, move_basis: bool = False):
         """The kernel, and the metric where it is learned."""
@@ -73,9 +73,8 @@ class _LeftOutObjective(Objective):
     def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with a gradient for each block, sites held."""
         one, share = self._followed(kernel), self._share
-        J, theta_bar, metric_bar = neighbors.value_and_gradient(
-            kernel, one.left, self.metric, self.n_jobs, one._densities
-        )
+        given = kernel, one.left, self.metric, self.n_jobs, one._densities
+        J, theta_bar, metric_bar = neighbors.value_and_gradient(*given)
         price, of_metric = self._price()
         gradient = {"kernel": share * theta_bar, "metric": share * metric_bar - of_metric}
         if len(getattr(self.likelihood, "theta", ())):
@@ -85,7 +84,7 @@ class _LeftOutObjective(Objective):
     def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, whose value has no penalty."""
         held = replace(self._followed(kernel), prior=None)
-        objective = replace(held, **self._of_users)
+        objective = replace(held, moves_sites=True)
         return Conclusion(held.value(kernel), self.posterior, 0.0, objective)
 
     @property
@@ -136,9 +135,6 @@ class LocalSiteObjective(_LeftOutObjective):
     sites: np.ndarray  # (2, n) natural parameters of all rows
     likelihood: object
     chosen: np.ndarray | None = None  # rows that are left out; None: all of them
-    moves_sites: bool = False  # whether they follow hyperparameters, for users
-
-    _of_users: ClassVar = {"moves_sites": True}
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
@@ -181,10 +177,8 @@ class LocalSiteObjective(_LeftOutObjective):
 
     def _matrices(self, kernel: Kernel):
         """Kernel matrices of all rows for all sweeps; nothing where they are many."""
-        groups, total = (
-            slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK),
-            self.near.at_places(self.sites),
-        )
+        groups = slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK)
+        total = self.near.at_places(self.sites)
         if self.near.n_rows * (self.near.near.shape[1] + 1) ** 2 > _KEPT:
             return [None] * len(groups)
         lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)
@@ -211,9 +205,8 @@ class LocalSiteObjective(_LeftOutObjective):
 
     def _densities(self, block: LeaveOneOut, local: object, noise: Array):
         """Σ w log Z over rows, and its slopes in m (s, 1) and v (s,)."""
-        variance = np.maximum(
-            local.variance + noise, _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)
-        )
+        least = _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)
+        variance = np.maximum(local.variance + noise, least)
         y, offset = _observed_and_offset(block)
         value, slope, curvature = self.likelihood.tilted(y, local.mean[:, 0] + offset, variance)
         w = block.count

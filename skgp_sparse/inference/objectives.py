@@ -9,7 +9,6 @@ from operator import attrgetter
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed, exact, normal_inputs
@@ -17,16 +16,8 @@ from skgp_sparse.engine.basis import Basis, Evaluation, Options, Problem
 from skgp_sparse.engine.feature_posterior import Normals
 from skgp_sparse.engine.normal_inputs import LatentRows
 from skgp_sparse.engine.posterior import RowTerms
-from skgp_sparse.inference.contracts import (
-    Conclusion,
-    ExactFit,
-    Objective,
-    ObjectiveFactory,
-    ParameterBlock,
-    SparseFit,
-    basis_block,
-    kernel_block,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Conclusion, ParameterBlock
 from skgp_sparse.inference.stochastic import GaussianMinibatchView
 
 _FEW_LATENT_ROWS = 200  # that tell noise and residual
@@ -34,7 +25,7 @@ _LEAST_SPREAD = 1e-3  # of means, where all of them are alike
 
 
 @dataclass(frozen=True, eq=False)
-class LatentObjective(Objective):
+class LatentObjective(contracts.Objective):
     """A collapsed bound of the evidence, inputs integrated out under ``q``.
 
     Each row has an input ``x_i`` with a normal prior, N(0, I) in a GP-LVM, and a normal posterior
@@ -69,9 +60,9 @@ class LatentObjective(Objective):
     def blocks(self, kernel: Kernel, move_basis: bool = False):
         """Kernel, inducing points if they may move, and ``q`` of all rows."""
         mean = self.inputs.mean
-        basis = [basis_block(kernel, self.basis, mean.std(axis=0) + _LEAST_SPREAD)]
+        basis = [contracts.basis_block(kernel, self.basis, mean.std(axis=0) + _LEAST_SPREAD)]
         of_rows = [ParameterBlock("shift", self.shift), ParameterBlock("log_ratio", self.log_ratio)]
-        return [kernel_block(kernel), *(basis if move_basis else []), *of_rows]
+        return [*super().blocks(kernel), *(basis if move_basis else []), *of_rows]
 
     def divergences(self):
         """KL of every row, by columns (n, d)."""
@@ -94,9 +85,7 @@ class LatentObjective(Objective):
     def noise_and_residual(self, kernel: Kernel):
         """Mean noise and mean residual variance over at most some hundred rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_LATENT_ROWS))
-        inputs, known = self.inputs.of(rows), self.rows.block(rows).noise
-        _, _, residual = self.conclude(kernel).posterior.explained(inputs)
-        return np.mean(kernels.diagonal(kernel, inputs.mean)[1] + known), np.mean(residual)
+        return normal_inputs.mean_noise_and_residual(*self._at(kernel), rows)
 
     def _at(self, kernel: Kernel):
         """The `Problem` at a kernel, and its `LatentRows`."""
@@ -108,7 +97,7 @@ _FEW_ROWS = 2000  # that tell noise and residual
 
 
 @dataclass(frozen=True, eq=False)
-class ExactObjective(ExactFit):
+class ExactObjective(contracts.ExactFit):
     """Exact log marginal likelihood: the inducing points are the distinct rows."""
 
     groups: DistinctInputs
@@ -116,11 +105,7 @@ class ExactObjective(ExactFit):
     rows: Dataset | None = None  # that the groups are made of
 
     likelihood = basis = None
-
-    @property
-    def inducing_points(self):
-        """Distinct training rows (m, d)."""
-        return self.groups.X
+    inducing_points = property(attrgetter("groups.X"))
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
@@ -149,7 +134,7 @@ class ExactObjective(ExactFit):
 
 
 @dataclass(frozen=True, eq=False)
-class CollapsedObjective(SparseFit):
+class CollapsedObjective(contracts.SparseFit):
     """A collapsed bound of a process in some basis."""
 
     rows: Dataset
@@ -194,7 +179,7 @@ class CollapsedObjective(SparseFit):
 
 
 @dataclass(frozen=True, eq=False)
-class DecoupledObjective(Objective):
+class DecoupledObjective(contracts.Objective):
     """A collapsed bound whose mean has a basis of its own."""
 
     objective: CollapsedObjective  # of the covariance
@@ -203,10 +188,6 @@ class DecoupledObjective(Objective):
     likelihood = None
     rows = property(attrgetter("objective.rows"))
     inducing_points = property(attrgetter("objective.inducing_points"))
-
-    def blocks(self, kernel: Kernel, move_basis: bool = False):
-        """The kernel alone: bases stay."""
-        return [kernel_block(kernel)]
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
@@ -226,7 +207,7 @@ class DecoupledObjective(Objective):
 
 
 @dataclass(frozen=True)
-class GaussianObjectives(ObjectiveFactory):
+class GaussianObjectives(contracts.ObjectiveFactory):
     """Rows whose noise is Gaussian, with the bound of the sparse objective."""
 
     bound: object

@@ -85,11 +85,6 @@ class _Minimand:
         except np.linalg.LinAlgError:
             return _Point(np.clip(x, self.lower, self.upper), np.inf, None)
 
-    def free(self, point: _Point):
-        """Which coordinates a descent may move."""
-        inwards = np.where(point.gradient > 0, point.x > self.lower, point.x < self.upper)
-        return inwards & (point.gradient != 0)
-
 
 class _Curvature:
     """Estimate of the inverse Hessian; `alike`: coordinates have one unit, so D is one number."""
@@ -171,7 +166,9 @@ def maximise(
     point = minimand.start(x0)
     is_known, curvature = curvature is not None, curvature or _Curvature(len(x0), alike)
     history, ended = [point.value], End.STOPPED if deadline.is_over() else None
-    if len(x0) > _COORDINATES_MEASURED and not (is_known or alike) and ended is None:
+    is_large = len(x0) > _COORDINATES_MEASURED
+    last = _COMPARED if is_large else min(_COMPARED_IF_FEW, len(x0) + 1)
+    if is_large and not (is_known or alike) and ended is None:
         _measure(minimand, point, curvature)
     while ended is None and len(history) <= max_iter:
         point, ended = _iterate(minimand, point, curvature, tol, first)
@@ -179,7 +176,7 @@ def maximise(
             history.append(point.value)
             if callback is not None and callback(len(history) - 1, -scale * point.value):
                 ended = End.STOPPED
-            elif _has_converged(history, tol, len(x0)):
+            elif len(history) > last and history[-1 - last] - history[-1] < tol:
                 ended = End.CONVERGED
             elif deadline.is_over():
                 ended = End.STOPPED
@@ -198,7 +195,8 @@ def _measure(minimand: _Minimand, point: _Point, curvature: _Curvature):
 
 def _iterate(minimand: _Minimand, point: _Point, curvature: _Curvature, tol: float, first: float):
     """The next point, and why there is none: None while there is."""
-    free = minimand.free(point)
+    up, down = point.x < minimand.upper, point.x > minimand.lower
+    free = np.where(point.gradient > 0, down, up) & (point.gradient != 0)
     gradient = np.where(free, point.gradient, 0.0)
     while True:
         newton = len(curvature.pairs) > 0
@@ -252,19 +250,13 @@ def _search(minimand: _Minimand, point: _Point, direction: Array):
     return best, False
 
 
-def _has_converged(history: list[float], tol: float, size: int):
-    """Whether the last iterations were worth less than `tol`."""
-    last = _COMPARED if size > _COORDINATES_MEASURED else min(_COMPARED_IF_FEW, size + 1)
-    return len(history) > last and history[-1 - last] - history[-1] < tol
-
-
 def climb(function: VectorFunction, settings: Settings, x0: Array | None = None, **options: object):
     """`maximise` a `VectorFunction`, from x0 or from its blocks; options go before the settings."""
-    parameters, scale = function.parameters, function.objective.size()
     given = {"max_iter": settings.max_iter, "tol": settings.tol, "callback": settings.progress}
     given["deadline"] = settings.deadline
-    x0 = parameters.pack() if x0 is None else x0
-    return maximise(function, x0, parameters.limits(), scale=scale, **given | options)
+    given["scale"] = function.objective.size()
+    x0 = function.pack() if x0 is None else x0
+    return maximise(function, x0, function.limits(), **given | options)
 
 
 _WINDOW = 5  # earlier steps that an accelerated one combines

@@ -379,10 +379,8 @@ class SiteLoop:
     def posterior(self, state: PerRow):
         """The `Cores` that sites lead to, and the share ``v`` of each process."""
         rows = self.observed
-        to_natural = lambda site, residual, weight: (
-            weight * self.method.at_site(site, residual, weight)
-        )
-        natural = by_row(to_natural, state, rows.residual, rows.weight)
+        at_site = self.method.at_site
+        natural = by_row(lambda s, r, w: w * at_site(s, r, w), state, rows.residual, rows.weight)
         cores = self.projected.solve(self.bundles.split(natural))
         known = list(zip(state, rows.weight, rows.residual))
         total = sum(np.sum(s[1] * (w * r), axis=-1) for s, w, r in known)

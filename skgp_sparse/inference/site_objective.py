@@ -35,28 +35,22 @@ from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars
-from skgp_sparse.inference.contracts import (
-    Conclusion,
-    ExactFit,
-    Method,
-    ObjectiveFactory,
-    SparseFit,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method
 from skgp_sparse.inference.optimizers import Solution
 from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, SiteUpdate
-from skgp_sparse.inference.stochastic import SiteMinibatchView
+from skgp_sparse.inference.stochastic import SHARE_OF_A_KIND, SiteMinibatchView
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
 _OF_GRADIENTS = 1e-15
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
-_OF_A_KIND = 0.1  # of the rows of a start, where there are so many
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 
 @dataclass(frozen=True, eq=False)
-class SiteObjective(ExactFit, SparseFit):
+class SiteObjective(ExactFit, contracts.SparseFit):
     """Bound or approximate log evidence of rows with a likelihood, in some basis."""
 
     rows: Dataset  # observations, not scaled
@@ -95,10 +89,6 @@ class SiteObjective(ExactFit, SparseFit):
         inner = self.inner._replace(tol=_USERS_TOLERANCE, exactly=True)
         starts = [(kernel.theta, inner_state)] if inner_state else []
         return replace(self, inner=inner, inner_state=inner_state, starts=starts)
-
-    def noise_and_residual(self, kernel: Kernel):
-        """1 and 0: the noise is that of the likelihood."""
-        return 1.0, 0.0
 
     def constant_log_likelihood(self):
         """Log likelihood of observations whose distribution is the same for all rows."""
@@ -169,7 +159,7 @@ class SiteObjective(ExactFit, SparseFit):
 
 
 @dataclass(frozen=True)
-class SiteObjectives(ObjectiveFactory):
+class SiteObjectives(contracts.ObjectiveFactory):
     """Rows with a likelihood, whose sites a method finds in an inner loop."""
 
     method: Method
@@ -184,7 +174,7 @@ class SiteObjectives(ObjectiveFactory):
         counts = True if rows.weight is None else rows.weight > 0
         for kind in range(kinds.max() + 1):
             of_kind = (kinds == kind) & counts
-            missing = int(size * _OF_A_KIND) - np.count_nonzero(of_kind[chosen])
+            missing = int(size * SHARE_OF_A_KIND) - np.count_nonzero(of_kind[chosen])
             if missing > 0 and len(chosen) == size:
                 chosen = _with_more(chosen, of_kind, missing, random_state)
         return chosen
@@ -368,11 +358,9 @@ class ExpectationPropagation(Method):
         # integral over the residual
         of_cavity = 1.0 + cavity * precision
         exponent = cavity * linear**2 + 2.0 * linear * centre - precision * centre**2
-        value = value + 0.5 * (
-            np.log(of_cavity / gain) - exponent / of_cavity + residual * linear**2 / gain
-        )
+        ratio = np.log(of_cavity / gain) - exponent / of_cavity + residual * linear**2 / gain
         sites = (slope + centre * curvature) / rest, curvature / rest
-        return SiteUpdate(*np.atleast_2d(*sites, mean, variance), value / a)
+        return SiteUpdate(*np.atleast_2d(*sites, mean, variance), (value + 0.5 * ratio) / a)
 
     def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
         """Slopes of the logarithms of the tilted normalisers wrt the likelihood's parameters."""

@@ -18,13 +18,8 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.hyperpriors import ThetaPrior
-from skgp_sparse.inference.contracts import (
-    ExactFit,
-    Settings,
-    ThoroughSearch,
-    VectorFunction,
-    value_or_minus_inf,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import ExactFit, Settings, VectorFunction
 from skgp_sparse.inference.optimizers import End, Maximum, climb
 
 _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
@@ -52,7 +47,7 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
     first = _IN_A_BASIN if periods else 1.0
 
     def rough(theta: Array):
-        return climb(function, settings, function.parameters.pack(kernel=theta), first=first)
+        return climb(function, settings, function.pack(kernel=theta), first=first)
 
     def fine(maximum: Maximum, least: float = -np.inf):
         if not thorough or any(_is_over(maximum, end, least) for end in ends):
@@ -74,7 +69,7 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
     return within, best
 
 
-def _others(objective: ExactFit, kernel: Kernel, thorough: ThoroughSearch | None):
+def _others(objective: ExactFit, kernel: Kernel, thorough: contracts.ThoroughSearch | None):
     """Starts beside the kernel's own: of places on a sphere, and those of a `ThoroughSearch`."""
     rows = objective.rows
     if kernels.parts(kernel, kernels.Sphere):
@@ -133,16 +128,11 @@ def _further(objective: ExactFit, kernel: Kernel, settings: Settings, random_sta
 def restarts(kernel: Kernel, limits: Array, n_restarts: int, random_state: np.random.RandomState):
     """Starts that are drawn, the first ones always the same; half of them vary only periods."""
     places = period_places(kernel)
-    for index, theta in enumerate(drawn_starts(limits, n_restarts, random_state)):
+    for index in range(n_restarts):
+        theta = random_state.uniform(*limits.T)
         if places and index % 2 == 0:
             theta = np.where(np.isin(np.arange(len(theta)), places), theta, kernel.theta)
         yield theta
-
-
-def drawn_starts(limits: Array, n_restarts: int, random_state: np.random.RandomState):
-    """Random starts of theta, uniform between its bounds: log-uniform hyperparameters."""
-    for _ in range(n_restarts):
-        yield random_state.uniform(*limits.T)
 
 
 _FEWEST_ROWS = 8  # of different positions, from which a periodogram says something
@@ -187,29 +177,26 @@ def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
     Periods take the values of the highest evidence, one by one, at the kernel's own length scale of
     the wave and at a shorter one, as harmonics explain most where it is long.
     """
-    x = positions(objective.rows) if period_places(kernel) else None
+    places = period_places(kernel)
+    x = positions(objective.rows) if places else None
     if x is None or len(x) < _FEWEST_ROWS:
         return []
     periods, best = np.log(candidates(objective.rows, x)), kernel
-    for place, length in _places_with_lengths(kernel):
-        thetas = [*_tried(best, place, periods, length)]
-        tried = [kernel.clone_with_theta(theta) for theta in thetas]
-        values = [value_or_minus_inf(objective, one, False, prior=prior) for one in tried]
-        best = tried[_highest(values)] if tried else best
+    free = [one for one in kernel.hyperparameters if not one.fixed]
+    names = [one.name for one in free for _ in range(one.n_elements)]  # of entries of theta
+    for place in places:
+        of_wave = names[place].removesuffix("periodicity") + "length_scale"
+        length = names.index(of_wave) if of_wave in names else None
+        tried = [kernel.clone_with_theta(theta) for theta in _tried(best, place, periods, length)]
+        values = [contracts.value_or_minus_inf(objective, one, prior=prior) for one in tried]
+        if tried:  # of equal values the last one is that of the longest period
+            least = np.max(values) - _SAME * max(1.0, abs(np.max(values)))
+            best = tried[np.flatnonzero(values >= least)[-1]]
     if best is kernel:
         return []
-    are_periods = np.isin(np.arange(len(kernel.theta)), period_places(kernel))
+    are_periods = np.isin(np.arange(len(kernel.theta)), places)
     own = np.where(are_periods, best.theta, kernel.theta)
     return np.unique([own, best.theta], axis=0)
-
-
-def _places_with_lengths(kernel: Kernel):
-    """Places of the free periods in theta, each with that of its length scale, None if fixed."""
-    free = [one for one in kernel.hyperparameters if not one.fixed]
-    names = [one.name for one in free for _ in range(one.n_elements)]
-    lengths = (names[k].removesuffix("periodicity") + "length_scale" for k in period_places(kernel))
-    lengths = (names.index(name) if name in names else None for name in lengths)
-    return [*zip(period_places(kernel), lengths)]
 
 
 def _tried(kernel: Kernel, place: int, periods: Array, length: int | None):
@@ -225,29 +212,18 @@ def _tried(kernel: Kernel, place: int, periods: Array, length: int | None):
             yield shorter
 
 
-def _highest(values: list[float]):
-    """Index of the highest value, of equal ones the last, which is that of the longest period."""
-    least = np.max(values) - _SAME * max(1.0, abs(np.max(values)))
-    return np.flatnonzero(values >= least)[-1]
-
-
 def candidates(rows: Dataset, x: Array):
     """Periods of the highest peaks of a periodogram, and multiples of them within the range."""
-    frequencies = _frequencies(x)
+    span, step = np.ptp(x), 1.0 / (_FREQUENCIES_PER_PEAK * np.ptp(x))
+    most = min(0.5 / np.median(np.diff(x)), _MOST_FREQUENCIES * step)
+    frequencies = np.arange(1.0 / span, most, step)  # from one wave to one over two gaps
     if len(frequencies) == 0:
         return np.zeros(0)
     power = np.r_[-np.inf, _power(rows, frequencies), -np.inf]
     peaks = np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:]))
     highest = peaks[np.argsort(-power[1:-1][peaks], kind="stable")[:_PEAKS]]
     periods = np.unique(np.multiply.outer(_MULTIPLES, 1.0 / frequencies[highest]))
-    return periods[periods <= np.ptp(x) * (1.0 + _SAME)]
-
-
-def _frequencies(x: Array):
-    """From one wave over the range to one over two gaps."""
-    span, step = np.ptp(x), 1.0 / (_FREQUENCIES_PER_PEAK * np.ptp(x))
-    highest = min(0.5 / np.median(np.diff(x)), _MOST_FREQUENCIES * step)
-    return np.arange(1.0 / span, highest, step)
+    return periods[periods <= span * (1.0 + _SAME)]
 
 
 def _power(rows: Dataset, frequencies: Array):

@@ -28,25 +28,18 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
-from skgp_sparse.engine.basis import Observations, Problem
-from skgp_sparse.engine.collapsed import Sums
-from skgp_sparse.engine.collapsed_sites import Cores
-from skgp_sparse.engine.feature_posterior import SparsePosterior, noise_variance
+from skgp_sparse.engine.collapsed import Sums, core_of, posterior_of
+from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores
 from skgp_sparse.engine.posterior import IndependentPosteriors
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
-from skgp_sparse.inference.contracts import (
-    Conclusion,
-    Objective,
-    Settings,
-    VectorFunction,
-    arithmetic,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, arithmetic
 from skgp_sparse.inference.optimizers import climb
 
 _HELD, _HELD_SHARE = 8000, 20  # held-out rows: at most so many, and this part of all
-_OF_A_KIND = 0.1  # of a sample, where there are so many
+SHARE_OF_A_KIND = 0.1  # of a sample, where there are so many
 MOST = 1 << 20  # rows that are in memory for batches, where the table is not
 
 
@@ -130,13 +123,12 @@ class Samples:
         """The sample with more rows of rare kinds, and weights that undo it, None if unchanged."""
         total = np.bincount(np.delete(self.kinds, self.held_out), minlength=self.kinds.max() + 1)
         drawn = np.bincount(self.kinds[index], minlength=len(total))
-        missing = np.minimum(total, int(_OF_A_KIND * len(index))) - drawn
+        missing = np.minimum(total, int(SHARE_OF_A_KIND * len(index))) - drawn
         if not np.any(missing > 0):
             return index, None
         for kind in np.flatnonzero(missing > 0):
-            spare = np.setdiff1d(
-                np.flatnonzero(self.kinds == kind), np.append(self.held_out, index)
-            )
+            of_kind, taken = np.flatnonzero(self.kinds == kind), np.append(self.held_out, index)
+            spare = np.setdiff1d(of_kind, taken)
             more = self.random_state.choice(spare, missing[kind], replace=False)
             index = np.append(index, more)
         index = np.sort(index)
@@ -227,10 +219,7 @@ class RunningPosterior(NamedTuple):
     def process(self, kernel: Kernel):
         """The posterior process, at the features where the rows were seen last."""
         features = self.features.for_prediction()
-        each = tuple(
-            SparsePosterior(kernel, features, features.weights(core.v), core.TB)
-            for core in self.cores
-        )
+        each = tuple(posterior_of(features, core, kernel) for core in self.cores)
         return each[0] if len(each) == 1 else IndependentPosteriors(each)
 
 
@@ -242,24 +231,22 @@ class GaussianMinibatchView:
 
     def start(self, objective: Objective, kernel: Kernel):
         """Posterior from the rows of an objective, which stand for all rows."""
-        problem = objective.problem(kernel)
-        batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem), keep=False)
+        batch = collapsed_sites.with_noise(objective.problem(kernel), keep=False)
         return self._posterior(batch, *_per_unit(batch), objective)
 
     def step(self, objective: Objective, kernel: Kernel, posterior, share: float, inputs: bool):
         """Gradients by the name of the block, per row, and the next posterior."""
-        problem, bound = objective.problem(kernel), objective.bound
-        batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
+        batch = collapsed_sites.with_noise(objective.problem(kernel))
         mixed = posterior.mixed(*_per_unit(batch), share)
         posterior = self._posterior(batch, *mixed, objective)
-        slope = bound.reduce(self.total * float(posterior.penalty), self.total)[1]
-        gradient = collapsed_sites.gradient(problem, batch, posterior.cores, [bound], slope, inputs)
+        slope = objective.bound.reduce(self.total * float(posterior.penalty), self.total)[1]
+        gradient = collapsed_sites.gradient(batch, posterior.cores, slope, inputs)
         return _per_row(gradient, batch), posterior
 
     def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
-        block, mean, variance = _predicted(objective, kernel, posterior)
-        variance = (variance + noise_variance(kernel, block.X) + block.noise)[:, None]
+        block, mean, variance, noise = _predicted(objective, kernel, posterior)
+        variance = (variance + noise + block.noise)[:, None]
         return log_normal_density(block.y, mean, np.sqrt(variance)).mean(axis=1)
 
     def conclude(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
@@ -268,7 +255,7 @@ class GaussianMinibatchView:
 
     def _posterior(self, batch: object, means: list, penalty: Scalars, objective: Objective):
         n = self.total * batch.sums[0].a / batch.n
-        core = collapsed_sites.posterior_of(means[0], n, objective.options.n_jobs)
+        core = core_of(means[0].times(n), objective.options.n_jobs, failure=NO_POSTERIOR)
         return RunningPosterior(means, penalty, Cores([core]), batch.features)
 
 
@@ -288,20 +275,16 @@ class SiteMinibatchView:
 
     def step(self, objective: Objective, kernel: Kernel, posterior, share: float, inputs: bool):
         """Gradients by the name of the block, per row, and the next posterior."""
-        problem, k = objective.problem(kernel), len(posterior.cores)
-        batch, surrogates = self._look(objective, problem, posterior, keep=True)
-        gradient = collapsed_sites.gradient(
-            problem, batch, posterior.cores, surrogates, 1.0, inputs
-        )
+        k, batch = len(posterior.cores), self._look(objective, kernel, posterior)
+        gradient = collapsed_sites.gradient(batch, posterior.cores, 1.0, inputs)
         if len(batch.totals) > 1 + k:
             gradient["likelihood"] = batch.totals[1 + k :]
         return _per_row(gradient, batch), self._moved(posterior, batch, share, objective)
 
     def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
         """Log densities (n,) of the rows of an objective."""
-        block, mean, variance = _predicted(objective, kernel, posterior)
-        noise = np.reshape(noise_variance(kernel, block.X), (-1, 1))
-        latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise).T
+        block, mean, variance, noise = _predicted(objective, kernel, posterior)
+        latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
         if len(posterior.cores) == 1:
             latent = [part[0] for part in latent]
         return objective.method.likelihood.log_density(block.observed, *latent)
@@ -310,10 +293,9 @@ class SiteMinibatchView:
         """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
         if objective.method.uses_last_site:
             return objective.conclude(kernel)
-        problem = objective.problem(kernel)
         best, value, share = None, -np.inf, 1.0
         for _ in range(_PASSES):
-            batch, _ = self._look(objective, problem, posterior, keep=False)
+            batch = self._look(objective, kernel, posterior, keep=False)
             v = objective.method.share(posterior.penalty)
             trial = objective.method.total(posterior.cores, batch.totals[0], batch.n, v)
             if best is None and not np.isfinite(trial):
@@ -338,22 +320,11 @@ class SiteMinibatchView:
             )
         posterior, batch = best
         process = posterior._replace(features=batch.features).process(kernel)
-        return Conclusion(value, process, batch.features.jitter, objective.for_users())
+        return contracts.Conclusion(value, process, batch.features.jitter, objective.for_users())
 
-    def _look(self, objective: Objective, problem: Problem, posterior: RunningPosterior, keep):
-        method = objective.method
-        v = method.share(posterior.penalty)
-        surrogates = [method.surrogate(one) for one in v]
-        has_slopes = len(method.likelihood.theta) > 0
-
-        def update(rows: Observations, mean: Array, h: Array):
-            sites = method.update(rows, mean, h, None, v)
-            if not has_slopes:
-                return sites, ()
-            return sites, method.slopes(rows, sites.mean, sites.variance, None) @ rows.weight
-
-        view = collapsed_sites.with_sites(problem, posterior.cores, update, surrogates)
-        return collapsed_sites.look(problem, view, keep), surrogates
+    def _look(self, objective: Objective, kernel: Kernel, posterior, keep: bool = True):
+        problem, v = objective.problem(kernel), objective.method.share(posterior.penalty)
+        return collapsed_sites.with_sites(problem, posterior.cores, objective.method, v, keep)
 
     def _moved(self, posterior: RunningPosterior, batch: object, share: float, objective):
         """The posterior after a natural-gradient step; a shorter one if there is none."""
@@ -362,9 +333,8 @@ class SiteMinibatchView:
         while True:
             mixed, mixed_penalty = posterior.mixed(means, penalty, share)
             try:
-                cores = Cores(
-                    collapsed_sites.posterior_of(one, self.total, n_jobs) for one in mixed
-                )
+                sums = (one.times(self.total) for one in mixed)
+                cores = Cores(core_of(one, n_jobs, failure=NO_POSTERIOR) for one in sums)
                 return RunningPosterior(mixed, mixed_penalty, cores, batch.features)
             except np.linalg.LinAlgError:  # precisions of some likelihoods may be negative
                 share *= 0.5
@@ -373,10 +343,9 @@ class SiteMinibatchView:
 
 
 def _predicted(objective: Objective, kernel: Kernel, posterior: RunningPosterior):
-    """The rows of an objective, and the mean and the variance of the process there."""
+    """The rows of an objective, and the `moments` of the process there."""
     block = objective.rows.everything()
-    process = posterior.process(kernel)
-    return block, *process.mean_and_variance(block.X, objective.options.n_jobs)
+    return block, *posterior.process(kernel).moments(block.X, objective.options.n_jobs)
 
 
 def _per_unit(batch: object):
@@ -412,11 +381,6 @@ STAGES = (
     Stage(160, np.inf, True),
     Stage(320, 10, True),
 )
-
-
-def stages(n_inducing: int, n: int):
-    """Stages whose samples are less than n rows."""
-    return [stage for stage in STAGES if stage.rows * n_inducing < n]
 
 
 class State(NamedTuple):
@@ -540,10 +504,10 @@ def climb_by_minibatches(search: Search, state: State, batch_size: int):
 
 def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_of_basis: float):
     """The objective and the kernel after Adam's steps."""
-    function = search.function(state.objective, state.kernel)
-    parameters, share_of_prior = function.parameters, 1.0 / search.minibatch_view.total
-    vector, limits = parameters.pack(), parameters.limits().T
-    units = parameters.filled(_STEP, basis=step_of_basis)
+    function, view = search.function(state.objective, state.kernel), search.minibatch_view
+    vector, limits = function.pack(), function.limits().T
+    units = [step_of_basis if block.name == "basis" else _STEP for block in function.blocks]
+    units = np.repeat(units, [block.value.size for block in function.blocks])
     moments, posterior = np.zeros((2, len(vector))), state.posterior
     for step in range(steps):
         rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
@@ -551,13 +515,10 @@ def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_
         objective, kernel = function.at(vector)
         part = objective.on(draw_batch())
         with arithmetic():
-            gradient, posterior = search.minibatch_view.step(
-                part, kernel, posterior, share, search.move_basis
-            )
-        gradient["kernel"] = gradient["kernel"] + share_of_prior * function.prior.gradient(
-            kernel.theta
-        )
-        slope = parameters.pack_gradient(gradient)
+            gradient, posterior = view.step(part, kernel, posterior, share, search.move_basis)
+        of_prior = function.prior.gradient(kernel.theta) / view.total
+        gradient["kernel"] = gradient["kernel"] + of_prior
+        slope = function.pack_gradient(gradient)
         moments += (1.0 - _DECAYS) * (np.stack([slope, slope**2]) - moments)
         mean, square = moments / (1.0 - _DECAYS ** (step + 1))
         direction = mean / (np.sqrt(square) + np.finfo(float).tiny)

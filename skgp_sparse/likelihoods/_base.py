@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import STRIP, expectation, log_moments
-from skgp_sparse.ground.linalg import SMALLEST_PRECISION
+from skgp_sparse.ground.linalg import SMALLEST_PRECISION, weighted_quantile
 from skgp_sparse.ground.validation import Array, Bools, Limits, Scalars, Triple, as_text, require
 
 
@@ -662,13 +662,6 @@ class LocationScale(LevelLikelihood):
             low, high = (float(bound * spread) for bound in _BOUNDS)
             values["scale_bounds"] = min(low, self.scale or low), max(high, self.scale or high)
         return self._with(values)
-
-
-def weighted_quantile(values: Array, weight: Array, q: float) -> float:
-    """A weighted quantile."""
-    order = np.argsort(values)
-    total = np.cumsum(weight[order])
-    return values[order][np.searchsorted(total, q * total[-1])]
 
 
 def central_spread(values: Array, weight: Array) -> float:

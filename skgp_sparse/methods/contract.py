@@ -23,7 +23,7 @@ from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.posterior import Posterior
-from skgp_sparse.ground.linalg import LOG_2PI
+from skgp_sparse.ground.linalg import LOG_2PI, weighted_quantile
 from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
 from skgp_sparse.inference.contracts import (
@@ -137,7 +137,7 @@ def best_start(objective: _O, kernel: Kernel, warm: _O, job: Job) -> tuple[_O, K
     return max(
         (warm, job.before[0]),
         cold,
-        key=lambda start: value_or_minus_inf(start[0], start[1], False, prior=prior),
+        key=lambda start: value_or_minus_inf(start[0], start[1], prior=prior),
     )
 
 
@@ -200,7 +200,7 @@ def with_likelier_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior)
         theta = kernel.theta
         theta[places] += more
         found.append(kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T)))
-    return max(found, key=lambda one: value_or_minus_inf(objective, one, False, prior=prior))
+    return max(found, key=lambda one: value_or_minus_inf(objective, one, prior=prior))
 
 
 class Candidate(NamedTuple):
@@ -467,9 +467,7 @@ def variance_factor(
     if len(errors) < _ENOUGH:
         return float(likely)
     needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
-    order = np.argsort(needed)
-    total = np.cumsum(np.repeat(weight, errors.shape[1])[order])
-    needed = needed[order[np.searchsorted(total, central * total[-1])]]
+    needed = weighted_quantile(needed, np.repeat(weight, errors.shape[1]), central)
     return float(np.clip(max(likely, needed), *limits))
 
 

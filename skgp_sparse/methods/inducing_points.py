@@ -322,7 +322,7 @@ class FourierFeatures(PosteriorMethod):
 def _with_more_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
     """The kernel with its noise, too low after an exact fit, times 4 while the objective rises."""
     best, louder = -np.inf, kernel
-    while (value := value_or_minus_inf(objective, louder, False)) > best:
+    while (value := value_or_minus_inf(objective, louder)) > best:
         best, kernel, theta = value, louder, louder.theta
         for positions in kernels.positions_of(kernel, "noise_level"):
             theta[positions] += np.log(_LOUDER)

@@ -205,7 +205,7 @@ class NearestNeighborSearch:
             try:
                 objective = self.objective(NearestNeighborModel(kernel), *rows)
                 for one in _around(kernel, self.job.rows.n_features):
-                    value = contracts.value_or_minus_inf(objective, one, False, prior=prior)
+                    value = contracts.value_or_minus_inf(objective, one, prior=prior)
                     found.append((value, one))
             except np.linalg.LinAlgError as failure:
                 error = failure

@@ -18,7 +18,6 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.engine.feature_posterior import noise_variance
 from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.contracts import arithmetic, if_possible
 from skgp_sparse.methods import contract, neighbor_search
@@ -169,7 +168,7 @@ class ExactRival:
         fit = KeepParameters().solve(objective, kernel, job.settings, self.random_state)
         with arithmetic():
             left = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
-        variance = left.variance + noise_variance(kernel, validation.block.X)
+        variance = left.variance + fit.posterior.noise_variance(validation.block.X)
         score = validation.score(name, left.mean, variance + validation.noise)
         if self.best is None or score.density > self.best[0].density:
             self.best = score, fit

@@ -5,6 +5,7 @@ Each step asks a small exact fit, or the evidence of some rows: where length sca
 noise is so small that all rows are fitted exactly (`ExactIfQuiet`).
 """
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.moments import spread_of_the_shortest_quarter
 from skgp_sparse.engine import exact
-from skgp_sparse.engine.exact import ProfileEvidence, SomeRows
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
@@ -185,8 +185,9 @@ class Start(NamedTuple):
 
     theta: np.ndarray
     spreads: np.ndarray  # (d,) of the columns, in which length scales are measured
-    evidence: ProfileEvidence
+    evidence: float
     variance: float  # most likely one of the signal, in units of that of theta
+    noise: float  # most likely variance
 
 
 def at_likely_scale(job: Job):
@@ -206,14 +207,14 @@ def at_likely_scale(job: Job):
     return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
 
 
-def _clearly_better(job: Job, rows: SomeRows, positions: Ints, candidates, share: float):
+def _clearly_better(job: Job, rows: Batch, positions: Ints, candidates, share: float):
     """The best `Start` of candidates if it gains such a share of what it explains, or None."""
     first = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
     others = (_start_at(job, rows, positions, *one) for one in candidates)
-    best = max(others, key=lambda start: start.evidence.value)
+    best = max(others, key=lambda start: start.evidence)
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
-    gain = best.evidence.value - max(first.evidence.value, trend)
-    return best if gain > _NATS + share * (best.evidence.value - trend) else None
+    gain = best.evidence - max(first.evidence, trend)
+    return best if gain > _NATS + share * (best.evidence - trend) else None
 
 
 def _beside_a_trend(job: Job, positions: Ints, columns: Ints):
@@ -232,12 +233,12 @@ def _beside_a_trend(job: Job, positions: Ints, columns: Ints):
     return None
 
 
-def _consecutive(rows: SomeRows, column: int):
+def _consecutive(rows: Batch, column: int):
     """At most 500 rows in the middle of a column, without their linear trend."""
     x = rows.X[:, column]
     skipped = max(np.count_nonzero(np.isfinite(x)) - _ROWS, 0) // 2
     middle = np.argsort(x, kind="stable")[skipped:][:_ROWS]  # missing ones come last
-    part = SomeRows(*(values[middle] for values in rows))
+    part = Batch(*(values[middle] for values in rows[:4]))
     return part._replace(y=exact.linear_residual(part.X, part.y))
 
 
@@ -253,7 +254,7 @@ def _candidates(job: Job, positions: Ints, columns: Ints):
     yield from ((one, spreads) for one in _of_single_columns(rows, first, columns))
 
 
-def _of_single_columns(rows: SomeRows, first: Array, columns: Ints):
+def _of_single_columns(rows: Batch, first: Array, columns: Ints):
     """Logarithms of length scales, some of which are those that a variogram finds."""
     residual = exact.linear_residual(rows.X, rows.y)
     found = np.log([exact.correlation_length(rows.X[:, j], residual) for j in columns])
@@ -264,7 +265,7 @@ def _of_single_columns(rows: SomeRows, first: Array, columns: Ints):
         yield np.where(np.isin(np.arange(len(first)), chosen), found, first)
 
 
-def _start_at(job: Job, rows: SomeRows, positions: Ints, lengths: Array, spreads: Array):
+def _start_at(job: Job, rows: Batch, positions: Ints, lengths: Array, spreads: Array):
     """The `Start` at logarithms of length scales."""
     theta = job.kernel.theta
     theta[positions] = lengths
@@ -274,9 +275,9 @@ def _start_at(job: Job, rows: SomeRows, positions: Ints, lengths: Array, spreads
     K = kernels.evaluate(kernel, rows.X, rows.X.copy()) / unit
     K.flat[:: len(K) + 1] = variance / unit
     prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
-    found = (exact.profile_evidence(K, rows, ratio) for ratio in (0.3, 0.01))  # of noise
-    best = max(found, key=lambda evidence: evidence.value)
-    return Start(theta, spreads, best._replace(value=best.value + prior), best.variance / unit)
+    found = [(*exact.profile_evidence(K, rows, ratio), ratio) for ratio in (0.3, 0.01)]  # of noise
+    value, variance, ratio = max(found, key=itemgetter(0))
+    return Start(theta, spreads, value + prior, variance / unit, ratio * variance)
 
 
 def _begun_at(job: Job, start: Start, positions: Ints, columns: Ints, is_alone: bool = False):
@@ -300,7 +301,7 @@ def _with_levels(kernel: Kernel, start: Start):
     *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
     theta = start.theta.copy()
     theta[signal] += np.log(start.variance)
-    theta[noise] = np.log(start.evidence.noise_ratio * start.evidence.variance)
+    theta[noise] = np.log(start.noise)
     return theta
 
 
@@ -319,13 +320,13 @@ def _clipped(theta: Array, kernel: Kernel):
 
 
 def some_rows(job: Job, size: int):
-    """`SomeRows` of at most so many rows of a job."""
+    """At most so many rows of a job, whose noise is a share of the variance of their targets."""
     rows = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0)))
     block = rows.everything()
     weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
     if not job.model.has_sites:
-        return SomeRows(block.X, block.y, noise / job.rows.target_variance(), weight)
-    return SomeRows(block.X, _scores(job.model.method.likelihood, block), np.zeros(n), weight)
+        return Batch(block.X, block.y, noise / job.rows.target_variance(), weight)
+    return Batch(block.X, _scores(job.model.method.likelihood, block), np.zeros(n), weight)
 
 
 def _of_each(values: Array | float, block: Batch):

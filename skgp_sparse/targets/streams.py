@@ -247,7 +247,7 @@ def _moved(job: Job, warm_start: WarmStart, random_state: np.random.RandomState)
         fresh = begun.points.initialise(few, warm_start.kernel, random_state)
         places = [Z for Z in (warm_start.Z, fresh) if Z is not None]
         starts = [job.model.sparse(few, Z, settings.options) for Z in places]
-        values = [value_or_minus_inf(one, before[0], False, prior=settings.prior) for one in starts]
+        values = [value_or_minus_inf(one, before[0], prior=settings.prior) for one in starts]
         before = before[0], places[int(np.argmax(values))]
     begun = begun._replace(rows=few, before=before).with_settings(
         solver=solver,

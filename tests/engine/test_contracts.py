@@ -283,7 +283,7 @@ def test_sites_in_another_basis(method):
 def check_objective(objective, kernel, move_basis):
     """Every block of an objective against central differences."""
     function = VectorFunction(objective, kernel, move_basis)
-    start = function.parameters.pack()
+    start = function.pack()
     gradient = function(start)[1]
 
     def value(vector):

@@ -33,7 +33,7 @@ def some_core(m, p, seed=0):
     """A posterior that no rows have led to."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(m, m))
-    return collapsed_sites.posterior_of(Sums(A @ A.T / m, rng.normal(size=(m, p)), 1.0), 1.0, 1)
+    return collapsed.core_of(Sums(A @ A.T / m, rng.normal(size=(m, p)), 1.0), 1)
 
 
 def features_of(case, kernel, Z):
@@ -61,8 +61,8 @@ def uncollapsed(case, kernel, Z, bound, core, slope):
 
 def gradient_of(case, bound, core, slope):
     problem = case.problem(bound)
-    batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
-    return collapsed_sites.gradient(problem, batch, Cores([core]), [bound], slope, True)
+    batch = collapsed_sites.with_noise(problem)
+    return collapsed_sites.gradient(batch, Cores([core]), slope, True)
 
 
 def agree_with_differences(case, bound, slope=1.0):
@@ -100,10 +100,10 @@ def test_at_the_optimum_of_all_rows_it_is_the_collapsed_gradient(bound, noise):
     case = make_case("sum", noise, targets=2, weighted=True)
     problem, bound = case.problem(BOUNDS[bound]), BOUNDS[bound]
     whole = collapsed.value_and_gradient(problem)
-    batch = collapsed_sites.look(problem, collapsed_sites.with_noise(problem))
-    core = collapsed_sites.posterior_of(batch.sums[0], 1.0, 1)
+    batch = collapsed_sites.with_noise(problem)
+    core = collapsed.core_of(batch.sums[0], 1)
     slope = bound.reduce(float(batch.totals), batch.n)[1]
-    found = collapsed_sites.gradient(problem, batch, Cores([core]), [bound], slope, True)
+    found = collapsed_sites.gradient(batch, Cores([core]), slope, True)
     agree(found["kernel"], whole.theta_bar, 1e-11)
     agree(found["basis"], whole.Z_bar, 1e-11)
 

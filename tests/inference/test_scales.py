@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from inside import (
-    SomeRows,
+    Batch,
     correlation_length,
     lag_correlation,
     profile_evidence,
@@ -316,9 +316,9 @@ def test_evidence_at_the_most_likely_variance_beside_dense_algebra():
     A = rng.normal(size=(12, 12))
     K, y = A @ A.T, rng.normal(size=(12, 2))
     noise, weight = rng.uniform(0.1, 1.0, size=12), rng.uniform(0.5, 3.0, size=12)
-    found = profile_evidence(K, SomeRows(A, y, noise, weight), 0.3)
+    value, variance = profile_evidence(K, Batch(A, y, noise, weight), 0.3)
     C = K + np.diag((0.3 + noise) / weight)
-    variances = found.variance * np.array([0.9, 1.0, 1.1])
+    variances = variance * np.array([0.9, 1.0, 1.1])
     values = [
         -0.5 * np.trace(y.T @ np.linalg.solve(v * C, y)) - np.linalg.slogdet(v * C)[1]
         for v in variances
@@ -326,7 +326,7 @@ def test_evidence_at_the_most_likely_variance_beside_dense_algebra():
     assert np.argmax(values) == 1
     others = -np.log(np.mean(y**2)) * y.size / 2  # of K = 0 and noise of variance 1
     dense = values[1] - (-0.5 * y.size - 0.5 * y.size * np.log(np.mean(y**2)))
-    assert_allclose(found.value - others, dense)
+    assert_allclose(value - others, dense)
 
 
 def test_the_variogram_of_a_wave():

@@ -66,7 +66,7 @@ def test_gradients_in_a_metric_are_central_differences(learned):
     shape = (R, D)
     prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=shape), 0.01 * np.ones(shape))
     function = VectorFunction(objective(prior if learned else None), KERNEL)
-    start = function.parameters.pack()
+    start = function.pack()
     assert len(start) == len(KERNEL.theta) + learned * W.size
     slopes = differences(lambda at: function(at)[0], start)
     assert_allclose(function(start)[1], slopes, rtol=1e-5, atol=1e-6)
@@ -168,7 +168,7 @@ def test_gradients_at_held_sites_are_central_differences(likelihood):
     prior = MetricPrior(W + 0.3, 0.5 + RNG.uniform(size=(R, D)), 0.01 * np.ones((R, D)))
     objective = site_objective(X @ W.T, likelihood, metric=W, prior=prior)
     function = VectorFunction(objective, KERNEL)
-    start = function.parameters.pack()
+    start = function.pack()
     assert len(start) == len(KERNEL.theta) + W.size + len(likelihood.theta)
     slopes = differences(lambda at: function(at)[0], start)
     assert_allclose(function(start)[1], slopes, rtol=1e-5, atol=1e-6)

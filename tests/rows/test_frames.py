@@ -697,7 +697,7 @@ def test_the_bound_has_the_gradient_of_missing_inducing_points():
     X[::5, 0] = np.nan
     model = SparseGPRegressor(n_inducing=8, max_iter=2, random_state=0).fit(X, y)
     function = VectorFunction(model._fitted.fits[0].objective, model.kernel_, move_basis=True)
-    start = function.parameters.pack()
+    start = function.pack()
     assert np.isfinite(start).all() and np.isnan(model.inducing_points_).any()
     value, gradient = function(start)
     assert_allclose(gradient, slopes(lambda v: function(v)[0], start, 1e-5), atol=1e-3, rtol=1e-4)
@@ -756,6 +756,6 @@ def test_noise_of_missing_values_is_learned_beside_known_noise(posterior, alpha)
         kernel, alpha=alpha, posterior=posterior, max_iter=2, random_state=0, **options
     ).fit(X, y)
     function = VectorFunction(model._fitted.fits[0].objective, model.kernel_, move_basis=False)
-    start = function.parameters.pack()
+    start = function.pack()
     value, gradient = function(start)
     assert_allclose(gradient, slopes(lambda v: function(v)[0], start, 1e-5), atol=1e-4, rtol=1e-4)

@@ -98,7 +98,7 @@ def test_gradients_of_objectives(posterior):
     function = VectorFunction(
         model._fitted.fits[0].objective, model.kernel_, posterior == "inducing"
     )
-    start = function.parameters.pack()
+    start = function.pack()
     slopes = differences(lambda at: function(at)[0], start)
     assert_allclose(function(start)[1], slopes, rtol=1e-4, atol=1e-4)
 
