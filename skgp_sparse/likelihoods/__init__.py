@@ -16,13 +16,13 @@ replaces ``p(y | f)``.
 - ``_special.py``: functions and quantiles that likelihoods share, and probabilities of intervals
 """
 
-from skgp_sparse.likelihoods._base import Domain, Likelihood, LogConcave, expect
-from skgp_sparse.likelihoods._base import check_parameters as check_parameters
-from skgp_sparse.likelihoods._base import warn_outside_bounds as warn_outside_bounds
-from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
-from skgp_sparse.likelihoods._classes import Ordinal
-from skgp_sparse.likelihoods._counts import Beta, Gamma, NegativeBinomial, Poisson
-from skgp_sparse.likelihoods._location_scale import Censored, StudentT
+from ._base import Domain, Likelihood, LogConcave, expect
+from ._base import check_parameters as check_parameters
+from ._base import warn_outside_bounds as warn_outside_bounds
+from ._binary import Binary, Logit, Probit
+from ._classes import Ordinal
+from ._counts import Beta, Gamma, NegativeBinomial, Poisson
+from ._location_scale import Censored, StudentT
 
 __all__ = [
     "Beta",

@@ -8,7 +8,8 @@ from scipy.special import expit, log_expit, log_ndtr, ndtr
 from skgp_sparse.ground.integrals import expectation, log_moments
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Scalars, Triple
-from skgp_sparse.likelihoods._base import Domain, Likelihood, best_constant, expect
+
+from ._base import Domain, Likelihood, best_constant, expect
 
 ENCODES_LABELS = "Use SparseGPClassifier, which encodes any labels."
 _ASYMPTOTIC_BELOW = -30.0  # from which the asymptotic series of the probit's slope has more digits
@@ -58,7 +59,7 @@ class Binary(Labels):
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant latent value; see the base class."""
         if np.any(offset):
-            return best_constant(self._of_labels, y, weight, offset)
+            return best_constant(lambda f: self._of_labels(y, f), weight, offset)
         return super().constant_log_likelihood(y, weight, offset)
 
     def _of_labels(self, y: Array, f: Array) -> Triple:

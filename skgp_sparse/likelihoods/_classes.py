@@ -14,9 +14,10 @@ from skgp_sparse.ground import integrals
 from skgp_sparse.ground.integrals import log_moments
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Scalars, Triple
-from skgp_sparse.likelihoods._base import Domain, Parametric, expect
-from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Binary, Labels
-from skgp_sparse.likelihoods._special import log_probability
+
+from ._base import Domain, Parametric, expect
+from ._binary import ENCODES_LABELS, Binary, Labels
+from ._special import log_probability
 
 
 def _numbered(count: int) -> Domain:
@@ -42,12 +43,8 @@ class Softmax(Labels):
     """
 
     def __init__(self, n_classes: int) -> None:
-        self.n_classes = n_classes
-
-    @property
-    def domain(self) -> Domain:  # type: ignore[override]
-        """The labels ``0 ... C - 1``."""
-        return _numbered(self.n_classes)
+        self.n_classes = self.n_latent = n_classes
+        self.domain = _numbered(n_classes)
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return nearly constant functions, of shape (C, n); see `Likelihood.first_sites`."""
@@ -62,11 +59,6 @@ class Softmax(Labels):
         np.negative(slope, out=slope)
         slope[at_label] += 1.0
         return value, slope, curvature
-
-    @property
-    def n_latent(self) -> int:  # type: ignore[override]
-        """Number of latent values of a row, which is the number of classes."""
-        return self.n_classes
 
     def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Raise NotImplementedError; see `log_density`."""
@@ -101,12 +93,7 @@ class EachClass(Softmax):
 
     def __init__(self, sigmoid: Binary, n_classes: int) -> None:
         super().__init__(n_classes)
-        self.sigmoid = sigmoid
-
-    @property
-    def domain(self) -> Domain:  # type: ignore[override]
-        """The labels ``0 ... C``."""
-        return _numbered(self.n_classes + 1)
+        self.sigmoid, self.domain = sigmoid, _numbered(n_classes + 1)
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Sum of those of the problems."""

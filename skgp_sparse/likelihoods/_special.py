@@ -15,7 +15,8 @@ from scipy.special import digamma, gammaln, ndtr, ndtri
 from skgp_sparse.ground.integrals import expectation
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Ints, Scalars, Triple
-from skgp_sparse.likelihoods._binary import Probit
+
+from ._binary import Probit
 
 # -- probabilities of intervals under a normal distribution, and moments between limits ------------
 
