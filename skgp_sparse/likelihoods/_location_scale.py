@@ -12,8 +12,8 @@ from skgp_sparse.ground.linalg import LOG_2PI, SMALLEST_PRECISION
 from skgp_sparse.ground.validation import Array, Bools, Index, Limits, Scalars, Triple
 
 from ._base import Likelihood, LocationScale, best_constant
-from ._binary import Probit
-from ._special import clipped_moments, digamma_rest, gamma_peak, solve_quantile
+from ._labels import Probit, clipped_moments
+from ._special import digamma_rest, gamma_peak, solve_quantile
 
 
 @dataclass(eq=False, repr=False)
