@@ -133,12 +133,11 @@ from skgp_sparse.inference.stochastic import (
     Samples,
     SiteMinibatchView,
 )
-from skgp_sparse.kernels import _categorical, _differentiable, _sklearn_kernels
+from skgp_sparse.kernels import _differentiable, _leaves, _sklearn_kernels
 from skgp_sparse.kernels._expectations import gauss_hermite
 from skgp_sparse.kernels._sklearn_kernels import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
-from skgp_sparse.likelihoods._classes import EachClass, Softmax
-from skgp_sparse.likelihoods._special import clipped_moments, log_probability
+from skgp_sparse.likelihoods._labels import EachClass, Softmax, clipped_moments, log_probability
 from skgp_sparse.methods import contract
 from skgp_sparse.methods import exact as methods_exact
 from skgp_sparse.methods import neighbors as neighbors_of_methods

@@ -390,7 +390,7 @@ def likelihood_evaluations(n, d, m, n_classes=5):
     """Functions of no argument by likelihood: value and gradient, from the last sites on."""
     from skgp_sparse import likelihoods
     from skgp_sparse.ground.parallel import single_threaded_blas
-    from skgp_sparse.likelihoods._classes import Softmax
+    from skgp_sparse.likelihoods._labels import Softmax
 
     rng = np.random.RandomState(0)
     X = rng.normal(size=(n, d))

@@ -5,18 +5,16 @@ Gaussian process needs the derivatives of ``k(X, Z)``, as products with a cotang
 ``F = sum(G * k(X, Z))``, the pullback of ``k(X, Z)`` maps ``G`` to ``theta_bar = dF / dtheta``,
 where theta are log hyperparameters in scikit-learn's order, and to ``Z_bar = dF / dZ``.
 
-- `_differentiable`: the tree of an expression and its hyperparameters, the base class of kernels
-  and the registry of rules, and functions such as `linearize`, `evaluate` and `diagonal`
+- `_differentiable`: contracts of kernels, the tree of an expression and its hyperparameters, the
+  registry of rules, and functions such as `linearize`, `evaluate` and `diagonal`
 - `_sklearn_kernels`: rules of scikit-learn's kernels, and of sums, products and powers
 - `_mapped`: kernels of transformed inputs, and of inputs with missing values
-- `_categorical`: kernels of levels and of bits
-- `_heteroscedastic_noise`: noise whose variance varies with the inputs
-- `_visitors`: tiles in single precision, and frequencies to draw
+- `_leaves`: kernels of levels and of bits, and noise whose variance varies with the inputs
+- `_visitors`: tiles in single precision, frequencies to draw, and inputs for searches of near rows
 - `_expectations`: a kernel whose first argument has a normal distribution
 """
 
 from . import _sklearn_kernels
-from ._categorical import Categorical, Tanimoto, categories, in_units
 from ._differentiable import (
     DifferentiableKernel,
     KernelRule,
@@ -39,9 +37,9 @@ from ._differentiable import (
     touched,
 )
 from ._expectations import expectation_width, expectations
-from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction
+from ._leaves import Categorical, HeteroscedasticNoise, LogNoiseFunction, Tanimoto, categories
 from ._mapped import Columns, LogScale, Missing, Sphere, named, theta_of_spread, with_missing
-from ._visitors import single, spectrum
+from ._visitors import in_units, single, spectrum
 
 __all__ = [
     "Categorical",

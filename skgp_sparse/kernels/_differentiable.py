@@ -1,11 +1,17 @@
-"""The tree of nodes of a kernel, its hyperparameters, and functions of any kernel.
+"""Contracts of kernels, the tree of nodes of a kernel, and functions of any kernel.
 
-A node binds a kernel to the code that differentiates it: a leaf to its rule, and a sum, product,
-power or map to the nodes of the kernels inside. A `DifferentiableKernel` has a rule of its own, and
-other kernels have one by their exact type (`register`) or none (`Opaque`). Functions such as
-`linearize` make the tree of a kernel and traverse it once. They return values and pullbacks of
-kernel expressions, and answers about their parts. Pullbacks of the kernels in this package can be
-pickled.
+This file has five parts, each of which needs those above it:
+
+1. Two contracts. A `DifferentiableKernel` carries its derivatives, and a `KernelRule` has those of
+   a class that cannot. They have the same methods, of which those of a rule take the kernel first.
+2. Theta. `free` lists its hyperparameters, `moved` sets it, and `assemble` makes its gradient.
+3. Nodes. A `Node` binds a kernel to the code that differentiates it: a `Leaf` to a rule, `White` to
+   noise, `Opaque` to nothing but the kernel, and a sum, product, power or map to the nodes inside.
+4. `node` makes the tree of nodes of a kernel, by the exact types of its parts (`register`).
+5. Functions such as `linearize`, which make this tree and traverse it once. They return values and
+   pullbacks of kernel expressions, and answers about their parts.
+
+Pullbacks of the kernels in this package can be pickled.
 
 A value that is the same for all entries is a scalar here, and so is a zero ``Z_bar``. Only the
 public functions return full arrays.
@@ -158,294 +164,6 @@ class KernelRule(ABC):
             The pullback ``pull(g, inputs) -> (gradients, X_bar)``. `g` has shape (n,) and may be
             read-only.
         """
-
-
-def linearize_each(linearize: Callable[..., tuple[Scalars, Pull]], P: Array) -> tuple[Array, Pull]:
-    """Return ``k(P_i, P_i)`` of point sets (s, k, d), one after the other, and their pullback."""
-    shape = (P.shape[1], P.shape[1])
-    values, pulls = zip(*(linearize(points, points) for points in P))
-    return np.array([np.broadcast_to(K, shape) for K in values]), partial(_pull_each, pulls)
-
-
-def _pull_each(pulls: tuple[Pull, ...], G: Array, inputs: bool) -> Pulled:
-    """Gradients of one set after the other; both arguments are the same points."""
-    gradients, bars = zip(*(pull(of_one, inputs) for pull, of_one in zip(pulls, G)))
-    if not inputs:
-        return sum(gradients), 0.0
-    return sum(gradients), np.array([np.broadcast_to(2.0 * bar, bars[0].shape) for bar in bars])
-
-
-def no_gradient(g: Array, inputs: bool) -> tuple[dict[str, Any], float]:
-    """Pullback of a value that depends on nothing."""
-    return {}, 0.0
-
-
-def full(value: Scalars, shape: Shape) -> Array:
-    """Return an array of a shape, from one or from the number that all entries have."""
-    if np.ndim(value) == 0:
-        return np.full(shape, float(value))
-    return np.ascontiguousarray(value, dtype=np.float64)
-
-
-# -- free hyperparameters of kernels, read and set as scikit-learn does it, but faster -------------
-# scikit-learn looks for the names of hyperparameters among all that an object has, several times
-# for every theta that is set, and copies kernels by the signatures of their classes. An evaluation
-# of few rows takes less time than that.
-
-_PREFIX = "hyperparameter_"
-
-
-# Each has its bounds, or "fixed", in an attribute with "_bounds" after its name.
-@cache
-def _names(kind: type[Kernel]) -> list[str] | None:
-    """Return the names of hyperparameters of one of scikit-learn's leaf kernels, None of others."""
-    own = kind.__module__ == Kernel.__module__ and kind.theta is Kernel.theta
-    names = (name for name in dir(kind) if name.startswith(_PREFIX))
-    return [name.removeprefix(_PREFIX) for name in names] if own else None
-
-
-def free(kernel: Kernel) -> list[tuple[str, int]]:
-    """Return names and sizes of the hyperparameters that are not fixed, in the order of theta."""
-    kind: Any = type(kernel)
-    if (names := _names(kind)) is not None:
-        names = [one for one in names if not isinstance(getattr(kernel, f"{one}_bounds"), str)]
-        return [(name, size_of(getattr(kernel, name))) for name in names]
-    if not isinstance(kernel, DifferentiableKernel):
-        return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
-    parts = kernel._kernels_inside().items()
-    inside = [(f"{part}__{name}", size) for part, one in parts for name, size in free(one)]
-    return [*inside, *kernel.own_sizes()]
-
-
-def size_of(value: npt.ArrayLike) -> int:
-    """Return the number of elements of a hyperparameter."""
-    return 1 if isinstance(value, float) else np.size(value)
-
-
-def moved(kernel: Kernel, theta: Array) -> Kernel:
-    """Return ``kernel.clone_with_theta(theta)``, which shares what is no part of theta."""
-    return _moved(kernel, theta)[0]
-
-
-def _moved(kernel: Kernel, theta: Array) -> tuple[Kernel, Array]:
-    """Return a kernel at the first of some numbers, and the others."""
-    kind: Any = type(kernel)
-    if kind in (Sum, Product):
-        left, theta = _moved(kernel.k1, theta)
-        right, theta = _moved(kernel.k2, theta)
-        return kind(left, right), theta
-    parameters = free(kernel)
-    if _names(kind) is None:
-        size = sum(size for _, size in parameters)
-        return kernel.clone_with_theta(theta[:size]), theta[size:]
-    other = kind.__new__(kind)
-    vars(other).update(vars(kernel))
-    for name, size in parameters:
-        values, theta = np.exp(theta[:size]), theta[size:]
-        setattr(other, name, values if size > 1 else values[0])
-    return other, theta
-
-
-# A gradient that is missing is zero, and those of fixed hyperparameters are left out.
-def assemble(kernel: Kernel, gradients: dict[str, Scalars] | Array) -> Array:
-    """Return the gradient wrt ``kernel.theta`` from gradients by name, or one that is in order."""
-    if not isinstance(gradients, dict):
-        return gradients
-    parameters = free(kernel)
-    if gradients.keys() - dict(parameters):  # of what is fixed, or of what is no hyperparameter
-        names = [one.name for one in kernel.hyperparameters]
-        if unknown := sorted(gradients.keys() - set(names)):
-            raise ValueError(
-                f"The rule of {type(kernel).__name__} returned gradients named {unknown}, not of "
-                f"{names}. Return only these."
-            )
-    theta_bar, start = np.zeros(sum(size for _, size in parameters)), 0
-    for name, size in parameters:
-        if name in gradients:
-            of_one = gradients[name]
-            theta_bar[start : start + size] = of_one if size == 1 else np.reshape(of_one, size)
-        start += size
-    return theta_bar
-
-
-class Node(ABC):
-    """A kernel of the expression, bound to the code that differentiates it."""
-
-    children: "tuple[Node, ...]" = ()  # of the kernels inside
-    noisy: bool = False  # this kernel, without those inside, has noise on its diagonal
-    is_map: bool = False  # the kernels inside get transformed inputs
-
-    def __init__(self, kernel: Kernel, arrays: int) -> None:
-        self.kernel, self.arrays = kernel, arrays  # (n, m) that `linearize` keeps, without children
-
-    # Points (s, k, d) as both arguments are many small sets: K is (s, k, k), G is symmetric, and
-    # the gradient is with respect to both arguments.
-    @abstractmethod
-    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        """Return ``K`` and ``pull(G, inputs) -> (theta_bar, Z_bar)``."""
-
-    def evaluate(self, X: Array, Z: Array) -> Scalars:
-        """Return ``K`` alone, which the caller may overwrite."""
-        return self.linearize(X, Z)[0]
-
-    @abstractmethod
-    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
-        """Return ``signal``, ``noise``, ``pull(g_signal, g_noise, inputs)``."""
-
-    def footprint(self) -> int:
-        """Count the (n, m) arrays kept alive by `linearize`; 0 means a scalar value."""
-        below = sum(child.footprint() for child in self.children)
-        return below + self.arrays if below or not self.children else 0
-
-    def inputs(self, columns: Ints) -> Ints:
-        """Return the columns that this node itself reads, of those that it gets."""
-        return columns[:0]
-
-    def inside(self, columns: Ints | None) -> "list[tuple[Node, Ints | None]]":
-        """Return the children, each with the columns that it gets; None where a map mixes them."""
-        return [(child, columns) for child in self.children]
-
-    # Kernels whose attribute of the name `but` is true are left out, and all that is inside.
-    def walk(self, columns: Ints | None, but: str = "") -> "list[tuple[Node, Ints | None]]":
-        """Return all nodes in the order of theta, each with the columns that it gets."""
-        if but and getattr(self.kernel, but, False):
-            return []
-        below = [pair for child, own in self.inside(columns) for pair in child.walk(own, but)]
-        return [*below, (self, columns)]
-
-    def free(self) -> list[tuple[str, int]]:
-        """Return names and sizes of free hyperparameters of this kernel, without those inside."""
-        return [] if self.children else free(self.kernel)
-
-    def scales(self, d: int) -> list[Array]:
-        """Return the length scales (d,) of every leaf that has some; inf where it reads nothing."""
-        if self.children:
-            return [scale for child in self.children for scale in child.scales(d)]
-        if not hasattr(self.kernel, "length_scale"):
-            return []
-        return [np.broadcast_to(np.asarray(self.kernel.length_scale, float), (d,))]
-
-    def places(self, X: Array) -> list[Array]:
-        """Return inputs (n, d) of every leaf in units of its length scales; hours on a clock."""
-        if self.children:
-            return [places for child in self.children for places in child.places(X)]
-        if not hasattr(self.kernel, "length_scale"):
-            return []
-        scale = self.kernel.length_scale
-        if not hasattr(self.kernel, "periodicity"):
-            return [X / scale]
-        angle = (2.0 * np.pi / self.kernel.periodicity) * X
-        return [np.cos(angle) / scale, np.sin(angle) / scale]
-
-
-class Leaf(Node):
-    """A leaf kernel with a rule."""
-
-    def __init__(self, kernel: Kernel, rule: KernelRule) -> None:
-        super().__init__(kernel, rule.footprint)
-        self.rule = rule
-
-    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        if X.ndim == 3:
-            K, pull = self.rule.linearize_stack(self.kernel, X)
-        else:
-            K, pull = self.rule.linearize(self.kernel, X, Z)
-        return K, partial(self._pull, pull)
-
-    def evaluate(self, X: Array, Z: Array) -> Scalars:
-        return self.rule.evaluate(self.kernel, X, Z)
-
-    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
-        value, pull = self.rule.linearize_diag(self.kernel, X)
-        return value, 0.0, partial(self._pull_diag, pull)
-
-    def inputs(self, columns: Ints) -> Ints:
-        return columns if self.arrays else columns[:0]  # none of a number
-
-    def _pull(self, pull: Pull, G: Array, inputs: bool) -> Pulled:
-        gradients, bar = pull(G, inputs)
-        return assemble(self.kernel, gradients), bar if inputs else 0.0
-
-    def _pull_diag(self, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool) -> Pulled:
-        return self._pull(pull, g_signal, inputs)
-
-
-class White(Node):
-    """White noise: zero between two point sets, and ``noise_level`` on the diagonal."""
-
-    noisy = True
-
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel, arrays=0)
-
-    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        return 0.0, self._pull_cross
-
-    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
-        return 0.0, float(self.kernel.noise_level), self._pull_diag
-
-    def _pull_cross(self, G: Array, inputs: bool) -> Pulled:
-        return assemble(self.kernel, {}), 0.0
-
-    def _pull_diag(self, g_signal: Array, g_noise: Scalars, inputs: bool) -> Pulled:
-        slope = float(self.kernel.noise_level) * np.sum(g_noise)
-        return assemble(self.kernel, {"noise_level": slope}), 0.0
-
-
-# It is differentiated through scikit-learn's public interface alone. It is slower than others,
-# and its inducing points are not optimised. ``kernel(A, eval_gradient=True)`` differentiates one
-# point set with itself. With ``A = [X_c; Z]`` its off-diagonal block is
-# ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
-class Opaque(Node):
-    """A kernel without a rule, which has no gradient with respect to the inputs."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel, arrays=1)
-
-    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        if X.ndim == 3:
-            return linearize_each(self.linearize, X)
-        K = np.array(self.kernel(X, Z), dtype=np.float64)  # the kernel may keep its own
-        return K, partial(self._pull_cross, X, Z)
-
-    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
-        # two separate arguments: white noise inside an unknown kernel then stays out
-        parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in slices(len(X), _ROWS)]
-        signal = np.concatenate([np.zeros(0), *parts])
-        noise = self.kernel.diag(X) - signal
-        noise[np.abs(noise) <= _ASYMMETRY_TOLERANCE * np.abs(signal)] = 0.0
-        return signal, noise if noise.any() else 0.0, partial(self._pull_diag, X)
-
-    def inputs(self, columns: Ints) -> Ints:
-        return columns
-
-    def _pull_cross(self, X: Array, Z: Array, G: Array, inputs: bool) -> Pulled:
-        def of_rows(rows: slice) -> Array:
-            n = len(X[rows])
-            return np.einsum("ij,ijp->p", G[rows], self._gradient(X[rows], Z)[:n, n:])
-
-        return self._sum(of_rows, slices(len(X), max(len(Z), _ROWS)), inputs)
-
-    def _pull_diag(self, X: Array, g_signal: Array, g_noise: Array, inputs: bool) -> Pulled:
-        def of_rows(rows: slice) -> Array:
-            gradient, at = self._gradient(X[rows], X[rows]), np.arange(len(X[rows]))
-            signal, both = gradient[at, at + len(at)], gradient[at, at]
-            return g_signal[rows] @ signal + g_noise[rows] @ (both - signal)
-
-        return self._sum(of_rows, slices(len(X), _ROWS), inputs)
-
-    def _gradient(self, A: Array, B: Array) -> Array:
-        return self.kernel(np.vstack([A, B]), eval_gradient=True)[1]
-
-    def _sum(self, of_rows: Callable[[slice], Array], chunks: list[slice], inputs: bool) -> Pulled:
-        """Gradients with respect to theta, summed over chunks, and to the inputs."""
-        if inputs:
-            raise TypeError(
-                f"{type(self.kernel).__name__} has no derivative rule. Use "
-                "optimize_inducing=False, or add a rule with skgp_sparse.kernels.register."
-            )
-        total = np.zeros(len(self.kernel.theta))
-        return sum(map(of_rows, chunks), total) if total.size else total, 0.0
 
 
 # -- kernels that carry their rule -----------------------------------------------------------------
@@ -612,7 +330,7 @@ class DifferentiableKernel(Kernel):
         slopes = [fourth_order_slope(value, one) for one in np.eye(len(theta))]
         return np.moveaxis(np.reshape(slopes, (-1, len(X), len(X))), 0, 2)
 
-    def as_node(self) -> Node:
+    def as_node(self) -> "Node":
         """Return the node of this kernel in an expression, which calls its methods."""
         return Leaf(self, cast(KernelRule, type(self)))  # whose functions take the kernel first
 
@@ -638,7 +356,7 @@ class DifferentiableKernel(Kernel):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Get the parameters by name, those of kernels inside too if it is deep."""
-        params = super().get_params(deep=False)
+        params = {name: getattr(self, name) for name in _parameters(cast(Any, type(self)))}
         for part, kernel in self._kernels_inside().items() if deep else ():
             params.update((f"{part}__{name}", one) for name, one in kernel.get_params().items())
         return params
@@ -651,24 +369,27 @@ class DifferentiableKernel(Kernel):
             for name, kernel in self._kernels_inside().items()
             for one in kernel.hyperparameters
         ]
-        for name in self._own_names():
+        return found + self._own()
+
+    def _own(self) -> list[Hyperparameter]:
+        """Hyperparameters of this kernel itself, without those of kernels inside."""
+        found, kind = [], cast(Any, type(self))
+        for name in _own_names(kind):
             size = np.size(self._current(name))
             bounds = getattr(self, f"{name}_bounds") if size else "fixed"
             found.append(Hyperparameter(name, "numeric", bounds, size or 1))
         return found
 
-    @classmethod
-    @cache
-    def _own_names(cls: type) -> list[str]:
-        """Names of the hyperparameters of this kernel itself, sorted as scikit-learn does."""
-        names = _parameters(cls)
-        return sorted(name for name in names if f"{name}_bounds" in names)
+    def own_free(self) -> list[Hyperparameter]:
+        """Return the hyperparameters of this kernel itself that are not fixed."""
+        return [one for one in self._own() if not one.fixed]
 
     @property
     def theta(self) -> Any:
         """Free hyperparameters on the scales on which they are learned, mostly logarithms."""
         inside = [kernel.theta for kernel in self._kernels_inside().values()]
-        own = [self._scale(name)[0](np.ravel(one)) for name, one in self._free().items()]
+        names = [one.name for one in self.own_free()]
+        own = [self._scale(name)[0](np.ravel(self._current(name))) for name in names]
         return np.concatenate([np.zeros(0), *inside, *own])
 
     @theta.setter
@@ -676,18 +397,16 @@ class DifferentiableKernel(Kernel):
         for name, kernel in self._kernels_inside().items():
             inside, theta = _moved(kernel, theta)
             setattr(self, name, inside)
-        for name, before in self._free().items():
-            here, theta = np.split(theta, [size_of(before)])
-            values = self._scale(name)[1](here)
-            setattr(self, name, values if np.ndim(before) else float(values[0]))
+        for one in self.own_free():
+            here, theta = np.split(theta, [one.n_elements])
+            values, is_array = self._scale(one.name)[1](here), np.ndim(self._current(one.name))
+            setattr(self, one.name, values if is_array else float(values[0]))
 
     @property
     def bounds(self) -> Array:
         """Bounds of theta, an array of shape (p, 2)."""
         found = [np.reshape(one.bounds, (-1, 2)) for one in self._kernels_inside().values()]
-        for name, size in self.own_sizes():
-            bounds = np.sort(self._scale(name)[0](getattr(self, f"{name}_bounds")))
-            found.append(np.broadcast_to(bounds, (size, 2)))
+        found += [np.sort(self._scale(one.name)[0](one.bounds)) for one in self.own_free()]
         return np.vstack([np.zeros((0, 2)), *found])
 
     def clone_with_theta(self, theta: Array) -> Kernel:
@@ -696,34 +415,25 @@ class DifferentiableKernel(Kernel):
         other.theta = theta
         return other
 
-    def own_sizes(self) -> list[tuple[str, int]]:
-        """Return names and sizes of the free hyperparameters of this kernel itself."""
-        return [(name, size_of(one)) for name, one in self._free().items()]
-
-    def _free(self) -> dict[str, Any]:
-        """Hyperparameters of this kernel itself that are not fixed, by name."""
-        names = [n for n in self._own_names() if not isinstance(getattr(self, f"{n}_bounds"), str)]
-        return {name: one for name in names if size_of(one := self._current(name))}
-
     def _current(self, name: str) -> Any:
         """Value of a hyperparameter, which a subclass may expand to an array."""
         return getattr(self, name)
 
     def __repr__(self) -> str:
-        inside = [repr(one) for one in self._kernels_inside().values()]
-        own = [f"{name}={shown(self._current(name))}" for name in self._own_names()]
-        return f"{type(self).__name__}({', '.join([*inside, *own])})"
+        inside, kind = [repr(one) for one in self._kernels_inside().values()], cast(Any, type(self))
+        own = [f"{name}={shown(self._current(name))}" for name in _own_names(kind)]
+        return f"{kind.__name__}({', '.join([*inside, *own])})"
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return False
         mine, its = self.get_params(deep=False), other.get_params(deep=False)
-        return all(_listed(mine[name]) == _listed(its[name]) for name in mine)
+        as_array = partial(np.asarray, dtype=object)
+        return all(np.array_equal(as_array(mine[name]), as_array(its[name])) for name in mine)
 
     def _kernels_inside(self) -> dict[str, Kernel]:
-        kind: Any = type(self)
-        values = {name: getattr(self, name) for name in _parameters(kind)}
-        return {name: value for name, value in values.items() if isinstance(value, Kernel)}
+        params = self.get_params(deep=False).items()
+        return {name: value for name, value in params if isinstance(value, Kernel)}
 
     def _scale(self, name: str) -> Transform:
         return self._transforms.get(name, (np.log, np.exp))
@@ -741,16 +451,281 @@ def _parameters(kind: type) -> list[str]:
     return [*signature(kind).parameters]
 
 
+@cache
+def _own_names(kind: type) -> list[str]:
+    """Names of the hyperparameters of a class itself, sorted as scikit-learn does."""
+    return sorted(name for name in _parameters(kind) if f"{name}_bounds" in _parameters(kind))
+
+
 def shown(value: npt.ArrayLike) -> str:
     """Return a number, or a list of numbers, to three digits."""
     numbers = ", ".join(f"{one:.3g}" for one in np.ravel(value))
     return f"[{numbers}]" if np.ndim(value) else numbers
 
 
-def _listed(value: object) -> object:
-    if isinstance(value, (tuple, list, np.ndarray)) and np.ndim(value):
-        return [_listed(one) for one in value]
-    return value
+def linearize_each(linearize: Callable[..., tuple[Scalars, Pull]], P: Array) -> tuple[Array, Pull]:
+    """Return ``k(P_i, P_i)`` of point sets (s, k, d), one after the other, and their pullback."""
+    shape = (P.shape[1], P.shape[1])
+    values, pulls = zip(*(linearize(points, points) for points in P))
+    return np.array([np.broadcast_to(K, shape) for K in values]), partial(_pull_each, pulls)
+
+
+def _pull_each(pulls: tuple[Pull, ...], G: Array, inputs: bool) -> Pulled:
+    """Gradients of one set after the other; both arguments are the same points."""
+    gradients, bars = zip(*(pull(of_one, inputs) for pull, of_one in zip(pulls, G)))
+    if not inputs:
+        return sum(gradients), 0.0
+    return sum(gradients), np.array([np.broadcast_to(2.0 * bar, bars[0].shape) for bar in bars])
+
+
+def no_gradient(g: Array, inputs: bool) -> tuple[dict[str, Any], float]:
+    """Pullback of a value that depends on nothing."""
+    return {}, 0.0
+
+
+def full(value: Scalars, shape: Shape) -> Array:
+    """Return an array of a shape, from one or from the number that all entries have."""
+    if np.ndim(value) == 0:
+        return np.full(shape, float(value))
+    return np.ascontiguousarray(value, dtype=np.float64)
+
+
+# -- free hyperparameters of kernels, read and set as scikit-learn does it, but faster -------------
+# scikit-learn looks for the names of hyperparameters among all that an object has, several times
+# for every theta that is set, and copies kernels by the signatures of their classes. An evaluation
+# of few rows takes less time than that.
+
+
+# Each has its bounds, or "fixed", in an attribute with "_bounds" after its name.
+@cache
+def _names(kind: type[Kernel]) -> list[str] | None:
+    """Return the names of hyperparameters of one of scikit-learn's leaf kernels, None of others."""
+    if kind.__module__ != Kernel.__module__ or kind.theta is not Kernel.theta:
+        return None
+    prefix, own = "hyperparameter_", dir(kind)
+    return [name.removeprefix(prefix) for name in own if name.startswith(prefix)]
+
+
+def free(kernel: Kernel) -> list[tuple[str, int]]:
+    """Return names and sizes of the hyperparameters that are not fixed, in the order of theta."""
+    names = _names(cast(Any, type(kernel)))
+    if names is None:
+        return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
+    names = [one for one in names if not isinstance(getattr(kernel, f"{one}_bounds"), str)]
+    return [(name, np.size(getattr(kernel, name))) for name in names]
+
+
+def moved(kernel: Kernel, theta: Array) -> Kernel:
+    """Return ``kernel.clone_with_theta(theta)``, which shares what is no part of theta."""
+    return _moved(kernel, theta)[0]
+
+
+def _moved(kernel: Kernel, theta: Array) -> tuple[Kernel, Array]:
+    """Return a kernel at the first of some numbers, and the others."""
+    kind: Any = type(kernel)
+    if kind in (Sum, Product):
+        left, theta = _moved(kernel.k1, theta)
+        right, theta = _moved(kernel.k2, theta)
+        return kind(left, right), theta
+    if _names(kind) is None:
+        size = kernel.n_dims
+        return kernel.clone_with_theta(theta[:size]), theta[size:]
+    other = copy(kernel)
+    for name, size in free(kernel):
+        values, theta = np.exp(theta[:size]), theta[size:]
+        setattr(other, name, values if size > 1 else values[0])
+    return other, theta
+
+
+# A gradient that is missing is zero, and those of fixed hyperparameters are left out.
+def assemble(kernel: Kernel, gradients: dict[str, Scalars] | Array) -> Array:
+    """Return the gradient wrt ``kernel.theta`` from gradients by name, or one that is in order."""
+    if not isinstance(gradients, dict):
+        return gradients
+    parameters = free(kernel)
+    if gradients.keys() - dict(parameters):  # of what is fixed, or of what is no hyperparameter
+        names = [one.name for one in kernel.hyperparameters]
+        if unknown := sorted(gradients.keys() - set(names)):
+            raise ValueError(
+                f"The rule of {type(kernel).__name__} returned gradients named {unknown}, not of "
+                f"{names}. Return only these."
+            )
+    theta_bar, start = np.zeros(sum(size for _, size in parameters)), 0
+    for name, size in parameters:
+        if name in gradients:
+            of_one = gradients[name]
+            theta_bar[start : start + size] = of_one if size == 1 else np.reshape(of_one, size)
+        start += size
+    return theta_bar
+
+
+class Node(ABC):
+    """A kernel of the expression, bound to the code that differentiates it."""
+
+    children: "tuple[Node, ...]" = ()  # of the kernels inside
+    arrays: int = 1  # (n, m) that `linearize` keeps, without those of children
+    noisy: bool = False  # this kernel, without those inside, has noise on its diagonal
+    is_map: bool = False  # the kernels inside get transformed inputs
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    # Points (s, k, d) as both arguments are many small sets: K is (s, k, k), G is symmetric, and
+    # the gradient is with respect to both arguments.
+    @abstractmethod
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        """Return ``K`` and ``pull(G, inputs) -> (theta_bar, Z_bar)``."""
+
+    def evaluate(self, X: Array, Z: Array) -> Scalars:
+        """Return ``K`` alone, which the caller may overwrite."""
+        return self.linearize(X, Z)[0]
+
+    @abstractmethod
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        """Return ``signal``, ``noise``, ``pull(g_signal, g_noise, inputs)``."""
+
+    def footprint(self) -> int:
+        """Count the (n, m) arrays kept alive by `linearize`; 0 means a scalar value."""
+        below = sum(child.footprint() for child in self.children)
+        return below + self.arrays if below or not self.children else 0
+
+    def inputs(self, columns: Ints) -> Ints:
+        """Return the columns that this node itself reads, of those that it gets."""
+        return columns[:0] if self.children or not self.arrays else columns  # none of a number
+
+    def inside(self, columns: Ints | None) -> "list[tuple[Node, Ints | None]]":
+        """Return the children, each with the columns that it gets; None where a map mixes them."""
+        return [(child, columns) for child in self.children]
+
+    # Kernels whose attribute of the name `but` is true are left out, and all that is inside.
+    def walk(self, columns: Ints | None, but: str = "") -> "list[tuple[Node, Ints | None]]":
+        """Return all nodes in the order of theta, each with the columns that it gets."""
+        if but and getattr(self.kernel, but, False):
+            return []
+        below = [pair for child, own in self.inside(columns) for pair in child.walk(own, but)]
+        return [*below, (self, columns)]
+
+    def free(self) -> list[tuple[str, int]]:
+        """Return names and sizes of free hyperparameters of this kernel, without those inside."""
+        return [] if self.children else free(self.kernel)
+
+    def scales(self, d: int) -> list[Array]:
+        """Return the length scales (d,) of every leaf that has some; inf where it reads nothing."""
+        if self.children:
+            return [scale for child in self.children for scale in child.scales(d)]
+        if not hasattr(self.kernel, "length_scale"):
+            return []
+        return [np.broadcast_to(np.asarray(self.kernel.length_scale, float), (d,))]
+
+    def places(self, X: Array) -> list[Array]:
+        """Return inputs (n, d) of every leaf in units of its length scales; hours on a clock."""
+        if self.children:
+            return [places for child in self.children for places in child.places(X)]
+        if not hasattr(self.kernel, "length_scale"):
+            return []
+        scale = self.kernel.length_scale
+        if not hasattr(self.kernel, "periodicity"):
+            return [X / scale]
+        angle = (2.0 * np.pi / self.kernel.periodicity) * X
+        return [np.cos(angle) / scale, np.sin(angle) / scale]
+
+
+class Leaf(Node):
+    """A leaf kernel with a rule."""
+
+    def __init__(self, kernel: Kernel, rule: KernelRule) -> None:
+        super().__init__(kernel)
+        self.rule, self.arrays = rule, rule.footprint
+
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        if X.ndim == 3:
+            K, pull = self.rule.linearize_stack(self.kernel, X)
+        else:
+            K, pull = self.rule.linearize(self.kernel, X, Z)
+        return K, partial(self._pull, pull)
+
+    def evaluate(self, X: Array, Z: Array) -> Scalars:
+        return self.rule.evaluate(self.kernel, X, Z)
+
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        value, pull = self.rule.linearize_diag(self.kernel, X)
+        return value, 0.0, partial(self._pull_diag, pull)
+
+    def _pull(self, pull: Pull, G: Array, inputs: bool) -> Pulled:
+        gradients, bar = pull(G, inputs)
+        return assemble(self.kernel, gradients), bar if inputs else 0.0
+
+    def _pull_diag(self, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool) -> Pulled:
+        return self._pull(pull, g_signal, inputs)
+
+
+class White(Node):
+    """White noise: zero between two point sets, and ``noise_level`` on the diagonal."""
+
+    noisy, arrays = True, 0
+
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        return 0.0, self._pull_cross
+
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        return 0.0, float(self.kernel.noise_level), self._pull_diag
+
+    def _pull_cross(self, G: Array, inputs: bool) -> Pulled:
+        return assemble(self.kernel, {}), 0.0
+
+    def _pull_diag(self, g_signal: Array, g_noise: Scalars, inputs: bool) -> Pulled:
+        slope = float(self.kernel.noise_level) * np.sum(g_noise)
+        return assemble(self.kernel, {"noise_level": slope}), 0.0
+
+
+# It is differentiated through scikit-learn's public interface alone. It is slower than others,
+# and its inducing points are not optimised. ``kernel(A, eval_gradient=True)`` differentiates one
+# point set with itself. With ``A = [X_c; Z]`` its off-diagonal block is
+# ``d k(X_c, Z) / d theta``, at ``(c + m)^2`` cost: hence the chunks.
+class Opaque(Node):
+    """A kernel without a rule, which has no gradient with respect to the inputs."""
+
+    def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
+        if X.ndim == 3:
+            return linearize_each(self.linearize, X)
+        K = np.array(self.kernel(X, Z), dtype=np.float64)  # the kernel may keep its own
+        return K, partial(self._pull_cross, X, Z)
+
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        # two separate arguments: white noise inside an unknown kernel then stays out
+        parts = [np.diagonal(self.kernel(X[rows], X[rows])) for rows in slices(len(X), _ROWS)]
+        signal = np.concatenate([np.zeros(0), *parts])
+        noise = self.kernel.diag(X) - signal
+        noise[np.abs(noise) <= _ASYMMETRY_TOLERANCE * np.abs(signal)] = 0.0
+        return signal, noise if noise.any() else 0.0, partial(self._pull_diag, X)
+
+    def _pull_cross(self, X: Array, Z: Array, G: Array, inputs: bool) -> Pulled:
+        def of_rows(rows: slice) -> Array:
+            n, gradient = len(X[rows]), self._gradient(X[rows], Z)
+            return np.einsum("ij,ijp->p", G[rows], gradient[:n, n:])
+
+        return self._sum(of_rows, slices(len(X), max(len(Z), _ROWS)), inputs)
+
+    def _pull_diag(self, X: Array, g_signal: Array, g_noise: Array, inputs: bool) -> Pulled:
+        def of_rows(rows: slice) -> Array:
+            gradient, at = self._gradient(X[rows], X[rows]), np.arange(len(X[rows]))
+            signal, both = gradient[at, at + len(at)], gradient[at, at]
+            return g_signal[rows] @ signal + g_noise[rows] @ (both - signal)
+
+        return self._sum(of_rows, slices(len(X), _ROWS), inputs)
+
+    def _gradient(self, A: Array, B: Array) -> Array:
+        return self.kernel(np.vstack([A, B]), eval_gradient=True)[1]
+
+    def _sum(self, of_rows: Callable[[slice], Array], chunks: list[slice], inputs: bool) -> Pulled:
+        """Gradients with respect to theta, summed over chunks, and to the inputs."""
+        if inputs:
+            raise TypeError(
+                f"{type(self.kernel).__name__} has no derivative rule. Use "
+                "optimize_inducing=False, or add a rule with skgp_sparse.kernels.register."
+            )
+        total = np.zeros(len(self.kernel.theta))
+        return sum(map(of_rows, chunks), total) if total.size else total, 0.0
 
 
 # -- the node of every kernel, and the registry of rules by the exact type of a kernel -------------
@@ -764,9 +739,8 @@ BUILDERS: dict[type, Callable[[Any], Node]] = {}
 
 def node(kernel: Kernel) -> Node:
     """Return the node of `kernel`, or that of kernels without a rule."""
-    build = BUILDERS.get(type(kernel))
-    if build is not None:
-        return build(kernel)
+    if type(kernel) in BUILDERS:
+        return BUILDERS[type(kernel)](kernel)
     return kernel.as_node() if isinstance(kernel, DifferentiableKernel) else Opaque(kernel)
 
 

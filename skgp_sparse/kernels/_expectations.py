@@ -31,7 +31,7 @@ Gradients = tuple[Array, Array, Array, Array]  # wrt theta, Z, mean and variance
 
 # Rows have means and variances (n, d), and there are points Z (m, d). A rule of nodes (h, d) and
 # weights (h,) for N(0, I), where there is no closed form, has Gauss-Hermite nodes for up to three
-# columns, and quasi-random ones for more, unless it is given. Both classes have the members
+# columns, and quasi-random ones for more. Both classes have the members
 #
 #     prior (n,) and cross (n, m)
 #     sums(coef)                  Σ_i coef_ig C_i (g, m, m), from coefficients (n, g)
@@ -39,13 +39,12 @@ Gradients = tuple[Array, Array, Array, Array]  # wrt theta, Z, mean and variance
 #     pull(prior_bar, cross_bar, coef, matrices)     gradients wrt theta, Z, mean and variance,
 #                                 where the cotangent of C_i is Σ_g coef_ig A_g
 def expectations(
-    kernel: Kernel, mean: Array, variance: Array, Z: Array, rule: Rule | None = None
+    kernel: Kernel, mean: Array, variance: Array, Z: Array
 ) -> "RbfExpectations | NodeExpectations":
     """The `RbfExpectations` or `NodeExpectations` of a kernel without noise, of rows and points."""
     terms = _terms_of_rbf(kernel)
     if terms is None:
-        rule = rule_of(Z.shape[1]) if rule is None else rule
-        return NodeExpectations(kernel, mean, variance, Z, rule)
+        return NodeExpectations(kernel, mean, variance, Z, rule_of(Z.shape[1]))
     return RbfExpectations(kernel.n_dims, terms, mean, variance, Z)
 
 
@@ -63,18 +62,15 @@ def _terms_of_rbf(kernel: Kernel) -> list[Term] | None:
     return terms
 
 
-_MOST_NODES = 125  # nodes of a product of Gauss-Hermite rules
-_PER_COLUMN = {1: 9}  # nodes; otherwise ...
-_FEW = 5
-_QUASI_RANDOM = 128
+_MOST_COLUMNS = 3  # of a product of Gauss-Hermite rules
+_QUASI_RANDOM = 128  # nodes
 
 
 @cache
 def rule_of(d: int) -> Rule:
     """Nodes (h, d) and weights (h,) for expectations under N(0, I)."""
-    per_column = _PER_COLUMN.get(d, _FEW)
-    if per_column**d <= _MOST_NODES:
-        return gauss_hermite(per_column, d)
+    if d <= _MOST_COLUMNS:
+        return gauss_hermite(9 if d == 1 else 5, d)
     uniform = qmc.Sobol(d, seed=0).random(_QUASI_RANDOM // 2)
     nodes = norm.ppf(uniform)
     nodes = np.concatenate([nodes, -nodes])
@@ -122,9 +118,8 @@ class NodeExpectations:
 
     def pull(self, prior_bar: Array, cross_bar: Array, coef: Array, matrices: Array) -> Gradients:
         """Gradients wrt theta, Z, mean and variance."""
-        G = self._weighted(np.ones(len(prior_bar))) * np.repeat(
-            cross_bar, len(self.weights), axis=0
-        )
+        of_nodes = np.repeat(cross_bar, len(self.weights), axis=0)
+        G = self._weighted(np.ones(len(prior_bar))) * of_nodes
         for one, matrix in zip(coef.T, matrices):
             G += 2.0 * self._weighted(one) * (self.apart @ matrix)
         _, pull_rows = linearize(self.kernel, self.Z, self.rows)
@@ -183,11 +178,9 @@ class RbfExpectations:
         self.cross = self.P + sum(self.variances[1:])
         self.prior = np.full(len(mean), sum(self.variances))
         self.f, self.g = variance * near * far, variance * near / A
-        constant = 0.5 * np.log1p(variance**2 * far / A) + self.f * mean**2
+        constant = (0.5 * np.log1p(variance**2 * far / A) + self.f * mean**2).sum(axis=1)
         self.middle, self.half = 0.5 * (self.plus.T @ Z), 0.5 * (self.minus.T @ Z)
-        self.of_rows = np.hstack(
-            [constant.sum(axis=1)[:, None], -2.0 * self.f * mean, self.f, -self.g]
-        )
+        self.of_rows = np.hstack([constant[:, None], -2.0 * self.f * mean, self.f, -self.g])
         ones = np.ones((len(self.j), 1))
         self.of_pairs = np.hstack([ones, self.middle, self.middle**2, self.half**2])
         self.C, self.second = self._values()

@@ -19,17 +19,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.ground.parallel import applied
 from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars, as_text
 
-from ._categorical import CORRELATION, agreement
-from ._differentiable import (
-    DifferentiableKernel,
-    Node,
-    Pull,
-    Pulled,
-    free,
-    node,
-    parts_by_columns,
-    shown,
-)
+from ._differentiable import DifferentiableKernel, Node, Pull, Pulled, node, parts_by_columns, shown
+from ._leaves import CORRELATION, agreement
 
 
 # By default, every column of ``m(x)`` consists of the same column of x.
@@ -84,19 +75,15 @@ def _pull_signal(pull: Pull, g: Array, inputs: bool) -> Pulled:
 class MappedNode(Node):
     """The node of a kernel of transformed inputs."""
 
-    is_map = True
+    is_map, arrays = True, 0
 
     def __init__(self, kernel: MappedKernel) -> None:
-        super().__init__(kernel, arrays=0)
+        super().__init__(kernel)
         self.children = (self.child,) = (node(kernel.kernel),)
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         K, pull = self.child.linearize(self.kernel.transform(X), self.kernel.transform(Z))
         return K, partial(self._pull, Z, pull)
-
-    def evaluate(self, X: Array, Z: Array) -> Scalars:
-        inputs = self.kernel.transform(X)
-        return self.child.evaluate(inputs, inputs if Z is X else self.kernel.transform(Z))
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         signal, noise, pull = self.child.diagonal(self.kernel.transform(X))
@@ -112,7 +99,7 @@ class MappedNode(Node):
         return [(self.child, None if columns is None else self.kernel.sources(columns))]
 
     def free(self) -> list[tuple[str, int]]:
-        return self.kernel.own_sizes()
+        return [(one.name, one.n_elements) for one in self.kernel.own_free()]
 
     def scales(self, d: int) -> list[Array]:
         width = len(self.kernel.transform(np.zeros(d)))
@@ -178,19 +165,16 @@ class Columns(MappedKernel):
 
     def chosen(self, d: int) -> Ints:
         """Return the numbers of the chosen columns of d."""
-        numbers = self.numbers or {}
-        columns: list[Any] = [
-            numbers.get(one, one) if isinstance(one, str) else one for one in _as_list(self.columns)
-        ]
+        numbers, columns = self.numbers or {}, _as_list(self.columns)
+        columns = [numbers.get(one, one) if isinstance(one, str) else one for one in columns]
         if any(isinstance(column, str) for column in columns):
             raise ValueError(
                 f"{self} chooses columns by name, but these inputs have no names. Pass the numbers "
                 "of the columns, or a data frame to the fit of an estimator of skgp_sparse."
             )
         whole = (int, np.integer)
-        are_numbers = all(isinstance(one, whole) and type(one) is not bool for one in columns)
-        are_numbers = are_numbers and all(0 <= one < d for one in columns)
-        if not (are_numbers and len(columns) and len({*columns}) == len(columns)):
+        valid = all(isinstance(c, whole) and type(c) is not bool and 0 <= c < d for c in columns)
+        if not (valid and len(columns) and len({*columns}) == len(columns)):
             raise ValueError(
                 f"columns of {type(self).__name__} must be a column or a list of different ones, "
                 f"by number or name, of the {d} that the inputs have, counted from 0. Got "
@@ -244,7 +228,6 @@ def _numbers(part: Columns, names: Sequence[str] | None) -> dict[str, int]:
 
 
 _DEGREE = np.pi / 180.0
-_OF_SKLEARN = 1.0  # length scale of a kernel whose user did not choose one
 
 
 class Sphere(MappedKernel):
@@ -318,26 +301,22 @@ def theta_of_spread(kernel: Kernel, X: Array) -> Array | None:
     own = clone(kernel)
     for part, columns in parts_by_columns(own, X.shape[1], Sphere):
         for leaf, _ in node(part).walk(None):
-            if _is_of_sklearn(leaf.kernel) and len(columns) == 2:
-                shape = np.ones_like(leaf.kernel.length_scale, dtype=float)
-                leaf.kernel.length_scale = _spread(part.transform(X[:, columns])) * shape
+            one = leaf.kernel  # whose length scale is 1.0 if its user did not choose one
+            is_free = "length_scale" in dict(leaf.free()) and not hasattr(one, "periodicity")
+            if is_free and np.all(np.equal(one.length_scale, 1.0)) and len(columns) == 2:
+                shape = np.ones_like(one.length_scale, dtype=float)
+                one.length_scale = _spread(part.transform(X[:, columns])) * shape
     is_same = np.array_equal(own.theta, kernel.theta)
     return None if is_same else np.clip(own.theta, *np.reshape(own.bounds, (-1, 2)).T)
-
-
-def _is_of_sklearn(kernel: Kernel) -> bool:
-    """Return whether a leaf has a length scale that is free and 1.0, and no period."""
-    is_free = "length_scale" in dict(free(kernel)) and not hasattr(kernel, "periodicity")
-    return is_free and bool(np.all(np.asarray(kernel.length_scale) == _OF_SKLEARN))
 
 
 def _spread(places: Array) -> float:
     """Return the median distance of places (n, 3) from their middle, 1 where there is none."""
     known = places[~np.isnan(places).any(axis=1)]
     if not len(known):
-        return _OF_SKLEARN
+        return 1.0
     distances = np.linalg.norm(known - np.median(known, axis=0), axis=1)
-    return float(np.median(distances) or np.sqrt(np.mean(distances**2)) or _OF_SKLEARN)
+    return float(np.median(distances) or np.sqrt(np.mean(distances**2)) or 1.0)
 
 
 class LogScale(Columns):
@@ -607,18 +586,17 @@ class Missing(MappedKernel):
             )
         return [*map(int, self.columns)]
 
-    # The pullback is that of `agreement`, for the logarithms of the correlations of all columns.
-    def factor(self, X: Array, Z: Array) -> tuple[Scalars, PullFactor | None]:
-        """Return the product of correlations, 1 where nothing is missing, and its pullback."""
+    # The pullback is that of `agreement`, for the logarithms of the correlations of these columns.
+    def factor(self, X: Array, Z: Array) -> tuple[Scalars, PullFactor | None, Bools]:
+        """Return the product of correlations, its pullback, and which columns (d,) lack values."""
         a = np.isnan(X)
         b = a if Z is X else np.isnan(Z)
         axes = tuple(range(a.ndim - 1))
         used = np.any(a, axis=axes) | np.any(b, axis=axes)
         if not used.any():
-            return 1.0, None
+            return 1.0, None, used
         w = -np.log(self.of_columns("correlation", len(used))[used])
-        K, pull = agreement(a[..., used], b[..., used], w)
-        return K, partial(_pull_used, used, pull)
+        return *agreement(a[..., used], b[..., used], w), used
 
     # From slopes (d,) in the logarithms of all correlations, pairs of inputs and of gradients wrt
     # what `transform` returns of them, and slopes in the variances of noise.
@@ -635,7 +613,7 @@ class Missing(MappedKernel):
             "neutral": (neutral * self._units()[1])[columns],
             "noise": np.broadcast_to(of_noise, d)[columns] * np.asarray(self.noise),
         }
-        return np.concatenate([np.zeros(0), *(found[name] for name in self._free())])
+        return np.concatenate([np.zeros(0), *(found[one.name] for one in self.own_free())])
 
     def learns_neutral(self) -> bool:
         """Return whether neutral values are free."""
@@ -643,13 +621,6 @@ class Missing(MappedKernel):
 
     def _units(self) -> tuple[Scalars, Scalars]:
         return (0.0, 1.0) if self.units is None else self.units
-
-
-def _pull_used(used: Bools, pull: PullFactor, H: Array) -> Array:
-    """Slopes (d,) of all columns, which are 0 where nothing is missing."""
-    slopes = np.zeros(len(used))
-    slopes[used] = pull(H)
-    return slopes
 
 
 def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Array) -> Kernel:
@@ -667,20 +638,17 @@ def with_missing(kernel: Kernel, d: int, is_missing: Bools, mean: Array, std: Ar
 class MissingNode(MappedNode):
     """The node of a kernel of inputs with missing values."""
 
+    arrays = 2
+
     def __init__(self, kernel: Missing) -> None:
         super().__init__(kernel)
-        self.arrays, self.noisy = 2, kernel.is_noisy()
+        self.noisy = kernel.is_noisy()
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         transform, factor = self.kernel.transform, self.kernel.factor(X, Z)
         K, pull = self.child.linearize(transform(X), transform(Z))
         value = K if factor[1] is None else applied(np.multiply, K, factor[0])
         return value, partial(self._pull_cross, X, Z, value, factor, pull)
-
-    def evaluate(self, X: Array, Z: Array) -> Scalars:
-        factor, pull_factor = self.kernel.factor(X, Z)
-        K = super().evaluate(X, Z)
-        return K if pull_factor is None else K * factor
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         signal, noise, pull = self.child.diagonal(self.kernel.transform(X))
@@ -696,10 +664,11 @@ class MissingNode(MappedNode):
         self, X: Array, Z: Array, value: Scalars, factor: Any, pull: Pull, G: Array, inputs: bool
     ) -> Pulled:
         kernel, slopes, bars = self.kernel, np.zeros(X.shape[-1]), []
-        learns = factor[1] is not None and kernel.learns_neutral()
-        if factor[1] is not None:
-            slopes = factor[1](applied(np.multiply, G, value))
-            G = np.multiply(G, factor[0], out=G)
+        K, pull_factor, used = factor
+        learns = pull_factor is not None and kernel.learns_neutral()
+        if pull_factor is not None:
+            slopes[used] = pull_factor(applied(np.multiply, G, value))
+            G = np.multiply(G, K, out=G)
         rows = np.isnan(X).any(axis=-1)
         if learns and X.ndim == 2 and rows.any():  # the pullback is of the second of two arguments
             first = kernel.transform(X[rows])

@@ -28,24 +28,11 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.ground.parallel import applied, empty, slices
 from skgp_sparse.ground.validation import Array, Scalars
 
-from ._differentiable import (
-    BUILDERS,
-    KernelRule,
-    Leaf,
-    Node,
-    Opaque,
-    Pull,
-    Pulled,
-    White,
-    free,
-    no_gradient,
-    node,
-)
+from . import _differentiable as tree
+from ._differentiable import KernelRule, Node, Pull, Pulled, no_gradient, node
 
-Valued = tuple[Scalars, Pull]
 Weigh = Callable[[Array], float]
 Profile = Callable[..., tuple[Array, Weigh]]  # of H in any precision
-Apply = Callable[[np.ufunc, Scalars, Scalars], Scalars]
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
@@ -464,19 +451,16 @@ class _Pair(Node):
     """Two children; abstract."""
 
     def __init__(self, kernel: Kernel):
+        super().__init__(kernel)
         self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
-        is_noise = any(isinstance(child, White) for child in self.children)
-        super().__init__(kernel, arrays=0 if is_noise else 1)
+        self.arrays = 0 if any(isinstance(one, tree.White) for one in self.children) else 1
 
     @abstractmethod
-    def join(self, left: Valued, right: Valued):
-        """Return a value and its pullback, from those of the children."""
-
-    def linearize(self, X: Array, Z: Array):
-        return self.join(self.left.linearize(X, Z), self.right.linearize(X, Z))
+    def combined(self, K1: Scalars, K2: Scalars):
+        """Return the value, from those of the children."""
 
     def evaluate(self, X: Array, Z: Array):
-        return self.combined(self.left.evaluate(X, Z), self.right.evaluate(X, Z), _applied_within)
+        return self.combined(self.left.evaluate(X, Z), self.right.evaluate(X, Z))
 
 
 class SumNode(_Pair):
@@ -484,15 +468,15 @@ class SumNode(_Pair):
 
     combine = np.add
 
-    def join(self, left: Valued, right: Valued):
-        (K1, pull1), (K2, pull2) = left, right
+    def linearize(self, X: Array, Z: Array):
+        (K1, pull1), (K2, pull2) = self.left.linearize(X, Z), self.right.linearize(X, Z)
         scalars = _is_scalar(K1), _is_scalar(K2)
-        return self.combined(K1, K2, applied), partial(_pull_sum, pull1, pull2, scalars)
+        return self.combined(K1, K2), partial(_pull_sum, pull1, pull2, scalars)
 
-    def combined(self, K1: Scalars, K2: Scalars, apply: Apply):
+    def combined(self, K1: Scalars, K2: Scalars):
         if _is_zero(K1):
             return K2
-        return K1 if _is_zero(K2) else apply(np.add, K1, K2)
+        return K1 if _is_zero(K2) else applied(np.add, K1, K2)
 
     def diagonal(self, X: Array):
         s1, n1, pull1 = self.left.diagonal(X)
@@ -512,20 +496,14 @@ def _pull_sum_diag(pull1: Pull, pull2: Pull, g_signal: Scalars, g_noise: Scalars
     return _join(pull1(g_signal, g_noise, inputs), pull2(g_signal, g_noise, inputs))
 
 
-def _applied_within(function: np.ufunc, K1: Scalars, K2: Scalars):
-    """The function of two values, in the place of one of them that is an array."""
-    arrays = [K for K in (K1, K2) if not _is_scalar(K)]
-    return function(K1, K2, out=arrays[0] if arrays else None)
-
-
 class ProductNode(_Pair):
     """``k1 * k2``."""
 
     combine = np.multiply
 
-    def join(self, left: Valued, right: Valued):
-        (K1, pull1), (K2, pull2) = left, right
-        K = self.combined(K1, K2, applied)
+    def linearize(self, X: Array, Z: Array):
+        (K1, pull1), (K2, pull2) = self.left.linearize(X, Z), self.right.linearize(X, Z)
+        K = self.combined(K1, K2)
         if _is_zero(K):
             return K, partial(_pull_zero, self.kernel)
         if _is_scalar(K1):
@@ -534,8 +512,8 @@ class ProductNode(_Pair):
             return K, partial(_pull_scaled, False, self.right.kernel, K, K2, pull2, pull1)
         return K, partial(_pull_product, K1, K2, pull1, pull2)
 
-    def combined(self, K1: Scalars, K2: Scalars, apply: Apply):
-        return 0.0 if _is_zero(K1) or _is_zero(K2) else apply(np.multiply, K1, K2)
+    def combined(self, K1: Scalars, K2: Scalars):
+        return 0.0 if _is_zero(K1) or _is_zero(K2) else applied(np.multiply, K1, K2)
 
     def diagonal(self, X: Array):
         left, right = self.left.diagonal(X), self.right.diagonal(X)
@@ -550,7 +528,7 @@ def _pull_zero(kernel: Kernel, G: Array, inputs: bool):
 
 def _pull_scaled(scalar_first, scalar, K, factor, pull_scalar, pull_other, G, inputs):
     """Pull on ``K = factor * other``, scaling the other's results instead of `G`."""
-    g_factor = np.asarray(_dot(G, K) / factor) if free(scalar) else np.zeros(())
+    g_factor = np.asarray(_dot(G, K) / factor) if tree.free(scalar) else np.zeros(())
     pulled = pull_scalar(g_factor, False)
     other = _both_times(factor, pull_other(G, inputs))
     return _join(pulled, other) if scalar_first else _join(other, pulled)
@@ -580,9 +558,9 @@ class PowerNode(Node):
     """``k ** exponent``; scikit-learn does not optimise the exponent."""
 
     def __init__(self, kernel: Kernel):
-        super().__init__(kernel, arrays=1)
-        self.base, self.exponent = node(kernel.kernel), float(kernel.exponent)
-        self.children = (self.base,)
+        super().__init__(kernel)
+        self.children = (self.base,) = (node(kernel.kernel),)
+        self.exponent = float(kernel.exponent)
 
     def linearize(self, X: Array, Z: Array):
         base, pull_base = self.base.linearize(X, Z)
@@ -621,20 +599,19 @@ def _refuse_compound(kernel: Kernel):
 
 def _matern(kernel: Kernel):
     rule = MATERN.get(float(kernel.nu))
-    return Opaque(kernel) if rule is None else Leaf(kernel, rule)
+    return tree.Opaque(kernel) if rule is None else tree.Leaf(kernel, rule)
 
 
-_RULES = {
-    _sk.ConstantKernel: ConstantRule(),
-    _sk.DotProduct: DotProductRule(),
-    _sk.RBF: RBF_RULE,
-    _sk.RationalQuadratic: RationalQuadraticRule(),
-    _sk.ExpSineSquared: ExpSineSquaredRule(),
+tree.BUILDERS |= {
+    _sk.ConstantKernel: partial(tree.Leaf, rule=ConstantRule()),
+    _sk.DotProduct: partial(tree.Leaf, rule=DotProductRule()),
+    _sk.RBF: partial(tree.Leaf, rule=RBF_RULE),
+    _sk.RationalQuadratic: partial(tree.Leaf, rule=RationalQuadraticRule()),
+    _sk.ExpSineSquared: partial(tree.Leaf, rule=ExpSineSquaredRule()),
+    _sk.Matern: _matern,
+    _sk.WhiteKernel: tree.White,
+    _sk.Sum: SumNode,
+    _sk.Product: ProductNode,
+    _sk.Exponentiation: PowerNode,
+    _sk.CompoundKernel: _refuse_compound,
 }
-BUILDERS.update({kernel: partial(Leaf, rule=rule) for kernel, rule in _RULES.items()})
-BUILDERS[_sk.Matern] = _matern
-BUILDERS[_sk.WhiteKernel] = White
-BUILDERS[_sk.Sum] = SumNode
-BUILDERS[_sk.Product] = ProductNode
-BUILDERS[_sk.Exponentiation] = PowerNode
-BUILDERS[_sk.CompoundKernel] = _refuse_compound

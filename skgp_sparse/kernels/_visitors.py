@@ -1,6 +1,8 @@
-"""Tiles in single precision, and frequencies, from the tree of a kernel.
+"""Answers from the tree of a kernel: single precision, frequencies, and inputs of searches.
 
-Random features draw their frequencies from the spectra of stationary kernels.
+- `single` has tiles of a kernel matrix in single precision, for iterative solvers.
+- `spectrum` has the terms of a kernel from whose spectra random features draw their frequencies.
+- `in_units` has inputs in which rows are near that a kernel finds near, for searches of near rows.
 """
 
 from collections.abc import Callable
@@ -15,10 +17,9 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.validation import Array, Ints
 
-from ._categorical import Categorical
-from ._differentiable import Leaf, Node, White, assemble, fourth_order_slope, node
-from ._heteroscedastic_noise import HeteroscedasticNoise
-from ._mapped import Columns, MappedNode, Missing, MissingNode
+from ._differentiable import Leaf, Node, White, assemble, evaluate, fourth_order_slope, node
+from ._leaves import Categorical, HeteroscedasticNoise, as_codes, categories
+from ._mapped import Columns, MappedNode, MissingNode
 from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
@@ -44,11 +45,12 @@ def _tile(at: Node, X: Array) -> Values:
         return 0.0
     if isinstance(at, SumNode | ProductNode):
         return _combined(at.combine, _tile(at.left, X), _tile(at.right, X))
-    if isinstance(at, MissingNode):
-        complete = _tile(at.child, at.kernel.transform(X))
-        return _combined(np.multiply, complete, _of_missing(at.kernel, X))
     if isinstance(at, MappedNode):
-        return _tile(at.child, at.kernel.transform(X))
+        inside, kernel = _tile(at.child, at.kernel.transform(X)), at.kernel
+        if not (isinstance(at, MissingNode) and np.isnan(X).any()):
+            return inside
+        factor = lambda *some: np.asarray(kernel.factor(*(X[rows] for rows in some))[0], np.float32)
+        return _combined(np.multiply, inside, factor)
     rule = at.rule if isinstance(at, Leaf) else None
     if type(at.kernel) is Categorical:
         return lambda rows, columns: np.asarray(at.evaluate(X[rows], X[columns]), np.float32)
@@ -57,13 +59,6 @@ def _tile(at: Node, X: Array) -> Values:
     if isinstance(rule, LengthScaleRule):
         return _stationary(rule, X, length_scale(at.kernel, X.shape[1]))
     return None
-
-
-def _of_missing(kernel: Missing, X: Array) -> Tile | float:
-    """The tile of the correlations of missing values, 1 where there are none."""
-    if not np.isnan(X).any():
-        return 1.0
-    return lambda rows, columns: np.asarray(kernel.factor(X[rows], X[columns])[0], np.float32)
 
 
 def _combined(combine: np.ufunc, left: Values, right: Values) -> Values:
@@ -102,12 +97,12 @@ _WHOLE = 1, 2, 3, 4  # exponents; more make too many terms
 _SPECTRAL = _sk.RBF, _sk.Matern, _sk.RationalQuadratic
 
 
-class Factor(NamedTuple):
+class Factor:
     """A kernel of variance one that is no sum or product, and where its hyperparameters are."""
 
-    kernel: Kernel
-    place: slice  # in theta of the expression
-    around: tuple[Columns, ...] = ()  # `Columns` that choose its columns, the outermost first
+    # `place` is in theta of the expression; `Columns` around it choose columns, the outermost first
+    def __init__(self, kernel: Kernel, place: slice, around: tuple[Columns, ...]) -> None:
+        self.kernel, self.place, self.around = kernel, place, around
 
     def columns(self, d: int) -> Ints:
         """Return the numbers of its columns of d."""
@@ -115,10 +110,6 @@ class Factor(NamedTuple):
         for one in self.around:
             columns = columns[one.chosen(len(columns))]
         return columns
-
-    def within(self, columns: Columns) -> "Factor":
-        """Return the factor inside `Columns`."""
-        return self._replace(around=(columns, *self.around))
 
     def frequencies(self, normal: Array, level: Array) -> Array:
         """Return frequencies (k, d) of draws ``e`` (k, d) and ``u`` (k,)."""
@@ -134,7 +125,9 @@ class Factor(NamedTuple):
         of_scale = -_radii(kernel, level) @ direction
         slopes = {"length_scale": of_scale if np.ndim(kernel.length_scale) else of_scale.sum()}
         if hasattr(kernel, "alpha"):
-            slopes["alpha"] = _slope_in_alpha(kernel, level) @ direction.sum(axis=1)
+            # differences of fourth order in log alpha are good to ten digits
+            radii = lambda t: _radii(kernel, level, kernel.alpha * np.exp(t))
+            slopes["alpha"] = fourth_order_slope(radii) @ direction.sum(axis=1)
         return assemble(kernel, slopes)
 
 
@@ -191,7 +184,7 @@ def spectrum(kernel: Kernel) -> list[Term] | None:
     True
     """
     try:
-        return _terms(kernel, 0)
+        return _terms(kernel)
     except _NoTerms:
         return None
 
@@ -200,22 +193,21 @@ class _NoTerms(Exception):
     """A kernel is no sum of products of leaves."""
 
 
-def _terms(kernel: Kernel, start: int) -> list[Term]:
+def _terms(kernel: Kernel, start: int = 0, around: tuple[Columns, ...] = ()) -> list[Term]:
     """The terms of a part whose hyperparameters begin at `start` in theta."""
     kind = type(kernel)
     if kind in (_sk.Sum, _sk.Product):
-        left = _terms(kernel.k1, start)
-        right = _terms(kernel.k2, start + kernel.k1.n_dims)
+        left = _terms(kernel.k1, start, around)
+        right = _terms(kernel.k2, start + kernel.k1.n_dims, around)
         return left + right if kind is _sk.Sum else [*map(_joined, product(left, right))]
     if kind is _sk.Exponentiation and kernel.exponent in _WHOLE:
-        inside = _terms(kernel.kernel, start)
+        inside = _terms(kernel.kernel, start, around)
         return [*map(_joined, product(inside, repeat=int(kernel.exponent)))]
     if kind is Columns:
-        inside = _terms(kernel.kernel, start)
-        return [Term(c, tuple(one.within(kernel) for one in factors)) for c, factors in inside]
+        return _terms(kernel.kernel, start, (*around, kernel))
     if kind in (_sk.WhiteKernel, HeteroscedasticNoise):
         return []
-    factor = Factor(kernel, slice(start, start + kernel.n_dims))
+    factor = Factor(kernel, slice(start, start + kernel.n_dims), around)
     if kind is _sk.ConstantKernel:
         return [Term(constants=(factor,))]
     if kind in _SPECTRAL:  # a subclass may have another formula
@@ -238,6 +230,44 @@ def _radii(kernel: Kernel, level: Array, alpha: float | None = None) -> Any:
     return np.ones_like(level)
 
 
-def _slope_in_alpha(kernel: Kernel, level: Array) -> Array:
-    """Derivative of the radius by log alpha: differences of fourth order, good to ten digits."""
-    return fourth_order_slope(lambda t: _radii(kernel, level, kernel.alpha * np.exp(t)))
+_DIMENSIONS = 64  # one for each of so many levels; more of them are about as far from each other
+_SEVERAL = 50  # levels that tell how near levels are
+_SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
+
+
+# Inputs are in units of `scale`, as of `length_scales`, if all parts of the kernel see all columns
+# alike. Otherwise they are what every part sees, in units of its length scales. Levels of a
+# category are as far from each other as numbers of their mean correlation in an RBF kernel.
+def in_units(kernel: Kernel, X: Array, scale: Array) -> Array:
+    """Return inputs (n, r) in which rows are near that a kernel finds near."""
+    tree, found = node(kernel), categories(kernel, X.shape[1])
+    if not found and not any(part.is_map for part, _ in tree.walk(None)):
+        return X / scale
+    parts = tree.places(X)
+    for column in dict.fromkeys(column for _, column in found):
+        distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column)))
+        parts.append(distance * _places(as_codes(X[:, column])))
+    return np.hstack(parts) if parts else X / scale
+
+
+def _correlation(kernel: Kernel, d: int, column: int) -> Any:
+    """Mean correlation of rows that are in different levels, and the same otherwise."""
+    rows = np.zeros((_SEVERAL, d))
+    rows[:, column] = np.arange(_SEVERAL)
+    K = evaluate(kernel, rows, rows)
+    mean = np.mean(K[~np.eye(_SEVERAL, dtype=bool)]) / np.mean(K.diagonal())
+    return np.clip(mean, _SMALLEST, _LARGEST)
+
+
+def _places(codes: Ints) -> Array:
+    """Vectors of length 1 (n, 64) of codes, orthogonal or random and nearly so; 0 if negative."""
+    levels, index = np.unique(codes, return_inverse=True)
+    vectors = np.array([_vector(level) for level in levels]).reshape(-1, _DIMENSIONS)
+    return vectors[index.reshape(len(codes))]
+
+
+def _vector(code: int) -> Any:
+    if code < _DIMENSIONS:
+        return (np.arange(_DIMENSIONS) == code).astype(float)
+    draw = np.random.RandomState(code % 2**32).normal(size=_DIMENSIONS)
+    return draw / np.linalg.norm(draw)

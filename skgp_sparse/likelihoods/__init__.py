@@ -10,19 +10,18 @@ replaces ``p(y | f)``.
 - ``_base.py``: the contract `Likelihood`, the `Domain` of observations, and bases. A likelihood of
   your own is best a subclass of `Binary` if it is a sigmoid, or of `LogConcave`, which integrates
   numerically; `expect` helps with its other methods.
-- ``_binary.py``, ``_classes.py``: labels of two classes, of several, and of several in an order
+- ``_labels.py``: labels of two classes, of several, and of several in an order
 - ``_counts.py``, ``_location_scale.py``: counts, positive numbers, numbers between 0 and 1, those
   with outliers, and censored numbers
-- ``_special.py``: functions and quantiles that likelihoods share, and probabilities of intervals
+- ``_special.py``: functions and quantiles that likelihoods share
 """
 
-from skgp_sparse.likelihoods._base import Domain, Likelihood, LogConcave, expect
-from skgp_sparse.likelihoods._base import check_parameters as check_parameters
-from skgp_sparse.likelihoods._base import warn_outside_bounds as warn_outside_bounds
-from skgp_sparse.likelihoods._binary import Binary, Logit, Probit
-from skgp_sparse.likelihoods._classes import Ordinal
-from skgp_sparse.likelihoods._counts import Beta, Gamma, NegativeBinomial, Poisson
-from skgp_sparse.likelihoods._location_scale import Censored, StudentT
+from ._base import Domain, Likelihood, LogConcave, expect
+from ._base import check_parameters as check_parameters
+from ._base import warn_outside_bounds as warn_outside_bounds
+from ._counts import Beta, Gamma, NegativeBinomial, Poisson
+from ._labels import Binary, Logit, Ordinal, Probit
+from ._location_scale import Censored, StudentT
 
 __all__ = [
     "Beta",

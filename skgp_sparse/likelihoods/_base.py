@@ -496,18 +496,28 @@ class Likelihood(BaseEstimator, ABC):
 
 _ROUNDING = 1e-8  # by which the logarithm of a bound may move it
 _LEAST_GAIN = 1e-20  # nats of a row, from which a constant is best
+_MOST_STEPS = 200  # to it
 
 
 def check_parameters(likelihood: Likelihood, name: str) -> None:
     """Raise unless every parameter that has bounds is a number, and its bounds are bounds."""
     given, optional = likelihood.get_params(deep=False), likelihood.may_be_none
-    for parameter in given:
-        if f"{parameter}_bounds" in given:
-            is_signed, path = parameter in likelihood.may_be_negative, f"likelihood__{parameter}"
-            _check_value(path, given[parameter], parameter in optional, is_signed, name)
-            bounds, may_be_none = given[f"{parameter}_bounds"], f"{parameter}_bounds" in optional
-            if not (bounds is None and may_be_none):
-                _check_bounds(path, bounds, is_signed, name)
+    for parameter in [one for one in given if f"{one}_bounds" in given]:
+        value, bounds = given[parameter], given[f"{parameter}_bounds"]
+        path, is_signed = f"likelihood__{parameter}", parameter in likelihood.may_be_negative
+        is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+        is_good = is_number and np.isfinite(value) and (is_signed or value > 0)
+        is_good = is_good or (value is None and parameter in optional)
+        words = f"a finite number{'' if is_signed else ' above 0'}"
+        words += " or None" if parameter in optional else ""
+        require(is_good, path, value, name, words)
+        pair = np.asarray(bounds, dtype=object)
+        is_pair = pair.shape == (2,) and all(isinstance(end, Real) for end in pair)
+        is_good = is_pair and (is_signed or pair[0] > 0) and pair[0] < pair[1]
+        is_none = bounds is None and f"{parameter}_bounds" in optional
+        is_good = is_good or is_none or (isinstance(bounds, str) and bounds == "fixed")
+        words = f"'fixed', or a lower and a higher number{'' if is_signed else ', both above 0'}"
+        require(is_good, f"{path}_bounds", bounds, name, words)
     low, high = likelihood.ends
     if not (isinstance(low, Real) and isinstance(high, Real) and low < high):
         raise ValueError(
@@ -518,34 +528,15 @@ def check_parameters(likelihood: Likelihood, name: str) -> None:
 
 def warn_outside_bounds(likelihood: Likelihood, name: str) -> None:
     """Warn of each parameter whose value is outside its own bounds, where learning begins."""
-    given = likelihood.get_params(deep=False)
-    for parameter, value in given.items():
-        bounds = given.get(f"{parameter}_bounds")
-        if value is None or bounds is None or isinstance(bounds, str):
-            continue
-        nearest = float(np.clip(value, *bounds))
-        if not np.isclose(value, nearest, rtol=_ROUNDING):
+    for parameter in likelihood._learned():
+        value, bounds = (getattr(likelihood, one) for one in (parameter, f"{parameter}_bounds"))
+        nearest = None if value is None else likelihood._within(parameter, value)
+        if nearest is not None and not np.isclose(value, nearest, rtol=_ROUNDING):
             warn(
                 f"likelihood__{parameter}={as_text(value)} of {name} is outside "
                 f"likelihood__{parameter}_bounds={as_text(bounds)}. Learning begins at "
                 f"{nearest:g}. Change the value or the bounds, or set the bounds to 'fixed'."
             )
-
-
-def _check_value(parameter: str, value: Any, may_be_none: bool, is_signed: bool, name: str) -> None:
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    is_good = is_number and np.isfinite(value) and (is_signed or value > 0)
-    words = f"a finite number{'' if is_signed else ' above 0'}{' or None' if may_be_none else ''}"
-    require(is_good or (value is None and may_be_none), parameter, value, name, words)
-
-
-def _check_bounds(parameter: str, bounds: object, is_signed: bool, name: str) -> None:
-    pair = np.asarray(bounds, dtype=object)
-    is_pair = pair.shape == (2,) and all(isinstance(end, Real) for end in pair)
-    is_good = is_pair and (is_signed or pair[0] > 0) and pair[0] < pair[1]
-    is_good = is_good or (isinstance(bounds, str) and bounds == "fixed")
-    words = f"'fixed', or a lower and a higher number{'' if is_signed else ', both above 0'}"
-    require(is_good, f"{parameter}_bounds", bounds, name, words)
 
 
 class Parametric(Likelihood):
@@ -587,6 +578,7 @@ class LevelLikelihood(Parametric):
     may_be_negative: tuple[str, ...] = ("level",)
     parameters: tuple[str, ...] = ("level",)
     level: float | None
+    _first_level: Callable[..., float]  # of observations, weights and offsets
 
     @property
     def intercept(self) -> float:  # type: ignore[override]
@@ -605,22 +597,16 @@ class LevelLikelihood(Parametric):
 
 
 def best_constant(
-    log_likelihood: Callable[[Array, Array], tuple[Array, Array, Array]],
-    y: Array,
-    weight: Array,
-    offset: Array,
-    level: Scalars = 0.0,
-    largest_step: float = 1.0,
-    max_iter: int = 200,
+    at: Callable, weight: Array, offset: Array, level: float = 0.0, largest_step: float = 1.0
 ) -> Any:
-    """Largest weighted sum of value, slope, curvature at ``level + offset``, from a level on."""
-    for _ in range(max_iter):
-        _, slope, curvature = log_likelihood(y, level + offset)
+    """Largest weighted sum of value, slope, curvature `at` ``level + offset``, from a level on."""
+    for _ in range(_MOST_STEPS):
+        _, slope, curvature = at(level + offset)
         step = np.clip((weight @ slope) / (weight @ curvature), -largest_step, largest_step)
         level = level + step
         if step * (weight @ slope) < _LEAST_GAIN * weight.sum():
             break
-    return weight @ log_likelihood(y, level + offset)[0]
+    return weight @ at(level + offset)[0]
 
 
 _MAD = 1.4826  # standard deviations per median absolute deviation, of a normal distribution
@@ -651,17 +637,17 @@ class LocationScale(LevelLikelihood):
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level, scale and bounds from medians; see `Likelihood.started`."""
-        level, values = self.level, dict[str, object]()
-        if level is None:
-            level = self._within("level", weighted_quantile(y - offset, weight, 0.5))
-            values["level"] = level
-        spread = _spread(y - offset - level, weight)
+        own, values = super().started(y, weight, offset), dict[str, object]()
+        spread = _spread(y - offset - own._value("level"), weight)
         if self.scale is None:
             values["scale"] = self._within("scale", _SHARE_OF_NOISE * spread)
         if self.scale_bounds is None:
             low, high = (float(bound * spread) for bound in _BOUNDS)
             values["scale_bounds"] = min(low, self.scale or low), max(high, self.scale or high)
-        return self._with(values)
+        return own._with(values)
+
+    def _first_level(self, y: Array, weight: Array, offset: Array) -> float:
+        return weighted_quantile(y - offset, weight, 0.5)
 
 
 def central_spread(values: Array, weight: Array) -> float:
@@ -779,7 +765,7 @@ class LogConcave(Likelihood):
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of the best constant latent value; see the base class."""
-        return best_constant(self.log_likelihood, y, weight, offset)
+        return best_constant(lambda f: self.log_likelihood(y, f), weight, offset)
 
     def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
         """Compute the expectation by quadrature; see `Likelihood.expected`."""

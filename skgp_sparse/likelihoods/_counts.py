@@ -5,20 +5,15 @@ from typing import Any
 
 import numpy as np
 from scipy import special
+from scipy.special import digamma, expit, gammaln, log_expit, ndtri
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import SMALLEST_VARIANCE, expectation, log_moments
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Index, Limits, Scalars, Triple
-from skgp_sparse.likelihoods._base import Domain, LevelLikelihood, best_constant, expect
-from skgp_sparse.likelihoods._special import (
-    digamma_rest,
-    gamma_peak,
-    mixture_cdf,
-    solve_quantile,
-    stirling_rest,
-    trigamma,
-)
+
+from ._base import Domain, LevelLikelihood, best_constant, expect
+from ._special import digamma_rest, gamma_peak, mixture_cdf, solve_quantile, stirling_rest, trigamma
 
 _LARGEST_RATE = 1e15  # that NumPy draws Poisson numbers of exactly enough
 _STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow, and exp(-exp(f)) is not bounded
@@ -60,9 +55,11 @@ class LogLink(LevelLikelihood):
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant mean; see the base class."""
-        level, most = log_of_mean(y, weight, offset), 200 if weight @ y > 0.0 else 0
-        at = lambda y, f: self._expected(y, f - self.intercept, np.zeros(len(y)))[:3]
-        return best_constant(at, y, weight, offset, level, max_iter=most)
+        level = log_of_mean(y, weight, offset)
+        at = lambda f: self._expected(y, f - self.intercept, np.zeros(len(y)))[:3]
+        if weight @ y == 0.0:  # the best level is minus infinity
+            return weight @ at(level + offset)[0]
+        return best_constant(at, weight, offset, level)
 
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and the expectation of the function of ``v``, in closed form."""
@@ -99,7 +96,7 @@ class LogLink(LevelLikelihood):
             return mixture_cdf(given, mean[rows] - t, variance[rows], width, shape)
 
         with np.errstate(all="ignore"):
-            centre = mean + special.ndtri(q) * np.sqrt(variance + share)
+            centre = mean + ndtri(q) * np.sqrt(variance + share)
             width = np.sqrt(variance + np.exp(-np.maximum(centre, 0.0)) + share)
             t = solve_quantile(cdf, q, np.maximum(centre, 0.1), width)
             y = np.expm1(t)
@@ -193,7 +190,7 @@ class Gamma(LogLink):
             return mixture_cdf(given, centre[rows] - t, variance[rows], self.shape**-0.5)
 
         with np.errstate(over="ignore"):
-            return np.exp(solve_quantile(cdf, q, centre + special.ndtri(q) * width, width))
+            return np.exp(solve_quantile(cdf, q, centre + ndtri(q) * width, width))
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw positive numbers, none of which is rounded to zero; see `Likelihood.sample`."""
@@ -370,8 +367,8 @@ def _of_counts(
 
 def _sigmoids_over_exp(x: Array) -> Triple:
     """``log(1 + e^x)``, the sigmoid of x and its derivative, all times ``exp(-x)``."""
-    near, down = np.maximum(x, _NEARLY_EXP), special.expit(-x)
-    return -special.log_expit(-near) * np.exp(-near), down, down**2
+    near, down = np.maximum(x, _NEARLY_EXP), expit(-x)
+    return -log_expit(-near) * np.exp(-near), down, down**2
 
 
 def _softplus_and_sigmoid(x: Array) -> tuple[Any, ...]:
@@ -451,12 +448,12 @@ class Beta(LevelLikelihood):
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant mean, but for offsets; see the base class."""
-        level = self._first_level(y, weight, offset)
-        return best_constant(self._at_level, y, weight, offset, level)
+        at = lambda f: (*self._at(f, y)[:2], self._information(f))
+        return best_constant(at, weight, offset, self._first_level(y, weight, offset))
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of an observation; see `Likelihood.response`."""
-        both = lambda f: (special.expit(f), special.expit(f) * special.expit(-f))
+        both = lambda f: (expit(f), expit(f) * expit(-f))
         p, slope = expectation(both, self._shifted(mean), variance)
         p = np.minimum(p, 1.0)  # weights add up to 1 but for rounding
         return p, np.maximum(p * (1.0 - p) - slope * (1.0 - self._share), 0.0)
@@ -465,27 +462,20 @@ class Beta(LevelLikelihood):
         """Compute a quantile, which is not rounded to 0 or 1; see `Likelihood.quantile`."""
         mean = self._shifted(mean)
         a, b = self._shapes(mean)
-        width = np.minimum(
-            np.sqrt(variance + special.zeta(2.0, a) + special.zeta(2.0, b)), _WIDEST_GUESS
-        )
-        guess = (
-            np.clip(special.digamma(a) - special.digamma(b), -_FURTHEST, _FURTHEST)
-            + special.ndtri(q) * width
-        )
+        spread = np.sqrt(variance + special.zeta(2.0, a) + special.zeta(2.0, b))
+        width = np.minimum(spread, _WIDEST_GUESS)
+        guess = np.clip(digamma(a) - digamma(b), -_FURTHEST, _FURTHEST) + ndtri(q) * width
 
         def given(v: Array, top: Array, t: Array) -> Array:
             a, b = self._shapes(top + v)
-            return np.where(
-                t < 0,
-                special.betainc(a, b, special.expit(t)),
-                1.0 - special.betainc(b, a, special.expit(-t)),
-            )
+            from_above = 1.0 - special.betainc(b, a, expit(-t))
+            return np.where(t < 0, special.betainc(a, b, expit(t)), from_above)
 
         def cdf(t: Array, rows: Index) -> Array:
             top, gain = self._tops(t)
             return mixture_cdf(given, mean[rows] - top, variance[rows], gain**-0.5, top, t)
 
-        return np.clip(special.expit(solve_quantile(cdf, q, guess, width)), _LEAST, _MOST)
+        return np.clip(expit(solve_quantile(cdf, q, guess, width)), _LEAST, _MOST)
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw numbers, none of which is rounded to 0 or 1; see `Likelihood.sample`."""
@@ -507,39 +497,25 @@ class Beta(LevelLikelihood):
         tops, mean = self._tops(special.logit(y)), self._shifted(mean)
         return log_moments(self._at, mean, variance, 1.0, _STRIP, y, tops=tops)
 
-    def _at_level(self, y: Array, f: Array) -> Triple:
-        value, slope, *_ = self._at(f, y)
-        return value, slope, self._information(f)
-
     def _shapes(self, f: Array) -> tuple[Array, Array]:
-        sizes = self.precision * special.expit(f), self.precision * special.expit(-f)
+        sizes = self.precision * expit(f), self.precision * expit(-f)
         return np.maximum(sizes[0], _TINY), np.maximum(sizes[1], _TINY)
 
     def _at(self, f: Array, y: Array) -> tuple[Array, ...]:
         """``log p`` and its slopes, one in the log precision; ``A = a ψ(a)`` is -1 where a is 0."""
-        size, s, rest = self.precision, special.expit(f), special.expit(-f)
+        size, s, rest = self.precision, expit(f), expit(-f)
         a, b, log, log_rest = size * s, size * rest, np.log(y), np.log1p(-y)
-        value = (
-            (a - 1.0) * log
-            + (b - 1.0) * log_rest
-            + special.gammaln(size)
-            - special.gammaln(1.0 + a)
-        )
-        value += (
-            2.0 * np.log(size)
-            + special.log_expit(f)
-            + special.log_expit(-f)
-            - special.gammaln(1.0 + b)
-        )
-        A, B = a * special.digamma(1.0 + a) - 1.0, b * special.digamma(1.0 + b) - 1.0
+        value = (a - 1.0) * log + (b - 1.0) * log_rest + gammaln(size) - gammaln(1.0 + a)
+        value += 2.0 * np.log(size) + log_expit(f) + log_expit(-f) - gammaln(1.0 + b)
+        A, B = a * digamma(1.0 + a) - 1.0, b * digamma(1.0 + b) - 1.0
         slope = a * rest * (log - log_rest) - rest * A + s * B
         curvature = (s - rest) * slope + self._information(f)
-        rise = a * log + b * log_rest - A - B + size * special.digamma(size)
+        rise = a * log + b * log_rest - A - B + size * digamma(size)
         return value, slope, curvature, rise
 
     def _information(self, f: Array) -> Array:
         """Expected curvature of an observation, ``a² ψ'(a) (1 - μ)² + b² ψ'(b) μ²``."""
-        s, rest = special.expit(f), special.expit(-f)
+        s, rest = expit(f), expit(-f)
         a, b = self.precision * s, self.precision * rest
         own, other = (1.0 + x * x * trigamma(1.0 + x) for x in (a, b))
         return rest * rest * own + s * s * other
@@ -551,6 +527,6 @@ class Beta(LevelLikelihood):
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             a, b = self._shapes(middle)
-            is_left = special.digamma(a) - special.digamma(b) < t
+            is_left = digamma(a) - digamma(b) < t
             low, high = np.where(is_left, middle, low), np.where(is_left, high, middle)
         return middle, self._information(middle)

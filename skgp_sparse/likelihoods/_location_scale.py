@@ -10,19 +10,10 @@ from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import alike, expectation, means, trapezoid
 from skgp_sparse.ground.linalg import LOG_2PI, SMALLEST_PRECISION
 from skgp_sparse.ground.validation import Array, Bools, Index, Limits, Scalars, Triple
-from skgp_sparse.likelihoods._base import (
-    Likelihood,
-    LocationScale,
-    best_constant,
-    weighted_quantile,
-)
-from skgp_sparse.likelihoods._binary import Probit
-from skgp_sparse.likelihoods._special import (
-    clipped_moments,
-    digamma_rest,
-    gamma_peak,
-    solve_quantile,
-)
+
+from ._base import Likelihood, LocationScale, best_constant
+from ._labels import Probit, clipped_moments
+from ._special import digamma_rest, gamma_peak, solve_quantile
 
 
 @dataclass(eq=False, repr=False)
@@ -106,12 +97,11 @@ class Censored(LocationScale):
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant location; see the base class."""
 
-        def log_likelihood(y: Array, f: Array) -> Triple:
+        def at(f: Array) -> Triple:
             value, slope, curvature = self.tilted(y, f - self.intercept, np.zeros(len(f)))
             return value, slope, np.maximum(curvature, SMALLEST_PRECISION)
 
-        step = 10.0 * self._value("scale")
-        return best_constant(log_likelihood, y, weight, offset, self.intercept, step)
+        return best_constant(at, weight, offset, self.intercept, 10.0 * self._value("scale"))
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of what is observed; see `Likelihood.response`."""
@@ -130,16 +120,11 @@ class Censored(LocationScale):
         noise = random_state.normal(size=np.shape(f))
         return np.clip(self._shifted(f) + self._value("scale") * noise, *self.ends)
 
-    def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
-        """`expected`, and its derivative with respect to the logarithm of the scale."""
-        return self._integrals(y, mean, variance, None)
-
-    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Array, ...]:
-        """`tilted`, and its derivative with respect to the logarithm of the scale."""
-        return self._integrals(y, mean, variance, power)
-
-    def _integrals(self, y: Array, mean: Array, variance: Array, power: Scalars | None) -> Any:
-        """Results of both in units of the scale, which changes t, v and exact numbers."""
+    # in units of the scale, which changes t, v and exact numbers
+    def _tilted(
+        self, y: Array, mean: Array, variance: Array, power: Scalars | None = None
+    ) -> tuple[Array, ...]:
+        """`tilted` of a power, otherwise `expected`, and its derivative in the log scale."""
         scale, exact, tilts = self._value("scale"), self.is_density(y), power is not None
         t = (self._shifted(mean) - np.clip(y, *self.ends)) / scale
         side = np.where(y >= self.upper, 1.0, -1.0)
@@ -153,6 +138,8 @@ class Censored(LocationScale):
         unit, spread = exact * known[3], curvature - tilts * slope**2
         by_scale = known[2] * spread - t * slope - unit
         return value - unit * np.log(scale), slope / scale, curvature / scale**2, by_scale
+
+    _expected = _tilted  # without a power
 
 
 def _log_of_normal(t: Array, variance: Array, _: Array) -> Triple:
@@ -234,12 +221,8 @@ class StudentT(LocationScale):
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Compute the log likelihood of a constant location; see the base class."""
         mixture = _ScaleMixture(**self.get_params())
-        level = weighted_quantile(y - offset, weight, 0.5)
-
-        def log_likelihood(y: Array, f: Array) -> Triple:
-            return mixture.expected(y, f - self.intercept, 0.0)
-
-        return best_constant(log_likelihood, y, weight, offset, level, largest_step=np.inf)
+        at = lambda f: mixture.expected(y, f - self.intercept, 0.0)
+        return best_constant(at, weight, offset, self._first_level(y, weight, offset), np.inf)
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of an observation; the variance is infinite for df <= 2."""

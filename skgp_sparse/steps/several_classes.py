@@ -20,7 +20,7 @@ from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.site_loop import Inner
-from skgp_sparse.likelihoods._classes import EachClass
+from skgp_sparse.likelihoods._labels import EachClass
 from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 from skgp_sparse.steps import FitStep

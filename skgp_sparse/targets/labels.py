@@ -29,7 +29,7 @@ from skgp_sparse.ground.validation import AnyArray, as_text, is_name, require
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
-from skgp_sparse.likelihoods._classes import Softmax
+from skgp_sparse.likelihoods._labels import Softmax
 from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.targets.numbers import observations_of

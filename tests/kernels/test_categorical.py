@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from chunked_arrays import Arrays
-from inside import _categorical, moments
+from inside import _leaves, moments
 from kernel_cases import check_stack
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -71,7 +71,7 @@ def linearized(kernel, A, B):
 @pytest.mark.parametrize("q, n_at_once", [(1, 1 << 18), (8, 1 << 18), (9, 20), (21, 20)])
 @pytest.mark.parametrize("values", CODES.values(), ids=CODES)
 def test_columns_agree_as_they_do_one_by_one(monkeypatch, values, q, n_at_once):
-    monkeypatch.setattr(_categorical, "_PAIRS_AT_ONCE", n_at_once)
+    monkeypatch.setattr(_leaves, "_PAIRS_AT_ONCE", n_at_once)
     rng = np.random.RandomState(0)
     kernel = Categorical(correlation=rng.uniform(0.1, 0.999, q))
     log_rho = np.log(kernel.correlation)

@@ -1,28 +1,294 @@
-"""Likelihoods of class labels: several classes, and classes in an order.
+"""Likelihoods of labels: two classes, several classes, and classes in an order.
 
-`Softmax` and `EachClass` have a latent value for each class. `Ordinal` is the cumulative probit
-model, whose thresholds are learned.
+`Binary` is one of labels ±1, with a sigmoid. `Softmax` and `EachClass` have a latent value for each
+class. `Ordinal` is the cumulative probit model, whose thresholds are learned. `log_probability` and
+`clipped_moments` are those of a normal variable and an interval.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri
 
 from skgp_sparse.ground import integrals
-from skgp_sparse.ground.integrals import log_moments
+from skgp_sparse.ground.integrals import expectation, log_moments
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Scalars, Triple
-from skgp_sparse.likelihoods._base import Domain, Parametric, expect
-from skgp_sparse.likelihoods._binary import ENCODES_LABELS, Binary, Labels
-from skgp_sparse.likelihoods._special import log_probability
+
+from ._base import Domain, Likelihood, Parametric, best_constant, expect
+
+_ENCODES_LABELS = "Use SparseGPClassifier, which encodes any labels."
+_ASYMPTOTIC_BELOW = -30.0  # from which the asymptotic series of the probit's slope has more digits
+
+
+class Labels(Likelihood):
+    """A likelihood of labels, of which a small sample should contain all."""
+
+    latent_variance = (1e-2, 50.0)  # probabilities saturate beyond
+
+    def kinds(self, y: Array) -> Array:
+        """Return the labels: rows with the same label form a group."""
+        return y
+
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
+        """Compute the log likelihood of the label frequencies; see the base class."""
+        count = np.array([weight @ (y == label) for label in np.unique(y)])
+        return count @ np.log(count / count.sum())
+
+
+class Binary(Labels):
+    """Base class of likelihoods ``p(y | f) = s(y f)`` of labels ``y = ±1``, with a sigmoid ``s``.
+
+    A subclass defines `log_sigmoid`, which is ``log s`` with its slope and curvature, and
+    `probability`, which is ``E[s]``. The function ``log s`` must be concave.
+
+    Attributes
+    ----------
+    strip : float
+        Half-width of a strip around the real axis of the complex plane in which ``s`` has neither a
+        zero nor a pole: ``π`` for the logit, and less for a steeper sigmoid. Integrals are
+        inaccurate if it is too wide, and slow if it is very narrow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Binary, Probit
+    >>> isinstance(Probit(), Binary)
+    True
+    >>> Probit().kinds(np.array([1.0, -1.0]))
+    array([ 1., -1.])
+    """
+
+    strip = 0.3
+    domain = Domain("the labels -1 and 1", only=(-1.0, 1.0), remedy=_ENCODES_LABELS)
+
+    def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
+        """Compute the log likelihood of a constant latent value; see the base class."""
+        if np.any(offset):
+            return best_constant(lambda f: self._of_labels(y, f), weight, offset)
+        return super().constant_log_likelihood(y, weight, offset)
+
+    def _of_labels(self, y: Array, f: Array) -> Triple:
+        value, slope, curvature = self.log_sigmoid(y * f)
+        return value, y * slope, curvature
+
+    def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Compute the mean and variance of the label ±1; see `Likelihood.response`."""
+        mean = 2.0 * self.probability(mean, variance) - 1.0
+        return mean, 1.0 - mean**2
+
+    def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
+        """Draw labels ±1; see `Likelihood.sample`."""
+        p = self.probability(np.ravel(f), np.zeros(np.size(f))).reshape(np.shape(f))
+        return np.where(random_state.uniform(size=p.shape) < p, 1.0, -1.0)
+
+    def expected(self, y: Array, mean: Array, variance: Array) -> Triple:
+        """Compute the expectation by quadrature; see `Likelihood.expected`."""
+        value, slope, curvature = expect(self.log_sigmoid, y * mean, variance, strip=self.strip)
+        return value, y * slope, curvature
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Compute a numerical integral; see `Likelihood.tilted`."""
+        value, *rest = log_moments(self.log_sigmoid, y * mean, variance, power, self.strip)
+        return value, y * rest[0], rest[1]
+
+    @abstractmethod
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Compute ``E[s(f)]``, the probability of the positive class.
+
+        Parameters
+        ----------
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities, in [0, 1].
+        """
+
+    @abstractmethod
+    def log_sigmoid(self, t: Array) -> Triple:
+        """Compute the logarithm of the sigmoid.
+
+        Parameters
+        ----------
+        t : ndarray
+            Latent values times labels, of any shape.
+
+        Returns
+        -------
+        value, slope, curvature : ndarray
+            ``log s(t)``, its first derivative and its negative second derivative, in the shape of
+            `t`.
+        """
+
+
+class Probit(Binary):
+    r"""Probit likelihood ``p(y | f) = Φ(y f)``, where ``Φ`` is the normal distribution function.
+
+    The method `tilted` and the probabilities have closed forms: see Rasmussen and Williams (2006),
+    "Gaussian processes for machine learning", eq. 3.80 and 3.82.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Probit
+    >>> Probit().probability(np.array([0.0, 1e3]), np.array([1.0, 1.0]))
+    array([0.5, 1. ])
+    """
+
+    strip = 2.8
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Compute the closed form, or an integral of a power; see `Likelihood.tilted`."""
+        if np.any(np.asarray(power) != 1.0):
+            return super().tilted(y, mean, variance, power)
+        scale = np.sqrt(1.0 + variance)
+        value, slope, curvature = self.log_sigmoid(y * mean / scale)
+        return value, y * slope / scale, curvature / scale**2
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Compute ``Φ(mean / √(1 + variance))``; see `Binary.probability`."""
+        return ndtr(mean / np.sqrt(1.0 + variance))
+
+    def log_sigmoid(self, t: Array) -> Triple:
+        """Compute ``log Φ``, far out by a series; see `Binary.log_sigmoid`."""
+        value = log_ndtr(t)
+        with np.errstate(over="ignore"):  # far out, where the series takes over
+            slope = np.exp(-0.5 * (t * t + LOG_2PI) - value)
+        excess = np.maximum(slope + t, 0.0)
+        far = t < _ASYMPTOTIC_BELOW
+        if far.any():
+            u = 1.0 / t[far] ** 2
+            excess[far] = -(1.0 - u * (2.0 - 10.0 * u)) / t[far]
+            slope[far] = excess[far] - t[far]
+        return value, slope, np.minimum(slope * excess, 1.0)
+
+
+class Logit(Binary):
+    r"""Logit likelihood ``p(y | f) = 1 / (1 + exp(-y f))``, with expectations by quadrature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse.likelihoods import Logit
+    >>> Logit().probability(np.array([0.0, 1e3]), np.array([1.0, 1.0])).round(12)
+    array([0.5, 1. ])
+    """
+
+    strip = np.pi
+
+    def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
+        """Compute the expectation by quadrature; see `Likelihood.tilted`."""
+        if np.any(np.asarray(power) != 1.0):
+            return super().tilted(y, mean, variance, power)
+        mean = y * mean
+        # s(t) = exp(θt) s(t) exp(-θt), and exp(θt) moves the mean to where the mass of s(t) is
+        tilt = np.clip(-mean / np.maximum(variance, np.finfo(float).tiny), 0.0, 1.0)
+        centre = mean + tilt * variance
+        s, first, second = expectation(_tilted_sigmoid, centre, variance, tilt)
+        first, second = first / s, second / s
+        value = np.log(s) + tilt * (mean + 0.5 * tilt * variance)
+        return value, y * first, np.maximum(first**2 - second, 0.0)
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """Compute the probability by quadrature; see `Binary.probability`."""
+        p = expectation(lambda f: (expit(f),), mean, variance)[0]
+        return np.minimum(p, 1.0)  # weights add up to 1 but for rounding
+
+    def log_sigmoid(self, t: Array) -> Triple:
+        """Compute ``-log(1 + exp(-t))``; see `Binary.log_sigmoid`."""
+        slope = expit(-t)
+        return log_expit(t), slope, slope * (1.0 - slope)
+
+
+def _tilted_sigmoid(t: Array, tilt: Array) -> Triple:
+    """``s``, its slope and its curvature for the logit, times ``exp(-tilt t)``."""
+    s = np.exp(log_expit(t) - tilt * t)
+    slope = s * expit(-t)
+    return s, slope, slope * (1.0 - 2.0 * expit(t))
+
+
+# -- probabilities of intervals under a normal distribution, and moments between limits ------------
+
+_FAR = 40.0  # standard deviations, beyond which there is no probability in double precision
+_NARROW = 1.0  # width of an interval times one plus its distance, from where r is below 1/2
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+_LEAST_VARIANCE = 1e-16  # of what is nearly always at a limit
+
+
+def log_probability(lower: Array, upper: Array, width: Array) -> Triple:
+    """Log probability of an interval in standard deviations, its slope and curvature in the mean.
+
+    With the normal density ``φ``, its upper tail ``Q`` and the hazard ``λ = φ/Q``, the share
+    ``r = Q(b)/Q(a)`` and its odds ``k = r/(1 - r)``, it is
+
+        log P = log Q(a) + log(1 - r),    slope = λ(a) - k δ,    δ = λ(b) - λ(a),
+        curvature = c(a) - k (c(b) - c(a)) + k (1 + k) δ²,    c = λ (λ - t),
+
+    which keeps its digits in the tails if the interval is turned to the positive side and r is not
+    near one. Narrow intervals, whose width has all of its digits, have r near one: there,
+    ``exp(-c t - t²/2)`` is integrated around the middle ``c`` by a Gauss-Legendre rule, and the
+    curvature is one minus the variance of ``t``.
+    """
+    sign, a, b = _turned(lower, upper)
+    value, hazard, bend = Probit().log_sigmoid(-a)
+    beyond, other, end = Probit().log_sigmoid(-b)
+    share = np.exp(beyond - value)
+    odds = share / (1.0 - share)
+    rise = odds * (other - hazard)
+    value = value + np.log1p(-share)
+    slope = hazard - rise
+    curvature = bend - odds * (end - bend) + rise * (other - hazard) * (1.0 + odds)
+    middle = 0.5 * (a + b)
+    narrow = width * (1.0 + middle) < _NARROW
+    if np.any(narrow):
+        width = np.broadcast_to(width, narrow.shape)
+        found = _narrow(middle[narrow], 0.5 * width[narrow])
+        value[narrow], slope[narrow], curvature[narrow] = found
+    return value, sign * slope, curvature
+
+
+def _turned(lower: Array, upper: Array) -> Triple:
+    """The sign that turns intervals to the positive side, and their ends there, finite."""
+    sign = np.where(upper < -lower, -1.0, 1.0)
+    a = np.maximum(np.where(sign < 0.0, -upper, lower), -_FAR)
+    b = np.where(sign < 0.0, -lower, upper)
+    return sign, a, np.minimum(b, 2.0 * np.maximum(a, 0.0) + _FAR)
+
+
+def _narrow(middle: Array, half: Array) -> Triple:
+    """Value, slope and curvature for narrow intervals (n,), whose middle is not negative."""
+    t = half[:, None] * _NODES
+    parts = _WEIGHTS * np.exp(-t * (middle[:, None] + 0.5 * t))
+    total = parts.sum(axis=1)
+    mean, square = ((parts * power).sum(axis=1) / total for power in (t, t * t))
+    value = np.log(half * total) - 0.5 * (middle**2 + LOG_2PI)
+    return value, middle + mean, 1.0 - (square - mean**2)
+
+
+def clipped_moments(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Mean and positive variance of a standard normal number that limits replace beyond them."""
+    sign, a, b = _turned(lower, upper)
+    tails = [ndtr(-a), ndtr(-b)]
+    heights = [np.exp(-0.5 * (t * t + LOG_2PI)) for t in (a, b)]
+    above, beyond = (height - t * tail for t, height, tail in zip((a, b), heights, tails))
+    squares = [(1.0 + t * t) * tail - t * p for t, p, tail in zip((a, b), heights, tails)]
+    mean = above - beyond
+    square = squares[0] - squares[1] - 2.0 * (b - a) * beyond
+    return sign * (a + mean), np.maximum(square - mean**2, _LEAST_VARIANCE)
+
+
+# -- several classes, and classes in an order ------------------------------------------------------
 
 
 def _numbered(count: int) -> Domain:
     """The `Domain` of so many labels."""
     labels = tuple(range(count))
-    return Domain(f"the labels 0 ... {count - 1}", only=labels, remedy=ENCODES_LABELS)
+    return Domain(f"the labels 0 ... {count - 1}", only=labels, remedy=_ENCODES_LABELS)
 
 
 class Softmax(Labels):
@@ -42,12 +308,8 @@ class Softmax(Labels):
     """
 
     def __init__(self, n_classes: int) -> None:
-        self.n_classes = n_classes
-
-    @property
-    def domain(self) -> Domain:  # type: ignore[override]
-        """The labels ``0 ... C - 1``."""
-        return _numbered(self.n_classes)
+        self.n_classes = self.n_latent = n_classes
+        self.domain = _numbered(n_classes)
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return nearly constant functions, of shape (C, n); see `Likelihood.first_sites`."""
@@ -62,11 +324,6 @@ class Softmax(Labels):
         np.negative(slope, out=slope)
         slope[at_label] += 1.0
         return value, slope, curvature
-
-    @property
-    def n_latent(self) -> int:  # type: ignore[override]
-        """Number of latent values of a row, which is the number of classes."""
-        return self.n_classes
 
     def tilted(self, y: Array, mean: Array, variance: Array, power: Scalars = 1.0) -> Triple:
         """Raise NotImplementedError; see `log_density`."""
@@ -101,12 +358,7 @@ class EachClass(Softmax):
 
     def __init__(self, sigmoid: Binary, n_classes: int) -> None:
         super().__init__(n_classes)
-        self.sigmoid = sigmoid
-
-    @property
-    def domain(self) -> Domain:  # type: ignore[override]
-        """The labels ``0 ... C``."""
-        return _numbered(self.n_classes + 1)
+        self.sigmoid, self.domain = sigmoid, _numbered(n_classes + 1)
 
     def constant_log_likelihood(self, y: Array, weight: Array, offset: Array) -> float:
         """Sum of those of the problems."""

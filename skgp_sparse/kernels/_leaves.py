@@ -1,11 +1,10 @@
-"""Kernels of the levels of categories, which are whole numbers, the codes, and of bits.
+"""Leaf kernels of this package: of levels of categories, of bits, and noise that varies.
 
-With the correlation ρ of a column, two different levels have the covariance ρ, and equal ones 1.
-The kernel of several columns is the product of those of each.
-
-`agreement` says how much rows of levels agree. `in_units` has inputs in which rows are near that a
-kernel finds near, for searches of near rows. `Tanimoto` is a kernel of bits, such as the
-fingerprints of molecules, and of counts.
+Levels are whole numbers, the codes. With the correlation ρ of a column, two different levels have
+the covariance ρ, and equal ones 1. The kernel of several columns is the product of those of each:
+`agreement` says how much rows of levels agree. `Tanimoto` is a kernel of bits, such as the
+fingerprints of molecules, and of counts. `HeteroscedasticNoise` is white noise whose variance
+depends on the inputs, as `LogNoiseFunction` says.
 """
 
 from collections.abc import Callable
@@ -20,15 +19,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.ground.parallel import empty, slices
 from skgp_sparse.ground.validation import Array, Ints, Scalars, as_text
 
-from ._differentiable import (
-    DifferentiableKernel,
-    Pull,
-    Pulled,
-    evaluate,
-    no_gradient,
-    node,
-    parts_by_columns,
-)
+from . import _differentiable as tree
+from ._differentiable import DifferentiableKernel, Pull, Pulled, no_gradient
 
 
 class Tanimoto(DifferentiableKernel):
@@ -60,9 +52,6 @@ class Tanimoto(DifferentiableKernel):
     """
 
     footprint = 1
-
-    def __init__(self) -> None:
-        pass  # scikit-learn reads the signature
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         """Return the value of ``k(X, Z)`` and its pullback, of points (..., n, d)."""
@@ -140,18 +129,14 @@ def agreement(a: Ints, b: Ints, w: Array) -> tuple[Array, Callable[..., Array]]:
     return K, partial(_pull, differences, len(w))
 
 
-def log_weights(correlation: npt.ArrayLike) -> Array:
-    """Return ``log(-log ρ)``, in which correlations are learned."""
-    return np.log(-np.log(np.asarray(correlation, dtype=float)))
-
-
-def correlations(theta: Array) -> Array:
-    """Return the correlations of values of `log_weights`, which are between 0 and 1 in any case."""
+def _correlations(theta: Array) -> Array:
+    """Return the correlations of logarithms of weights: they are between 0 and 1 in any case."""
     with np.errstate(over="ignore", under="ignore"):
         return np.exp(-np.clip(np.exp(theta), *_WEIGHTS))
 
 
-CORRELATION = log_weights, correlations
+# correlations are learned as log(-log ρ)
+CORRELATION = (lambda rho: np.log(-np.log(np.asarray(rho, dtype=float)))), _correlations
 
 
 def as_codes(X: Array) -> Ints:
@@ -286,48 +271,149 @@ def _pull_agreement(
 
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     """Return the `Categorical` parts of a kernel of d columns, each with each of its columns."""
-    found = parts_by_columns(kernel, d, Categorical)
+    found = tree.parts_by_columns(kernel, d, Categorical)
     return [(part, int(column)) for part, columns in found for column in columns]
 
 
-_DIMENSIONS = 64  # one for each of so many levels; more of them are about as far from each other
-_SEVERAL = 50  # levels that tell how near levels are
-_SMALLEST, _LARGEST = 1e-4, 0.999  # correlations between them
+_ROWS_PER_BLOCK = 1 << 12  # rows
 
 
-# Inputs are in units of `scale`, as of `length_scales`, if all parts of the kernel see all columns
-# alike. Otherwise they are what every part sees, in units of its length scales. Levels of a
-# category are as far from each other as numbers of their mean correlation in an RBF kernel.
-def in_units(kernel: Kernel, X: Array, scale: Array) -> Array:
-    """Return inputs (n, r) in which rows are near that a kernel finds near."""
-    tree, found = node(kernel), categories(kernel, X.shape[1])
-    if not found and not any(part.is_map for part, _ in tree.walk(None)):
-        return X / scale
-    parts = tree.places(X)
-    for column in dict.fromkeys(column for _, column in found):
-        distance = np.sqrt(-np.log(_correlation(kernel, X.shape[1], column)))
-        parts.append(distance * _places(as_codes(X[:, column])))
-    return np.hstack(parts) if parts else X / scale
+class HeteroscedasticNoise(DifferentiableKernel):
+    r"""White noise whose variance varies with the inputs.
+
+    .. math:: k(x, z) = [x \text{ and } z \text{ are the same row}] \, s \, e^{f(x)},
+
+    with a level s, which is learned, and a function f of the inputs, which is given.
+    `SparseGPRegressor` with ``noise="auto"`` or ``noise="learned"`` finds f, and puts this kernel
+    in the place of the `WhiteKernel`.
+
+    Parameters
+    ----------
+    log_factor : callable
+        The function f: it takes inputs of shape (n, d) and returns an array of shape (n,).
+        Gradients of predicted standard deviations need its method ``pull(X, bar)``, which returns
+        the gradient of ``bar @ f(X)``.
+    noise_level : float, default=1.0
+        The variance s where f is 0.
+    noise_level_bounds : pair of floats or "fixed", default=(1e-5, 1e5)
+        Its bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.kernels import HeteroscedasticNoise
+    >>> X = np.array([[0.0], [1.0]])
+    >>> kernel = RBF() + HeteroscedasticNoise(lambda X: X[:, 0], noise_level=0.1)
+    >>> kernel(X).round(3)
+    array([[1.1  , 0.607],
+           [0.607, 1.272]])
+
+    Noise whose variance is known up to a factor:
+
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(0, 4, size=(200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.3 * np.exp(X[:, 0] / 2 - 2) * rng.normal(size=200)
+    >>> model = SparseGPRegressor(kernel).fit(X, y)
+    >>> model.noise_std([[0.0], [4.0]]).round(2)
+    array([0.04, 0.29])
+    """
+
+    def __init__(
+        self,
+        log_factor: Callable[[Array], Array],
+        noise_level: float = 1.0,
+        noise_level_bounds: tuple[float, float] | Literal["fixed"] = (1e-5, 1e5),
+    ) -> None:
+        self.log_factor = log_factor
+        self.noise_level = noise_level
+        self.noise_level_bounds = noise_level_bounds
+
+    def linearize(self, X: Array, Z: Array | None = None) -> tuple[Scalars, Pull]:
+        """Return 0, the value without noise, and its pullback."""
+        return 0.0, no_gradient
+
+    linearize_diag = linearize
+
+    def as_node(self) -> tree.Node:
+        """Return the node of this kernel, which is nothing but noise."""
+        return HeteroscedasticNoiseNode(self)
 
 
-def _correlation(kernel: Kernel, d: int, column: int) -> Any:
-    """Mean correlation of rows that are in different levels, and the same otherwise."""
-    rows = np.zeros((_SEVERAL, d))
-    rows[:, column] = np.arange(_SEVERAL)
-    K = evaluate(kernel, rows, rows)
-    mean = np.mean(K[~np.eye(_SEVERAL, dtype=bool)]) / np.mean(K.diagonal())
-    return np.clip(mean, _SMALLEST, _LARGEST)
+class HeteroscedasticNoiseNode(tree.White):
+    """White noise whose variance varies with the inputs."""
+
+    def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
+        variance = self.kernel.noise_level * np.exp(self.kernel.log_factor(X))
+
+        def pull(g_signal: Array, g_noise: Scalars, inputs: bool) -> Pulled:
+            of_log, log_factor = g_noise * variance, self.kernel.log_factor
+            if inputs and not hasattr(log_factor, "pull"):
+                raise TypeError(
+                    f"log_factor={as_text(log_factor)} of HeteroscedasticNoise has no gradient "
+                    "with respect to inputs. Give it a method pull(X, bar), which returns that of "
+                    "bar @ log_factor(X)."
+                )
+            theta_bar = tree.assemble(self.kernel, {"noise_level": np.sum(of_log)})
+            return theta_bar, log_factor.pull(X, of_log) if inputs else 0.0
+
+        return 0.0, variance, pull
 
 
-def _places(codes: Ints) -> Array:
-    """Vectors of length 1 (n, 64) of codes, orthogonal or random and nearly so; 0 if negative."""
-    levels, index = np.unique(codes, return_inverse=True)
-    vectors = np.array([_vector(level) for level in levels]).reshape(-1, _DIMENSIONS)
-    return vectors[index.reshape(len(codes))]
+class LogNoiseFunction:
+    """The function f of a `HeteroscedasticNoise`: the mean of a process, ``c + k(x, Z) u``.
 
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Kernel of the process, without white noise.
+    Z : ndarray of shape (m, d)
+        Its inducing points.
+    u : ndarray of shape (m,)
+        Weights of the kernel functions.
+    mean : float
+        The constant c.
 
-def _vector(code: int) -> Any:
-    if code < _DIMENSIONS:
-        return (np.arange(_DIMENSIONS) == code).astype(float)
-    draw = np.random.RandomState(code % 2**32).normal(size=_DIMENSIONS)
-    return draw / np.linalg.norm(draw)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skgp_sparse.kernels import LogNoiseFunction, HeteroscedasticNoise
+    >>> f = LogNoiseFunction(RBF(), Z=np.zeros((1, 1)), u=np.ones(1), mean=0.0)
+    >>> HeteroscedasticNoise(f, noise_level=0.1).diag([[0.0], [9.0]]).round(3)
+    array([0.272, 0.1  ])
+    """
+
+    def __init__(self, kernel: Kernel, Z: Array, u: Array, mean: float) -> None:
+        self.kernel, self.Z, self.u, self.mean = kernel, Z, u, mean
+
+    def __call__(self, X: Array) -> Array:
+        X = np.asarray(X, dtype=np.float64)
+        blocks = slices(len(X), _ROWS_PER_BLOCK)
+        parts = [tree.evaluate(self.kernel, X[block], self.Z) @ self.u for block in blocks]
+        return np.concatenate([np.zeros(0), *parts]) + self.mean
+
+    def pull(self, X: Array, bar: Array) -> Array:
+        """Return the gradient of ``bar @ f(X)``.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Inputs, float64.
+        bar : ndarray of shape (n,)
+            Weights of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            The gradient with respect to X.
+        """
+        return tree.linearize(self.kernel, self.Z, X)[1](np.outer(self.u, bar), True)[1]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not LogNoiseFunction:
+            return NotImplemented
+        arrays = (self.Z, other.Z), (self.u, other.u), (self.mean, other.mean)
+        same = all(np.array_equal(mine, its, equal_nan=True) for mine, its in arrays)
+        return same and self.kernel == other.kernel
