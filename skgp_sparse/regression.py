@@ -24,9 +24,9 @@ from skgp_sparse.engine.functions import SampledFunctions
 from skgp_sparse.explain.leave_one_out import (
     LooPrediction,
     check_interval,
-    conformal_interval,
-    interval_of_model,
+    interval,
     loo_prediction,
+    width_of,
 )
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
 from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
@@ -599,11 +599,11 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.predict_interval"
         check_interval(coverage, method, side, name)
         X, view, offset = self._question(X, offset)
-        if method == "model":
-            return interval_of_model(view, X, coverage, side, offset)
-        check_is_fitted(self, "kernel_")
-        given = self._fitted.fits[0], self._scores(), coverage, side, offset
-        return conformal_interval(view, X, *given, name)
+        width = None
+        if method == "conformal":
+            check_is_fitted(self, "kernel_")
+            width = width_of(self._fitted.fits[0], self._scores(), coverage, side, name)
+        return interval(view, X, offset, coverage, side, width)
 
     def log_predictive_density(
         self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None
@@ -899,7 +899,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_is_fitted(self, "kernel_")
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
-            return loo_prediction(self._fitted.fits[0], self.n_jobs, name)
+            fit, beside = self._fitted.fits[0], self._fitted.beside
+            return loo_prediction(fit, beside and beside.weights, self.n_jobs, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None

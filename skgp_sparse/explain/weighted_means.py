@@ -17,9 +17,9 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator
 
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean, averaged
 from skgp_sparse.explain.leave_one_out import LeftOutRows
+from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.ground.validation import Array, Ints
 
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
@@ -39,8 +39,6 @@ class MeanFunction(NamedTuple):
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
-        if self.values is None:
-            return self._of_complete_rows(X)
         return averaged(self._of_complete_rows, X, self.values)
 
     def _of_complete_rows(self, X: Array) -> Array:
@@ -79,29 +77,10 @@ class WeightedMean(NamedTuple):
         """Predictions (n, p) in the units of the process."""
         return self.units.forward(self.function.latent(X)) - self.level
 
-    def of(self, process: Posterior) -> PosteriorWithMean:
-        """The weighted mean of a process and the prediction."""
-        return PosteriorWithMean(process, self, self.weights, self.function.is_flat)
-
-
-class LeftOutMean(NamedTuple):
-    """Predictions (n, q) of rows by fits without them; in units of y where they are added."""
-
-    predictions: Array
-    weights: MeanWeights | None = None
-
-    def added(self) -> Array | float:
-        """Predictions (n, p) in units of y that are added to those of the process, or 0."""
-        return self.predictions if self.weights is not None and self.weights.is_added else 0.0
-
-    def beside(self, left: LeftOutRows) -> LeftOutRows:
-        """The rows with moments of the weighted mean, from those of the process."""
-        if self.weights is None or self.weights.is_added:
-            return left
-        weight = self.weights.of(left.total)
-        factor = self.weights.factor(weight)
-        mean = (1.0 - weight) * left.mean + weight * self.predictions[left.chosen]
-        return left._replace(mean=mean, variance=factor * left.variance, noise=factor * left.noise)
+    def around(self, view: TargetView | ResponseView) -> TargetView | ResponseView:
+        """The view with the weighted mean of its process and the prediction."""
+        known = self, self.weights, self.function.is_flat
+        return view.each(lambda one: one._replace(process=PosteriorWithMean(one.process, *known)))
 
 
 class Calibration(NamedTuple):
@@ -135,6 +114,21 @@ class Calibration(NamedTuple):
     bias: Array
     weight: float = 0.0
     function: MeanFunction | None = None
+
+    def around(self, view: LabelView) -> LabelView:
+        """Change the probabilities of a view.
+
+        Parameters
+        ----------
+        view : LabelView
+            That of the processes.
+
+        Returns
+        -------
+        LabelView
+            That of the changed probabilities.
+        """
+        return view._replace(calibration=self)
 
     def at(self, probabilities: Array, X: Array) -> Array:
         """Calibrate probabilities of queries.
@@ -234,14 +228,12 @@ class StackedRows(NamedTuple):
 
     def densities(self, weights: MeanWeights) -> Array:
         """Log densities (k,) of the targets, averaged over these."""
-        left, weight = self.left, weights.of(self.left.total)
-        mean = left.mean + weight * (self.predicted - left.mean)
-        return left._replace(mean=mean).log_density(weights.factor(weight)).mean(axis=1)
+        return self.left.beside(self.predicted, weights).log_density().mean(axis=1)
 
     def without_mean(self) -> MeanWeights:
         """`MeanWeights` with which the process is alone."""
         error = np.ones(1)  # where latent values are not seen
-        if self.left.fit.likelihood is None:
+        if self.left.likelihood is None:
             error = (self.left.block.y - self.predicted) ** 2
             error = np.average(error, axis=0, weights=self.row_weight)
         return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
@@ -252,7 +244,7 @@ class StackedRows(NamedTuple):
         With a likelihood, a weight that is the same everywhere has the highest density.
         """
         alone = self.without_mean()
-        if self.left.fit.likelihood is not None:
+        if self.left.likelihood is not None:
             return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], "intercept")
         targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
         intercept, slope = np.transpose(targets)
