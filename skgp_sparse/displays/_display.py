@@ -59,13 +59,8 @@ def shorten_dates(*axes: "Axis") -> None:
 _MOST_VALUES = 20  # values of a column, above which they are points of a grid
 _EDGE = 0.01  # share of the rows on both sides of a grid
 _DAY = 86400e6  # microseconds
-_UNITS = {
-    "days": np.timedelta64(1, "D"),
-    "hours": np.timedelta64(1, "h"),
-    "minutes": np.timedelta64(1, "m"),
-    "seconds": np.timedelta64(1, "s"),
-    "microseconds": np.timedelta64(1, "us"),
-}  # of durations, the largest first
+# units of durations, the largest first
+_UNITS = {"days": "D", "hours": "h", "minutes": "m", "seconds": "s", "microseconds": "us"}
 
 
 class DrawnColumn(NamedTuple):
@@ -85,6 +80,34 @@ def table_and_names(X: object) -> tuple[Any, list]:
     return values, [*range(values.shape[1])]
 
 
+class Range(NamedTuple):
+    """A column of numbers or times, as estimators see it, and a grid of its values."""
+
+    kind: str
+    example: Any  # an entry of the column
+    numbers: Array  # (n,) entries of all rows
+    grid: Array  # (k,) in the same units
+
+    def cells(self, numbers: Array) -> AnyArray:
+        """Values of the column in a table: times, which are in UTC, and durations."""
+        if self.kind == TIME_OF_DAY:
+            return np.array([_time_of_day(hours) for hours in numbers.tolist()], dtype=object)
+        if self.kind not in (TIME, DURATION):
+            return numbers
+        whole = np.rint(_DAY * numbers).astype(np.int64)
+        return whole.view("datetime64[us]" if self.kind == TIME else "timedelta64[us]")
+
+    def shown(self, numbers: Array) -> AnyArray:
+        """Values of the type of the column, whose times may be in a zone; hours of a day."""
+        if self.kind == TIME_OF_DAY:
+            return numbers
+        cells, zone = self.cells(numbers), getattr(self.example, "tzinfo", None)
+        if self.kind != TIME or zone is None:
+            return cells
+        utc = [time.replace(tzinfo=timezone.utc) for time in cells.tolist()]
+        return np.array([time.astimezone(zone) for time in utc], dtype=object)
+
+
 def drawn_column(X: "Table", names: list, place: int, known: Container, most: int) -> DrawnColumn:
     """The `DrawnColumn` of a table: a curve or points."""
     is_level = (names[place] if is_named(names) else place) in known
@@ -99,27 +122,11 @@ def drawn_column(X: "Table", names: list, place: int, known: Container, most: in
         return _points(X, place, rows)
     rows, distinct = rows[~np.isnan(distinct)], distinct[~np.isnan(distinct)]
     example = _cell(X, rows[0], place)
+    drawn = Range(column.kind, example, numbers, distinct)
     if len(distinct) <= _MOST_VALUES:
-        return DrawnColumn(_shown(distinct, column.kind, example), _cells(X, rows, place))
+        return DrawnColumn(drawn.shown(distinct), _cells(X, rows, place))
     grid = _grid(numbers[~np.isnan(numbers)], distinct, most, hasattr(example, "to_timestamp"))
-    return DrawnColumn(_shown(grid, column.kind, example), _as_cells(grid, column.kind))
-
-
-class Range(NamedTuple):
-    """A grid over the range of a column of numbers or times, and beyond."""
-
-    kind: str
-    example: Any  # an entry of the column
-    numbers: Array  # (n,) entries of all rows, as estimators see them
-    grid: Array  # (k,) in the same units
-
-    def shown(self, numbers: Array) -> AnyArray:
-        """Values that are drawn of numbers."""
-        return _shown(numbers, self.kind, self.example)
-
-    def cells(self, numbers: Array) -> AnyArray:
-        """Values of the column in a table, in place of these numbers."""
-        return _as_cells(numbers, self.kind)
+    return DrawnColumn(drawn.shown(grid), drawn.cells(grid))
 
 
 def range_of_column(X: "Table", place: int, n_points: int, margin: float) -> Range:
@@ -147,10 +154,10 @@ def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[A
     """The label of an axis, and a function that puts values there: durations in a unit."""
     if values.dtype.kind != "m":
         return name, lambda values: values
+    units = {name: np.array(1, f"timedelta64[{code}]") for name, code in _UNITS.items()}
     longest = np.abs(values).max()
-    short = [unit for unit, size in _UNITS.items() if size <= longest]
-    unit = (short or [*_UNITS])[0]
-    return f"{name} ({unit})", lambda values: values.astype("timedelta64[us]") / _UNITS[unit]
+    unit = next((one for one, size in units.items() if size <= longest), "days")
+    return f"{name} ({unit})", lambda values: values.astype("timedelta64[us]") / units[unit]
 
 
 def _points(X: "Table", place: int, rows: AnyArray) -> DrawnColumn:
@@ -186,33 +193,10 @@ def _grid(known: Array, distinct: Array, n_points: int, is_period: bool) -> Arra
     return np.unique(np.rint(grid)) if np.array_equal(distinct, np.rint(distinct)) else grid
 
 
-def _as_cells(numbers: Array, kind: str) -> AnyArray:
-    """Values of a table in place of numbers: times, which are in UTC, and durations."""
-    if kind == TIME_OF_DAY:
-        return np.array([_time_of_day(hours) for hours in numbers.tolist()], dtype=object)
-    if kind not in (TIME, DURATION):
-        return numbers
-    whole = np.rint(_DAY * numbers).astype(np.int64)
-    return whole.view("datetime64[us]" if kind == TIME else "timedelta64[us]")
-
-
 def _time_of_day(hours: float) -> Any:
     """The time of the day so many hours after midnight, at most its last one."""
     since = np.clip(hours, 0.0, 24.0)
     return (datetime.min + min(timedelta(hours=since), timedelta(days=1, microseconds=-1))).time()
-
-
-def _shown(numbers: Array, kind: str, example: object) -> AnyArray:
-    """Numbers as values of the type of a column, whose times may be in a zone; hours of a day."""
-    if kind == TIME_OF_DAY:
-        return numbers
-    cells, zone = _as_cells(numbers, kind), getattr(example, "tzinfo", None)
-    if kind != TIME or zone is None:
-        return cells
-    return np.array(
-        [time.replace(tzinfo=timezone.utc).astimezone(zone) for time in cells.tolist()],
-        dtype=object,
-    )
 
 
 def _column(X: "DataFrame", place: int) -> Any:

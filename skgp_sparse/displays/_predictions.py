@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse.data.checks import is_frame
+from skgp_sparse.data.checks import is_frame, is_missing
 from skgp_sparse.ground.validation import AnyArray, Array, as_text
 
 from ._display import (
@@ -393,7 +393,8 @@ class EffectDisplay(Display):
         else:
             values, name = np.arange(len(self.values)), self.name
             ax.plot(values, self.mean, "o", color="C0")
-            ax.set_xticks(values, [_level(value) for value in self.values])
+            levels = ["missing" if is_missing(one) else str(one) for one in self.values]
+            ax.set_xticks(values, levels)
             if self.std is not None:
                 ax.errorbar(
                     values, self.mean, width, fmt="none", color="C0", capsize=3, label=label
@@ -446,12 +447,6 @@ def _question(
 def _check_target(is_right: bool, target: object, must: str) -> None:
     if not is_right:
         raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
-
-
-def _level(value: object) -> str:
-    """The label of a level."""
-    is_missing = not isinstance(value, str) and str(value) in ("None", "nan", "<NA>", "NaT")
-    return "missing" if is_missing else str(value)
 
 
 _LEVELS = np.arange(1, 100) / 100.0

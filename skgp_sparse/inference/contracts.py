@@ -134,10 +134,7 @@ def raise_noise(kernel, objective):
     noise, residual = objective.noise_and_residual(kernel)
     if residual == 0.0:
         return kernel
-    theta = kernel.theta
-    for positions in kernels.positions_of(kernel, "noise_level"):
-        theta[positions] += np.log1p(residual / noise)
-    return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
+    return kernels.with_more_noise(kernel, np.log1p(residual / noise))
 
 
 def value_or_minus_inf(objective, kernel, eval_gradient, inner_state=None, prior=NO_PRIOR):

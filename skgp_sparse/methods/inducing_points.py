@@ -4,6 +4,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import inducing, kernels
@@ -54,7 +55,7 @@ class InducingPoints(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import InducingPoints
-    >>> rng = np.random.RandomState(0)
+    >>> rng = RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(500, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
     >>> posterior = InducingPoints(n_mean=50)
@@ -94,7 +95,7 @@ class InducingPoints(PosteriorMethod):
         option = "tight_variance to False" if self.tight_variance else "n_mean to None"
         return f"It needs one basis: set {option}."
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` at inducing points."""
         if self.tight_variance and not job.rows.in_memory:
             raise ValueError(
@@ -112,9 +113,7 @@ class InducingPoints(PosteriorMethod):
                 return fit._replace(posterior=posterior)
             return self._with_larger_mean(fit, job.rows, random_state)
 
-    def _with_larger_mean(
-        self, fit: Fit, rows: Dataset, random_state: np.random.RandomState
-    ) -> Fit:
+    def _with_larger_mean(self, fit: Fit, rows: Dataset, random_state: RandomState) -> Fit:
         """The `Fit` whose mean has random rows as inducing points, too, where more are wanted."""
         objective: Any = fit.objective
         Z = objective.inducing_points
@@ -124,12 +123,12 @@ class InducingPoints(PosteriorMethod):
         objective = DecoupledObjective(objective, InducingBasis(np.vstack([Z, more])))
         return fit._replace(**objective.conclude(fit.kernel)._asdict())
 
-    def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
+    def objective(self, job: Job, random_state: RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
         Z = job.points.initialise(job.rows, job.kernel, random_state)
         return job.model.sparse(job.rows, Z, job.settings.options)
 
-    def go_on(self, job: Job, objective: SparseFit, random_state: np.random.RandomState) -> Fit:
+    def go_on(self, job: Job, objective: SparseFit, random_state: RandomState) -> Fit:
         """The `Fit` from this objective or, if that is higher, from a warm start."""
         kernel, warm, settings = job.kernel, objective, job.settings
         if settings.solver.starts_on_subset:  # and has begun
@@ -181,7 +180,7 @@ class InducingPoints(PosteriorMethod):
         return None
 
 
-def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
+def with_enough_points(job: Job, random_state: RandomState) -> Job:
     """The job with as few points as its noise allows, where nobody asked for a number.
 
     The residual variance over that of the noise bounds what more points gain (Burt, Rasmussen
@@ -192,11 +191,8 @@ def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
         return job
     rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
     few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
-    most, solver = (
-        min(_ITERATIONS, job.settings.max_iter),
-        contract.of_few_rows(job.settings.solver),
-    )
-    few = few.with_settings(max_iter=most, solver=solver, progress=None)
+    most, solver = min(_ITERATIONS, job.settings.max_iter), job.settings.solver
+    few = few.with_settings(max_iter=most, solver=contract.of_few_rows(solver), progress=None)
     posterior = InducingPoints()
     with collected():  # it need not converge
         kernel = posterior.go_on(few, posterior.objective(few, random_state), random_state).kernel
@@ -204,7 +200,7 @@ def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
     return job._replace(kernel=kernel, points=points.of_size(size))
 
 
-def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: np.random.RandomState) -> int:
+def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: RandomState) -> int:
     """The number of points whose residual variance is negligible beside the noise."""
     some, sizes = rows.everything(), (most * k // _SIZES for k in range(1, _SIZES + 1))
     noise = float(np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise))
@@ -257,7 +253,7 @@ class FourierFeatures(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import FourierFeatures
-    >>> rng = np.random.RandomState(0)
+    >>> rng = RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(500, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
     >>> model = SparseGPRegressor(posterior=FourierFeatures(n_components=40), random_state=0)
@@ -277,7 +273,7 @@ class FourierFeatures(PosteriorMethod):
         """The number of features of a row."""
         return self.n_components
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` with these features, however few rows there are."""
         if not kernels.spectrum(job.kernel):
             raise ValueError(
@@ -323,9 +319,6 @@ def _with_more_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
     """The kernel with its noise, too low after an exact fit, times 4 while the objective rises."""
     best, louder = -np.inf, kernel
     while (value := value_or_minus_inf(objective, louder, False)) > best:
-        best, kernel, theta = value, louder, louder.theta
-        for positions in kernels.positions_of(kernel, "noise_level"):
-            theta[positions] += np.log(_LOUDER)
-        theta = np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T)
-        louder = kernel.clone_with_theta(theta)
+        best, kernel = value, louder
+        louder = kernels.with_more_noise(kernel, np.log(_LOUDER))
     return kernel

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
@@ -27,7 +28,7 @@ from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_
 from skgp_sparse.inference.optimizers import End, climb
 from skgp_sparse.methods import contract, neighbor_search
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, ValidationSet
-from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch, Trial
+from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
 from skgp_sparse.solvers import Fit
 
 _RUNS, _LEFT_OUT = 5, 2000  # searches of neighbours, at most, and rows of an evaluation ...
@@ -44,16 +45,7 @@ _TOL = 1e-7  # nats per row of which the sites are short then ...
 _TOL_OF_MANY = 1e-4  # ... or this
 
 
-class LocalSites(NamedTuple):
-    """Sites of some rows and their likelihood, and a kernel."""
-
-    objective: LocalSiteObjective
-    kernel: Kernel
-
-    @property
-    def metric(self) -> Array | None:
-        """Metric in which rows are near."""
-        return self.objective.metric
+LocalSites = tuple[LocalSiteObjective, Kernel]  # sites of some rows, found at a kernel
 
 
 class SiteSearch:
@@ -73,7 +65,7 @@ class SiteSearch:
     def __init__(
         self,
         job: Job,
-        random_state: np.random.RandomState,
+        random_state: RandomState,
         validation: ValidationSet | None = None,
         k: int = neighbor_search.FEW,
         k_fit: int = neighbor_search.FIT,
@@ -99,27 +91,29 @@ class SiteSearch:
                 return local
             return self._climbed(local)
 
-    def first(self, starts: Sequence[Kernel] = ()) -> Trial:
-        """The `Trial` without a metric that is learned."""
+    def first(self, starts: Sequence[Kernel] = ()) -> contract.ValidationScore:
+        """The `ValidationScore` without a metric that is learned."""
         most = most_trained(self.job.rows.n_features)
         return self._scored(self.learn(self.validation.training_rows(most)))
 
-    def refined(self, best: Trial) -> Trial:
-        """The best `Trial`, in a full metric or without."""
+    def refined(self, best: contract.ValidationScore) -> contract.ValidationScore:
+        """The best `ValidationScore`, in a full metric or without."""
         if not neighbor_search.wants_full(self.job) or self.is_over():
             return best
-        mixed = if_possible(lambda: self._scored(self._mixed(best.local)))
-        return max(best, mixed or best, key=neighbor_search.density_of)
+        mixed = if_possible(lambda: self._scored(self._mixed(best.model)), otherwise=best)
+        return max(best, mixed, key=neighbor_search.density_of)
 
-    def with_neighbors(self, best: Trial) -> tuple[Trial, slice]:
-        """`Trial` as it is, and the places of its rows."""
+    def with_neighbors(
+        self, best: contract.ValidationScore
+    ) -> tuple[contract.ValidationScore, slice]:
+        """The score as it is, and the places of its rows."""
         return best, slice(None)
 
     def conclude(self, local: LocalSites) -> Fit:
         """The `Fit` to all rows of the job."""
         everything, distinct = SiteRows.of(self.job.rows)
         with arithmetic():
-            objective, kernel = self._of_all(*local, everything), local.kernel
+            objective, kernel = self._of_all(*local, everything), local[1]
             posterior = posterior_of(objective, kernel, distinct.X, self.k)
             conclusion = replace(objective, posterior=posterior).conclude(kernel)
         return Fit(kernel=kernel, n_iter=max(self.n_iter, 1), **conclusion._asdict())
@@ -140,36 +134,34 @@ class SiteSearch:
             total=rows.total_weight(),
             n_jobs=self.n_jobs,
         )
-        start = LocalSites(self._around(first, job.kernel, _FIRST), job.kernel)
+        start = self._around(first, job.kernel, _FIRST), job.kernel
         if job.before is None or not job.settings.solver.moves:
             return start
-        other = LocalSites(self._around(first, job.before[0], _FIRST), job.before[0])
+        other = self._around(first, job.before[0], _FIRST), job.before[0]
         return max(start, other, key=lambda one: self._value(*one))
 
     def _mixed(self, local: LocalSites) -> LocalSites:
         """The `LocalSites` in a metric that is learned."""
-        objective, kernel = local
+        (objective, kernel), d = local, self.job.rows.n_features
         with arithmetic():
-            prior = neighbor_search.full(
-                kernel, self.job.rows.n_features, neighbor_search.NATS_WITH_SITES
-            )
+            prior = neighbor_search.full(kernel, d, neighbor_search.NATS_WITH_SITES)
             objective = replace(objective, metric=prior.start, prior=prior)
-            return self._climbed(LocalSites(self._around(objective, kernel, _NEXT), kernel))
+            return self._climbed((self._around(objective, kernel, _NEXT), kernel))
 
-    def _scored(self, local: LocalSites) -> Trial:
-        """The `Trial` of sites and hyperparameters."""
+    def _scored(self, local: LocalSites) -> contract.ValidationScore:
+        """The `ValidationScore` of sites and hyperparameters."""
         objective, kernel = local
         name = f"neighbors ({neighbor_search.name_of(objective.metric)}{self.k} neighbors)"
         process = posterior_of(objective, kernel, objective.near.X, self.k)
-        score = self.validation.score_posterior
-        return Trial(local, score(name, process, self.n_jobs, objective.likelihood))
+        likelihood = objective.likelihood
+        score = self.validation.score_posterior(name, process, self.n_jobs, likelihood)
+        return score._replace(model=local)
 
     def _climbed(self, local: LocalSites) -> LocalSites:
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = local, self.job.settings
-        tell = settings.progress and partial(
-            settings.progress, quantity=neighbor_search.LEAVE_ONE_OUT
-        )
+        quantity = neighbor_search.LEAVE_ONE_OUT
+        tell = settings.progress and partial(settings.progress, quantity=quantity)
         for index in range(self.runs):
             if index:
                 objective = self._around(objective, kernel, _NEXT)
@@ -183,7 +175,7 @@ class SiteSearch:
             is_little = maximum.value - first < _NEGLIGIBLE_GAIN * objective.size()
             if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break
-        return LocalSites(self._around(objective, kernel, _NEXT), kernel)
+        return self._around(objective, kernel, _NEXT), kernel
 
     def _value(self, objective: LocalSiteObjective, kernel: Kernel) -> float:
         """The objective and the prior together."""
@@ -260,7 +252,7 @@ class Neighbors(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import Neighbors
-    >>> rng = np.random.RandomState(0)
+    >>> rng = RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(3000, 1))
     >>> y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=3000)
     >>> model = SparseGPRegressor(posterior=Neighbors(n_neighbors=50), random_state=0).fit(X, y)
@@ -281,7 +273,7 @@ class Neighbors(PosteriorMethod):
         self.n_neighbors = n_neighbors
         self.n_neighbors_fit = n_neighbors_fit
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` given neighbours."""
         if job.model.has_sites:
             return self._fit_with_sites(job, random_state)
@@ -293,9 +285,9 @@ class Neighbors(PosteriorMethod):
         if job.settings.solver.starts_on_subset:
             starts.append(contract.start_on_subset(job, random_state).kernel)
         best = search.refined(search.first(starts))
-        return search.conclude(search.with_neighbors(best)[0].local)
+        return search.conclude(search.with_neighbors(best)[0].model)
 
-    def _fit_with_sites(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def _fit_with_sites(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` to rows with a likelihood."""
         if job.settings.solver.starts_on_subset:
             job = contract.start_on_subset(job, random_state)
@@ -303,7 +295,7 @@ class Neighbors(PosteriorMethod):
         if not (neighbor_search.wants_full(job) and job.settings.solver.moves):
             return search.conclude(search.learn(job.rows))
         search.validation = ValidationSet(job.rows, random_state, has_sites=True)
-        fit = search.conclude(search.refined(search.first()).local)
+        fit = search.conclude(search.refined(search.first()).model)
         return fit._replace(selection=tuple(search.validation.candidates))
 
     @property

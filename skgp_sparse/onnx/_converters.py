@@ -29,7 +29,7 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
-from skgp_sparse.ground.validation import AnyArray, Array
+from skgp_sparse.ground.validation import Array
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.regression import SparseGPRegressor
 
@@ -302,15 +302,9 @@ def _shapes_of_regression(operator: Operator) -> None:
 
 
 def _convert_regressor(scope: Scope, operator: Operator, container: Container) -> None:
-    model, outputs = operator.raw_operator, operator.outputs
+    """Write mean (n, p) and standard deviation, (n,) or (n, p), in units of y."""
+    view, name = fitted_view(operator.raw_operator), type(operator.raw_operator).__name__
     ops, X = _start(operator, container)
-    for output, node in zip(outputs, _moments(ops, X, model)):
-        _finish(ops, node, output, scope, container)
-
-
-def _moments(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
-    """Mean (n, p) and standard deviation, (n,) or (n, p), in units of y."""
-    view, name = fitted_view(model), type(model).__name__
     if isinstance(view, ResponseView):
         likelihood = type(view.likelihood).__name__
         _refuse(f"{name} with the likelihood {likelihood}", "Set likelihood='gaussian'")
@@ -320,14 +314,17 @@ def _moments(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
         mean = ops.MatMul(mean, np.eye(len(units.scale))[units.scale > 0])
     std = ops.Mul(ops.Sqrt(variance), units.scale)
     std = std if len(units.scale) > 1 else ops.Reshape(std, np.array([-1]))
-    return ops.Add(ops.Mul(mean, units.scale), units.mean), std
+    mean = ops.Add(ops.Mul(mean, units.scale), units.mean)
+    for output, node in zip(operator.outputs, (mean, std)):
+        _finish(ops, node, output, scope, container)
 
 
 def _convert_classifier(scope: Scope, operator: Operator, container: Container) -> None:
     model, (label, probability) = operator.raw_operator, operator.outputs
     ops, X = _start(operator, container)
     best, probabilities = _decide(ops, X, model)
-    classes = _labels(get_label_classes(scope, model))
+    labels = np.asarray(get_label_classes(scope, model))
+    classes = labels.astype(str if labels.dtype.kind in "USO" else np.int64)
     ops.Gather(classes, best, output_names=[label]).add_to(scope, container)
     _finish(ops, probabilities, probability, scope, container)
 
@@ -358,12 +355,6 @@ def _decide(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
     nothing = ops.Not(ops.Greater(total, 0.0))
     probabilities = ops.Where(nothing, np.array([[1.0 / view.n_classes]]), share)
     return ops.ArgMax(positive, axis=1, keepdims=0), probabilities
-
-
-def _labels(classes: AnyArray) -> AnyArray:
-    """The labels as constants of ONNX: strings or whole numbers."""
-    classes = np.asarray(classes)
-    return classes.astype(str if classes.dtype.kind in "USO" else np.int64)
 
 
 def _start(operator: Operator, container: Container) -> tuple[Operators, Node]:
