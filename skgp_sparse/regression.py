@@ -1005,7 +1005,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.predict"
         check_question(self, return_cov, latent, known, name)
         X, view = self._answered(X)
-        mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
+        mean, std, mean_slope, std_slope = gradients(view, X, latent, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
     def _question(self, X: Any, offset: MaybeArray) -> tuple[Any, Any, Any]:

@@ -1,22 +1,14 @@
 """The axes, what all displays share, and values to draw of a column of any type."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from skgp_sparse.data import columns
 from skgp_sparse.data.checks import is_frame, missing_among
-from skgp_sparse.data.columns import (
-    CATEGORY,
-    DURATION,
-    TIME,
-    TIME_OF_DAY,
-    as_table,
-    columns_of,
-    is_named,
-    objects_of,
-)
+from skgp_sparse.data.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY
 from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, as_text
 
 if TYPE_CHECKING:
@@ -75,7 +67,7 @@ def table_and_names(X: object) -> tuple[Any, list]:
     """A data frame as it is, all else as an array (n, d), and the names of its columns."""
     if is_frame(X):
         return X, [*X.columns]
-    values = np.asarray(as_table(X))
+    values = np.asarray(columns.as_table(X))
     values = values[:, None] if values.ndim == 1 else values
     return values, [*range(values.shape[1])]
 
@@ -110,10 +102,10 @@ class Range(NamedTuple):
 
 def drawn_column(X: "Table", names: list, place: int, known: Container, most: int) -> DrawnColumn:
     """The `DrawnColumn` of a table: a curve or points."""
-    is_level = (names[place] if is_named(names) else place) in known
+    is_level = (names[place] if columns.is_named(names) else place) in known
     kinds: list[str | None] = [None] * len(names)
     kinds[place] = CATEGORY if is_level else None
-    column = columns_of(X, kinds)[place]
+    column = columns.columns_of(X, kinds)[place]
     if column.kind == CATEGORY:
         return _points(X, place, _rows_of_levels(column.read(), _ordered(X, place), most))
     numbers = column.read()
@@ -131,7 +123,7 @@ def drawn_column(X: "Table", names: list, place: int, known: Container, most: in
 
 def range_of_column(X: "Table", place: int, n_points: int, margin: float) -> Range:
     """The `Range` of a column; raises if it has levels, booleans among them, or no value."""
-    column = columns_of(X)[place]
+    column = columns.columns_of(X)[place]
     numbers = np.empty(0) if column.kind == CATEGORY else column.read()
     known = np.flatnonzero(~np.isnan(numbers))
     example = _cell(X, known[0], place) if len(known) else False
@@ -145,11 +137,6 @@ def range_of_column(X: "Table", place: int, n_points: int, margin: float) -> Ran
     return Range(column.kind, example, numbers, np.linspace(*ends, n_points))
 
 
-def with_column(X: "Table", rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
-    """Rows of a table in which a column has the value number k."""
-    return _replaced(X, rows, place, drawn.cells[np.repeat(k, len(rows))])
-
-
 def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[Any], Any]]:
     """The label of an axis, and a function that puts values there: durations in a unit."""
     if values.dtype.kind != "m":
@@ -161,7 +148,7 @@ def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[A
 
 
 def _points(X: "Table", place: int, rows: AnyArray) -> DrawnColumn:
-    values = objects_of([_cell(X, row, place) for row in rows])
+    values = columns.objects_of([_cell(X, row, place) for row in rows])
     return DrawnColumn(values, _cells(X, rows, place), is_curve=False)
 
 
@@ -177,9 +164,7 @@ def _rows_of_levels(values: AnyArray, order: list | None, most: int) -> AnyArray
 
 
 def _ordered(X: "Table", place: int) -> list | None:
-    """Levels in the order of the type of a column of a frame, None where it has none."""
-    if not is_frame(X):
-        return None
+    """Levels in the order of the type of a column, None where it has none."""
     levels: Any = getattr(_column(X, place).dtype, "categories", None)
     return [*levels] if hasattr(levels, "__len__") else None
 
@@ -199,8 +184,10 @@ def _time_of_day(hours: float) -> Any:
     return (datetime.min + min(timedelta(hours=since), timedelta(days=1, microseconds=-1))).time()
 
 
-def _column(X: "DataFrame", place: int) -> Any:
-    return X.to_series(place) if hasattr(X, "get_columns") else X.iloc[:, place]
+def _column(X: "Table", place: int) -> Any:
+    if is_frame(X):
+        return X.to_series(place) if hasattr(X, "get_columns") else X.iloc[:, place]
+    return X[:, place]
 
 
 def _cell(X: "Table", row: int, place: int) -> Any:
@@ -210,13 +197,13 @@ def _cell(X: "Table", row: int, place: int) -> Any:
 
 def _cells(X: "Table", rows: AnyArray, place: int) -> Any:
     """Entries of a column, of its own type."""
-    if hasattr(X, "get_columns"):
-        return _column(X, place)[rows.tolist()]
-    return _column(X, place).iloc[rows].array if is_frame(X) else X[rows, place]
+    column = _column(X, place)
+    return column.iloc[rows].array if hasattr(column, "iloc") else column[rows.tolist()]
 
 
-def _replaced(X: "Table", rows: AnyArray, place: int, cells: Sequence) -> Any:
-    """Rows of a table with other entries of a column."""
+def with_column(X: "Table", rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
+    """Rows of a table in which a column has the value number k."""
+    cells = drawn.cells[np.repeat(k, len(rows))]
     if hasattr(X, "get_columns"):
         column = _column(X, place)
         return X[rows.tolist()].with_columns(type(column)(column.name, cells))

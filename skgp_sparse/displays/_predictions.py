@@ -14,16 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from skgp_sparse.data.checks import is_frame, is_missing
 from skgp_sparse.ground.validation import AnyArray, Array, as_text
 
-from ._display import (
-    Display,
-    Range,
-    axis_of,
-    drawn_column,
-    range_of_column,
-    shorten_dates,
-    table_and_names,
-    with_column,
-)
+from . import _display
+from ._display import Display, Range, axis_of, shorten_dates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,13 +118,14 @@ class PredictionBandDisplay(Display):
             If the estimator is a classifier.
         """
         check_is_fitted(estimator)
-        table, names = table_and_names(X)
+        table, names = _display.table_and_names(X)
         if len(names) > 2 or is_classifier(estimator):
             raise (TypeError if is_classifier(estimator) else ValueError)(
                 f"{cls.__name__} draws one or two inputs of a regressor. Got {len(names)} columns "
                 f"and a {type(estimator).__name__}. Draw the effect of a column with EffectDisplay."
             )
-        ranges = [range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))]
+        given = n_points, _MARGIN_OF_RANGE
+        ranges = [_display.range_of_column(table, j, *given) for j in range(len(names))]
         mean, std = _predictions(estimator, table, ranges)
         if mean.ndim > len(ranges):
             raise ValueError(
@@ -346,16 +339,18 @@ class EffectDisplay(Display):
             If X has no such column, or `target` is none of the classes or targets.
         """
         check_is_fitted(estimator)
-        table, names = table_and_names(X)
+        table, names = _display.table_and_names(X)
         if column not in names:
             raise ValueError(f"X has no column {as_text(column)}. Choose one of {names}.")
         place, known = names.index(column), getattr(estimator, "categories_", ())
         rows = np.random.RandomState(0).permutation(len(table))[:n_rows]
-        drawn = drawn_column(table, names, place, known, n_points)
-        first = with_column(table, rows[:1], place, drawn, 0)
+        drawn = _display.drawn_column(table, names, place, known, n_points)
+        first = _display.with_column(table, rows[:1], place, drawn, 0)
         chosen, label, has_band = _question(estimator, target, latent, first)
-        tables = (with_column(table, rows, place, drawn, k) for k in range(len(drawn.values)))
-        averages = [_average(estimator, at, chosen, has_band) for at in tables]
+        averages = []
+        for k in range(len(drawn.values)):
+            at = _display.with_column(table, rows, place, drawn, k)
+            averages.append(_average(estimator, at, chosen, has_band))
         mean, std = map(np.array, zip(*averages))
         return cls(
             drawn.values,

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
-from sklearn.base import BaseEstimator
 
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean, averaged
@@ -43,7 +42,10 @@ class MeanFunction(NamedTuple):
 
     def _of_complete_rows(self, X: Array) -> Array:
         if self.n_classes:
-            return self._logits(self.estimators[0], X)
+            classifier, known = self.estimators[0], np.zeros((len(X), self.n_classes))
+            known[:, classifier.classes_] = classifier.predict_proba(X)
+            logs = np.log(np.maximum(known, LEAST_PROBABILITY))
+            return logs[:, 1:] - logs[:, :1] if self.n_classes == 2 else centred_logs(known)
         values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
         if self.least is None:
             return values
@@ -55,14 +57,6 @@ class MeanFunction(NamedTuple):
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
         trees = "HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees"
         return all(type(one).__name__.startswith(trees) for one in self.estimators)
-
-    def _logits(self, classifier: BaseEstimator, X: Array) -> Array:
-        known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
-        known[:, classifier.classes_] = classifier.predict_proba(X)
-        logs = np.log(np.maximum(known, LEAST_PROBABILITY))
-        if self.n_classes == 2:
-            return logs[:, 1:] - logs[:, :1]
-        return logs - logs.mean(axis=1, keepdims=True)
 
 
 class WeightedMean(NamedTuple):
@@ -221,9 +215,7 @@ class StackedRows(NamedTuple):
     left: LeftOutRows
     predicted: Array  # (k, p) the other predictions
 
-    row_weight = property(
-        lambda self: np.broadcast_to(self.left.block.weight, len(self.left.chosen))
-    )
+    row_weight = property(lambda self: np.broadcast_to(self.left.block.weight, len(self.predicted)))
     share = property(lambda self: self.row_weight / self.row_weight.mean())
 
     def densities(self, weights: MeanWeights) -> Array:
@@ -246,7 +238,7 @@ class StackedRows(NamedTuple):
         alone = self.without_mean()
         if self.left.likelihood is not None:
             return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], "intercept")
-        targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
+        targets = [self._least_loss(j, error) for j, error in enumerate(alone.error)]
         intercept, slope = np.transpose(targets)
         found = alone._replace(intercept=intercept, slope=slope)
         return self._likeliest(found, [(0.0, -0.5)], (0.1, 0.01), "log_factor")
@@ -258,17 +250,14 @@ class StackedRows(NamedTuple):
         scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
         return np.mean(self.share[:, None] * _huber((left.block.y - mean) ** 2 / scale))
 
-    def _target(self, j: int) -> "StackedRows":
-        """Rows with one of their targets."""
+    def _least_loss(self, j: int, error: float) -> Array:
+        """Intercept and slope of the weight of one target."""
         left, one = self.left, np.s_[:, j : j + 1]
         left = left._replace(block=left.block._replace(y=left.block.y[one]), mean=left.mean[one])
-        return self._replace(left=left, predicted=self.predicted[one])
-
-    def _least_loss(self, error: float) -> Array:
-        """Intercept and slope of the weight of one target."""
+        rows = StackedRows(left, self.predicted[one])
 
         def loss(theta: Array) -> float:
-            return self.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
+            return rows.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
 
         return self._minimised(loss, [(-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)], _OF_WEIGHT)
 

@@ -27,15 +27,8 @@ from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.ground.linalg import LOG_2PI
 from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
-from skgp_sparse.inference.contracts import (
-    Objective,
-    ObjectiveFactory,
-    Settings,
-    Solver,
-    ThoroughSearch,
-    VectorFunction,
-    value_or_minus_inf,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, value_or_minus_inf
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
@@ -66,13 +59,13 @@ class Job(NamedTuple):
     name: str  # for messages; "" if there is no other job
     rows: Dataset  # with the units of its targets
     kernel: Kernel  # to start with
-    model: ObjectiveFactory
+    model: contracts.ObjectiveFactory
     posterior_method: Any  # a `PosteriorMethod`
     points: Points
     settings: Settings
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
     is_complete: bool = True  # whether there is something to learn
-    thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
+    thorough: contracts.ThoroughSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     plan: str = ""  # which method this is, and why, in words
     steps: tuple[str, ...] = ()  # of the plan, beside the search
@@ -143,7 +136,7 @@ def within_reach(learned: Kernel, kernel: Kernel, rows: Dataset) -> Kernel:
     return learned.clone_with_theta(theta)
 
 
-def of_few_rows(solver: Solver) -> Solver:
+def of_few_rows(solver: contracts.Solver) -> contracts.Solver:
     """The solver for a sample of bounded size, where parts of it would save next to nothing."""
     return LBFGS() if isinstance(solver, Stochastic) else solver
 

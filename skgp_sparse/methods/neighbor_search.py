@@ -32,7 +32,7 @@ from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possi
 from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import End, climb
 from skgp_sparse.methods.contract import Job, ValidationScore, ValidationSet, variance_factor
-from skgp_sparse.solvers import Fit
+from skgp_sparse.solvers import Fit, fit_at
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
 LEAVE_ONE_OUT = "leave-one-out log density"  # what is maximised
@@ -154,15 +154,10 @@ class NearestNeighborSearch:
 
     def conclude(self, local: NearestNeighborModel):
         """The `Fit` of a model; its value is that of random rows."""
-        held = local._replace(prior=None)
-        objective = self.objective(held, *self.validation.sample(_CONCLUDED))
-        posterior = posterior_of(self.known, local)
-        with arithmetic():
-            value = objective.value(local.kernel)
-        objective = replace(objective, posterior=posterior)
-        selection, n_iter = tuple(self.validation.candidates), max(self.n_iter, 1)
-        found = Fit(local.kernel, objective, posterior, value, n_iter, selection=selection)
-        return found._replace(refit=with_other_noise)
+        objective = self.objective(local, *self.validation.sample(_CONCLUDED))
+        objective = replace(objective, posterior=posterior_of(self.known, local))
+        found = fit_at(objective, local.kernel, self.n_iter)
+        return found._replace(selection=tuple(self.validation.candidates), refit=with_other_noise)
 
     def objective(self, local: NearestNeighborModel, chosen: Ints, count: Array):
         """`NeighborsObjective` of some rows, whose neighbours are those of a model."""

@@ -15,12 +15,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.engine.neighbors import (
-    DistinctRows,
-    NeighborsPosterior,
-    SiteRows,
-    targets_and_noise,
-)
+from skgp_sparse.engine import neighbors
+from skgp_sparse.engine.neighbors import DistinctRows, NeighborsPosterior, SiteRows
 from skgp_sparse.engine.posterior import scale_of, scaled_inputs
 from skgp_sparse.ground.validation import Array, Ints, check_number, is_auto
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
@@ -29,7 +25,7 @@ from skgp_sparse.inference.optimizers import End, climb
 from skgp_sparse.methods import contract, neighbor_search
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, ValidationSet
 from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
-from skgp_sparse.solvers import Fit
+from skgp_sparse.solvers import Fit, fit_at
 
 _RUNS, _LEFT_OUT = 5, 2000  # searches of neighbours, at most, and rows of an evaluation ...
 _RUNS_OF_WIDE, _LEFT_OUT_OF_WIDE = 2, 1000  # ... and of more than `_WIDE` columns
@@ -115,8 +111,7 @@ class SiteSearch:
         with arithmetic():
             objective, kernel = self._of_all(*local, everything), local[1]
             posterior = posterior_of(objective, kernel, distinct.X, self.k)
-            conclusion = replace(objective, posterior=posterior).conclude(kernel)
-        return Fit(kernel=kernel, n_iter=max(self.n_iter, 1), **conclusion._asdict())
+        return fit_at(replace(objective, posterior=posterior), kernel, self.n_iter)
 
     def is_over(self) -> bool:
         """Whether a callback or the deadline has asked to end the search."""
@@ -232,7 +227,7 @@ def posterior_of(
     objective: LocalSiteObjective, kernel: Kernel, X: Array, k: int
 ) -> NeighborsPosterior:
     """`NeighborsPosterior` given k places with their sites; X has the places as they are kept."""
-    targets, noise = targets_and_noise(*objective.near.at_places(objective.sites))
+    targets, noise = neighbors.targets_and_noise(*objective.near.at_places(objective.sites))
     places = DistinctRows(X, targets[:, None], noise, np.ones(len(X)), None)
     return NeighborsPosterior.of(kernel, places, k, objective.metric)
 
