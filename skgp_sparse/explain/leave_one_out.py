@@ -15,7 +15,7 @@ from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, Posterior, noise_in_blocks
 from skgp_sparse.engine.posteriors_around import MeanWeights
-from skgp_sparse.explain.views import LabelView, ResponseView, TargetView, centre_and_scale
+from skgp_sparse.explain.views import LabelView, RealView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import BOOLS, Array, Ints, MaybeArray, Scalars, is_name, require
@@ -97,9 +97,8 @@ class LeftOutRows(NamedTuple):
         """Log densities (k, p) of the targets."""
         if self.likelihood is not None:
             return self.likelihood.tilted(self.block.observed, *self.latent)[0][:, None]
-        return log_normal_density(
-            self.block.y, self.mean, np.sqrt(self.total + self.known)[:, None]
-        )
+        std = np.sqrt(self.total + self.known)
+        return log_normal_density(self.block.y, self.mean, std[:, None])
 
     def beside(self, predicted: Array, weights: MeanWeights) -> "LeftOutRows":
         """The rows with moments of the weighted mean of the process and predictions (k, p)."""
@@ -307,7 +306,7 @@ def check_interval(coverage: float, method: str, side: str, name: str) -> None:
 
 
 def interval(
-    view: TargetView | ResponseView,
+    view: RealView,
     X: ArrayLike,
     offset: MaybeArray,
     coverage: float,

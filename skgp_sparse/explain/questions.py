@@ -21,7 +21,7 @@ from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse.exceptions import warn
-from skgp_sparse.explain.views import ResponseView, TargetView
+from skgp_sparse.explain.views import RealView
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, as_text
 from skgp_sparse.inference.contracts import arithmetic
@@ -132,7 +132,7 @@ def check_question(
         )
 
 
-def gradients(view: TargetView | ResponseView, X: Array, latent: bool, name: str) -> list[Array]:
+def gradients(view: RealView, X: Array, latent: bool, name: str) -> list[Array]:
     """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d)."""
     latent = latent and view.is_gaussian  # elsewhere, the value has white noise
     view = view.of_latent()

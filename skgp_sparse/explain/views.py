@@ -161,22 +161,19 @@ class LabelView(NamedTuple):
             return coupled(probabilities, self.n_classes)
         return probabilities if self.multi_class == "softmax" else normalised(probabilities)
 
-    def latent_moments(self, X: Array) -> Pair:
-        """Mean and variance of the latent process (n,), or of those of a softmax (n, n_classes)."""
+    def latent_moments(self, X: Array, k: int = 0) -> Pair:
+        """Mean and variance of a latent process (n,), or of those of a softmax (n, n_classes)."""
         if self.multi_class == "softmax":
-            return self.latent[0].moments(X)
-        mean, std = self.latent[0].mean_and_std(X, latent=False)
+            return self.latent[k].moments(X)
+        mean, std = self.latent[k].mean_and_std(X, latent=False)
         return mean, std**2
 
     def _by_problem(self, X: Array) -> Array:
         """Probabilities (n, n_classes) of a softmax or ranks, or a column for each problem."""
-        if self.multi_class == "softmax":
-            mean, variance = self.latent[0].moments(X)
-            return self.likelihoods[0].probability(mean.T, variance.T).T
         columns = []
-        for view, likelihood in zip(self.latent, self.likelihoods):
-            mean, std = view.mean_and_std(X, latent=False)
-            columns.append(likelihood.probability(mean, std**2).T)
+        for k, likelihood in enumerate(self.likelihoods):
+            mean, variance = self.latent_moments(X, k)
+            columns.append(likelihood.probability(mean.T, variance.T).T)
         return np.column_stack(columns)
 
 
@@ -393,6 +390,9 @@ class ResponseView(NamedTuple):
         return 0.0 if offset is None else offset / self.units.scale
 
 
+RealView = TargetView | ResponseView
+
+
 def centre_and_scale(likelihood: Likelihood, mean: Array, variance: Array) -> Pair:
     """Mean and deviation (n,) of responses, or without variance median and half central 68 %."""
     with np.errstate(all="ignore"):
@@ -428,7 +428,7 @@ def _warn_of_infinity(mean: Array, variance: Array) -> None:
         )
 
 
-def prior_view(parameters: BaseEstimator, name: str) -> TargetView | ResponseView:
+def prior_view(parameters: BaseEstimator, name: str) -> RealView:
     """The prior process of a regressor, in units of y."""
     check_kernel(parameters.kernel, name)
     p = parameters.n_targets or 1
@@ -442,7 +442,7 @@ def prior_view(parameters: BaseEstimator, name: str) -> TargetView | ResponseVie
 
 
 def at_uncertain_inputs(
-    view: TargetView | ResponseView, X: ArrayLike, X_std: ArrayLike, latent: bool, name: str
+    view: RealView, X: ArrayLike, X_std: ArrayLike, latent: bool, name: str
 ) -> list[Array]:
     """Means and standard deviations (n,) or (n, p) at inputs with errors, where they are known."""
     X_std = check_std(X_std, X, "X_std", name)

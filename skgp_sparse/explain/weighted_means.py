@@ -18,7 +18,7 @@ from scipy.special import softmax
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean, averaged
 from skgp_sparse.explain.leave_one_out import LeftOutRows
-from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
+from skgp_sparse.explain.views import LabelView, RealView
 from skgp_sparse.ground.validation import Array, Ints
 
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
@@ -71,7 +71,7 @@ class WeightedMean(NamedTuple):
         """Predictions (n, p) in the units of the process."""
         return self.units.forward(self.function.latent(X)) - self.level
 
-    def around(self, view: TargetView | ResponseView) -> TargetView | ResponseView:
+    def around(self, view: RealView) -> RealView:
         """The view with the weighted mean of its process and the prediction."""
         known = self, self.weights, self.function.is_flat
         return view.each(lambda one: one._replace(process=PosteriorWithMean(one.process, *known)))

@@ -8,11 +8,10 @@ from numpy.random import RandomState
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import inducing, kernels
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.basis import FourierBasis, InducingBasis
 from skgp_sparse.engine.exact import tightened
 from skgp_sparse.exceptions import collected
-from skgp_sparse.ground.validation import BOOLS, Array, as_text, check_number, is_auto, require
+from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
 from skgp_sparse.inference.contracts import SparseFit, arithmetic, raise_noise, value_or_minus_inf
 from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.methods import contract
@@ -104,24 +103,19 @@ class InducingPoints(PosteriorMethod):
             )
         if job.settings.solver.starts_on_subset:
             job = with_enough_points(contract.start_on_subset(job, random_state), random_state)
-        fit = self.go_on(job, self.objective(job, random_state), random_state)
-        with arithmetic():
-            if self.tight_variance:
-                of: Any = fit.objective
-                plain: Any = fit.posterior
-                posterior = tightened(plain, of.rows.everything(), of.bound)
-                return fit._replace(posterior=posterior)
-            return self._with_larger_mean(fit, job.rows, random_state)
-
-    def _with_larger_mean(self, fit: Fit, rows: Dataset, random_state: RandomState) -> Fit:
-        """The `Fit` whose mean has random rows as inducing points, too, where more are wanted."""
+        fit, rows = self.go_on(job, self.objective(job, random_state), random_state), job.rows
         objective: Any = fit.objective
         Z = objective.inducing_points
-        if self.n_mean is None or self.n_mean <= len(Z):
-            return fit
-        more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
-        objective = DecoupledObjective(objective, InducingBasis(np.vstack([Z, more])))
-        return fit._replace(**objective.conclude(fit.kernel)._asdict())
+        with arithmetic():
+            if self.tight_variance:
+                plain: Any = fit.posterior
+                posterior = tightened(plain, objective.rows.everything(), objective.bound)
+                return fit._replace(posterior=posterior)
+            if self.n_mean is None or self.n_mean <= len(Z):
+                return fit
+            more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
+            objective = DecoupledObjective(objective, InducingBasis(np.vstack([Z, more])))
+            return fit._replace(**objective.conclude(fit.kernel)._asdict())
 
     def objective(self, job: Job, random_state: RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
@@ -132,8 +126,10 @@ class InducingPoints(PosteriorMethod):
         """The `Fit` from this objective or, if that is higher, from a warm start."""
         kernel, warm, settings = job.kernel, objective, job.settings
         if settings.solver.starts_on_subset:  # and has begun
-            kernel, Z = raise_noise(kernel, objective), _earlier_inducing_points(job)
-            warm = objective if Z is None else objective.at(basis=Z)
+            kernel = raise_noise(kernel, objective)
+            Z: Any = None if job.before is None or job.points.are_given else job.before[1]
+            if np.shape(Z) == (job.points.size, job.rows.n_features):
+                warm = objective.at(basis=Z)
         objective, kernel = contract.best_start(objective, kernel, warm, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
@@ -191,27 +187,17 @@ def with_enough_points(job: Job, random_state: RandomState) -> Job:
         return job
     rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
     few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
-    most, solver = min(_ITERATIONS, job.settings.max_iter), job.settings.solver
-    few = few.with_settings(max_iter=most, solver=contract.of_few_rows(solver), progress=None)
+    n_iter, solver = min(_ITERATIONS, job.settings.max_iter), job.settings.solver
+    few = few.with_settings(max_iter=n_iter, solver=contract.of_few_rows(solver), progress=None)
     posterior = InducingPoints()
     with collected():  # it need not converge
         kernel = posterior.go_on(few, posterior.objective(few, random_state), random_state).kernel
-    size = _enough(rows, kernel, points.size, random_state)
-    return job._replace(kernel=kernel, points=points.of_size(size))
-
-
-def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: RandomState) -> int:
-    """The number of points whose residual variance is negligible beside the noise."""
-    some, sizes = rows.everything(), (most * k // _SIZES for k in range(1, _SIZES + 1))
+    some, most = rows.everything(), points.size
     noise = float(np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise))
     enough = inducing.n_points_within(some.X, _NEGLIGIBLE * noise, most, kernel, random_state)
-    return next(size for size in sizes if size >= enough)
-
-
-def _earlier_inducing_points(job: Job) -> Array | None:
-    """Inducing points of an earlier fit, if it has any and they are those asked for now."""
-    Z: Any = None if job.before is None or job.points.are_given else job.before[1]
-    return Z if np.shape(Z) == (job.points.size, job.rows.n_features) else None
+    sizes = (most * k // _SIZES for k in range(1, _SIZES + 1))
+    size = next(size for size in sizes if size >= enough)
+    return job._replace(kernel=kernel, points=points.of_size(size))
 
 
 _ROWS_OF_FEATURE_NOISE = 5000  # rows that tell the noise ...

@@ -125,13 +125,11 @@ class NearestNeighborSearch:
         """The model after some iterations with neighbours held; `budget`: rows and iterations."""
         if self.is_over():
             return local
-        size, most = budget
+        (size, most), settings = budget, self.job.settings
         objective = self.objective(local, *self.validation.others(size))
-        function = VectorFunction(objective, local.kernel, prior=self.job.settings.prior)
-        most = min(most, self.job.settings.max_iter)
-        options = {"max_iter": most, "callback": self._progress, "alike": True}
-        options["curvature"] = deepcopy(local.curvature)
-        maximum = climb(function, self.job.settings, **options)
+        function = VectorFunction(objective, local.kernel, prior=settings.prior)
+        few = settings._replace(max_iter=min(most, settings.max_iter), progress=self._progress)
+        maximum = climb(function, few, alike=True, curvature=deepcopy(local.curvature))
         self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.end is End.STOPPED
         objective, kernel = function.at(maximum.x)
         metric, curvature = objective.metric, maximum.curvature
@@ -168,8 +166,7 @@ class NearestNeighborSearch:
     def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int):
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
-        near = posterior_of(self.known, local._replace(k=k + 1))
-        nearest = near.around(block.X, self.n_jobs)
+        nearest = posterior_of(self.known, local).around(block.X, self.n_jobs, k + 1)
         return neighbors.left_out(self.known, block, chosen, nearest, count)
 
     def _started(self, starts: list[Kernel]):
@@ -248,19 +245,14 @@ def with_other_noise(job: Job, fit: Fit, kernel: Kernel):
     tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
     maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
     kernel = function.at(maximum.x)[1]
-    posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
     with arithmetic():
         mean, variance = neighbors.moments(kernel, left, before.metric, n_jobs)
         value = objective.value_of(mean, variance)
     factor = _factor(left, mean, np.maximum(variance - left.noise, 0.0))
-    posterior = replace(posterior, factor=factor)
-    return fit._replace(
-        kernel=kernel,
-        objective=replace(objective, posterior=posterior),
-        posterior=posterior,
-        value=value,
-        n_iter=fit.n_iter + maximum.n_iter,
-    )
+    posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric, factor)
+    objective, n_iter = replace(objective, posterior=posterior), fit.n_iter + maximum.n_iter
+    changed = {"objective": objective, "posterior": posterior, "value": value, "n_iter": n_iter}
+    return fit._replace(kernel=kernel, **changed)
 
 
 def _factor(left: LeaveOneOut, mean: Array, variance: Array) -> float:

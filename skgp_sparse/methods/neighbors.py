@@ -23,7 +23,7 @@ from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possi
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import End, climb
 from skgp_sparse.methods import contract, neighbor_search
-from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, ValidationSet
+from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
 from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
 from skgp_sparse.solvers import Fit, fit_at
 
@@ -71,9 +71,7 @@ class SiteSearch:
         self.validation: Any = validation
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
         self.stopped, self.prior = False, job.settings.prior
-        is_wide = job.rows.n_features > _WIDE
-        self.runs = _RUNS_OF_WIDE if is_wide else _RUNS
-        self.left_out = _LEFT_OUT_OF_WIDE if is_wide else _LEFT_OUT
+        self.is_wide = job.rows.n_features > _WIDE
 
     def learn(self, rows: Dataset) -> LocalSites:
         """`LocalSites` of a table, or of some of its rows where it has many."""
@@ -87,29 +85,36 @@ class SiteSearch:
                 return local
             return self._climbed(local)
 
-    def first(self, starts: Sequence[Kernel] = ()) -> contract.ValidationScore:
+    def first(self, starts: Sequence[Kernel] = ()) -> ValidationScore:
         """The `ValidationScore` without a metric that is learned."""
         most = most_trained(self.job.rows.n_features)
         return self._scored(self.learn(self.validation.training_rows(most)))
 
-    def refined(self, best: contract.ValidationScore) -> contract.ValidationScore:
+    def refined(self, best: ValidationScore) -> ValidationScore:
         """The best `ValidationScore`, in a full metric or without."""
         if not neighbor_search.wants_full(self.job) or self.is_over():
             return best
         mixed = if_possible(lambda: self._scored(self._mixed(best.model)), otherwise=best)
         return max(best, mixed, key=neighbor_search.density_of)
 
-    def with_neighbors(
-        self, best: contract.ValidationScore
-    ) -> tuple[contract.ValidationScore, slice]:
+    def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, slice]:
         """The score as it is, and the places of its rows."""
         return best, slice(None)
 
     def conclude(self, local: LocalSites) -> Fit:
         """The `Fit` to all rows of the job."""
-        everything, distinct = SiteRows.of(self.job.rows)
+        (objective, kernel), (everything, distinct) = local, SiteRows.of(self.job.rows)
+        are_many = everything.n_rows > most_trained(self.job.rows.n_features)
+        most, tol = _LAST, _TOL
+        if are_many or self.job.settings.deadline.is_over():
+            most, tol = _LAST_OF_MANY, _TOL_OF_MANY
         with arithmetic():
-            objective, kernel = self._of_all(*local, everything), local[1]
+            sites = objective.sites
+            if objective.near.n_rows < everything.n_rows:
+                sites = self._predicted_sites(objective, kernel, everything)
+            objective = replace(objective, near=everything, sites=sites)
+            objective = self._around(objective, kernel, most, tol)
+            objective = replace(objective, chosen=self._chosen(objective))
             posterior = posterior_of(objective, kernel, distinct.X, self.k)
         return fit_at(replace(objective, posterior=posterior), kernel, self.n_iter)
 
@@ -143,7 +148,7 @@ class SiteSearch:
             objective = replace(objective, metric=prior.start, prior=prior)
             return self._climbed((self._around(objective, kernel, _NEXT), kernel))
 
-    def _scored(self, local: LocalSites) -> contract.ValidationScore:
+    def _scored(self, local: LocalSites) -> ValidationScore:
         """The `ValidationScore` of sites and hyperparameters."""
         objective, kernel = local
         name = f"neighbors ({neighbor_search.name_of(objective.metric)}{self.k} neighbors)"
@@ -157,7 +162,7 @@ class SiteSearch:
         (objective, kernel), settings = local, self.job.settings
         quantity = neighbor_search.LEAVE_ONE_OUT
         tell = settings.progress and partial(settings.progress, quantity=quantity)
-        for index in range(self.runs):
+        for index in range(_RUNS_OF_WIDE if self.is_wide else _RUNS):
             if index:
                 objective = self._around(objective, kernel, _NEXT)
             objective = replace(objective, chosen=self._chosen(objective))
@@ -176,21 +181,6 @@ class SiteSearch:
         """The objective and the prior together."""
         return objective.value(kernel) + self.prior.log_density(kernel.theta)
 
-    def _of_all(
-        self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows
-    ) -> LocalSiteObjective:
-        """The objective with the sites of all rows at a kernel."""
-        known, sites = objective.near, objective.sites
-        if known.n_rows < everything.n_rows:
-            sites = self._predicted_sites(objective, kernel, everything)
-        most, tol = _LAST, _TOL
-        are_many = everything.n_rows > most_trained(self.job.rows.n_features)
-        if are_many or self.job.settings.deadline.is_over():
-            most, tol = _LAST_OF_MANY, _TOL_OF_MANY
-        objective = replace(objective, near=everything, sites=sites)
-        objective = self._around(objective, kernel, most, tol)
-        return replace(objective, chosen=self._chosen(objective))
-
     def _predicted_sites(
         self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows
     ) -> Array:
@@ -203,7 +193,7 @@ class SiteSearch:
 
     def _chosen(self, objective: LocalSiteObjective) -> Ints | None:
         """Rows that are left out, twice as many in a metric; None: all of them."""
-        n, most = objective.near.n_rows, self.left_out
+        n, most = objective.near.n_rows, _LEFT_OUT_OF_WIDE if self.is_wide else _LEFT_OUT
         most *= 1 if objective.metric is None else 2
         return None if n <= most else np.sort(self.random_state.choice(n, most, replace=False))
 
@@ -305,7 +295,7 @@ class Neighbors(PosteriorMethod):
         few = self.n_neighbors_fit
         check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
 
-    def refuses(self, request: Request) -> str | None:
+    def refuses(self, request: contract.Request) -> str | None:
         """Several latent values of a row."""
         if request.n_latent > 1:
             return (

@@ -1,7 +1,7 @@
 """Converters of both estimators for `skl2onnx`: names, shapes and formulas of the outputs.
 
-The graph of a prediction has kernel matrices between queries and fixed points (`cross`), mean and
-variance of a latent process (`latent_moments`), and the normal distribution (`normal_cdf`).
+The graph of a prediction has kernel matrices between queries and fixed points, mean and variance of
+a latent process (`latent_moments`), and the normal distribution (`normal_cdf`).
 """
 
 import operator as of_numbers
@@ -52,16 +52,8 @@ class Operators:
         return getattr(onnx_ops, f"Onnx{name}")(*arrays, op_version=self.version, **attributes)
 
 
-def cross(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
-    """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise."""
-    K = _formula(ops, kernel, X, Z)
-    if isinstance(K, float):
-        return ops.Add(ops.MatMul(X, np.zeros(Z.T.shape)), K)
-    return K
-
-
 def _formula(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
-    """A node (n, m), or a number; raises if there is no formula."""
+    """The kernel between X (n, d) and Z (m, d), without noise: a node (n, m), or a number."""
     if type(kernel) not in _FORMULAS or getattr(kernel, "nu", 0.5) not in _OF_MATERN:
         _refuse(f"kernel with the part {kernel}", f"Use sums and products of {_NAMES}")
     return _FORMULAS[type(kernel)](ops, kernel, X, Z)
@@ -205,7 +197,10 @@ def _times_transposed(ops: Operators, A: Node, B: Array) -> Node:
 def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
     """Kernel functions, or cosines and sines (n, m)."""
     if not features.complete:
-        return cross(ops, features.kernel, X, features.Z)
+        K = _formula(ops, features.kernel, X, features.Z)
+        if isinstance(K, float):
+            return ops.Add(ops.MatMul(X, np.zeros(features.Z.T.shape)), K)
+        return K
     offsets = ops.Sub(X, features.basis.origin[None])
     phase = _times_transposed(ops, offsets, features.frequencies)
     cosine = ops.Sin(ops.Add(phase, np.pi / 2))  # runtimes of Python 3.10 have no double cosine
@@ -267,16 +262,13 @@ def register() -> None:
         parser=_outputs_of_regression,
         options={"return_std": [False, True]},
     )
+    switch = [False, True]
     update_registered_converter(
         SparseGPClassifier,
         "SkgpSparseGPClassifier",
         calculate_linear_classifier_output_shapes,
         _convert_classifier,
-        options={
-            "zipmap": [True, False, "columns"],
-            "nocl": [False, True],
-            "output_class_labels": [False, True],
-        },
+        options={"zipmap": [*switch, "columns"], "nocl": switch, "output_class_labels": switch},
     )
 
 
