@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,8 +20,6 @@ from ._display import Display, Range, axis_of, shorten_dates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ._display import Table
 
 _MARGIN_OF_RANGE = 0.05  # of the range of the data, beyond which a band goes on
 
@@ -140,7 +139,7 @@ class PredictionBandDisplay(Display):
             std,
             coverage=coverage,
             X=_shown(ranges, data),
-            y=None if y is None else np.asarray(y)[_is_known(data)],
+            y=None if y is None else np.asarray(y)[~np.isnan(data).any(axis=1)],
             inducing_points=_inducing_points(estimator, ranges),
             names=[str(name) for name in names] if is_frame(table) else None,
         ).plot(ax=ax)
@@ -200,7 +199,9 @@ class PredictionBandDisplay(Display):
             shorten_dates(ax.xaxis, ax.yaxis)
 
 
-def _predictions(estimator: BaseEstimator, table: "Table", ranges: list[Range]) -> list[Array]:
+def _predictions(
+    estimator: BaseEstimator, table: "_display.Table", ranges: list[Range]
+) -> list[Array]:
     """Means and standard deviations at all points of grids, an axis for each input."""
     points = np.meshgrid(*(one.grid for one in ranges), indexing="ij")
     cells = [one.cells(values.ravel()) for one, values in zip(ranges, points)]
@@ -220,12 +221,8 @@ def _side_by_side(columns: list[AnyArray]) -> AnyArray:
 
 def _shown(ranges: list[Range], points: Array) -> AnyArray:
     """Points (n, d), as an estimator sees them, as they are drawn: without those with gaps."""
-    points = points[_is_known(points)]
+    points = points[~np.isnan(points).any(axis=1)]
     return _side_by_side([one.shown(values) for one, values in zip(ranges, points.T)])
-
-
-def _is_known(points: Array) -> Any:
-    return ~np.isnan(points).any(axis=1)
 
 
 def _inducing_points(estimator: BaseEstimator, ranges: list[Range]) -> AnyArray | None:
@@ -345,12 +342,11 @@ class EffectDisplay(Display):
         place, known = names.index(column), getattr(estimator, "categories_", ())
         rows = np.random.RandomState(0).permutation(len(table))[:n_rows]
         drawn = _display.drawn_column(table, names, place, known, n_points)
-        first = _display.with_column(table, rows[:1], place, drawn, 0)
+        filled = partial(_display.with_column, table, place=place, drawn=drawn)
+        first = filled(rows[:1], k=0)
         chosen, label, has_band = _question(estimator, target, latent, first)
-        averages = []
-        for k in range(len(drawn.values)):
-            at = _display.with_column(table, rows, place, drawn, k)
-            averages.append(_average(estimator, at, chosen, has_band))
+        tables = (filled(rows, k=k) for k in range(len(drawn.values)))
+        averages = [_average(estimator, at, chosen, has_band) for at in tables]
         mean, std = map(np.array, zip(*averages))
         return cls(
             drawn.values,
@@ -402,7 +398,7 @@ class EffectDisplay(Display):
 
 
 def _average(
-    estimator: BaseEstimator, at: "Table", target: int | None, has_band: bool
+    estimator: BaseEstimator, at: "_display.Table", target: int | None, has_band: bool
 ) -> tuple[float, float]:
     """Mean and standard deviation of the average over rows; NaN where there is no band."""
 
@@ -417,7 +413,7 @@ def _average(
 
 
 def _question(
-    estimator: BaseEstimator, target: Any, latent: bool, at: "Table"
+    estimator: BaseEstimator, target: Any, latent: bool, at: "_display.Table"
 ) -> tuple[int | None, str, bool]:
     """The number of the class or target that is averaged, its words, and whether it has a band.
 

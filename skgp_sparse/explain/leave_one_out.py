@@ -115,9 +115,10 @@ def some_rows(rows: Dataset, most: int) -> Ints:
     return chosen
 
 
-def left_out(
-    fit: Fit, chosen: Ints, n_jobs: int | None, weights: MeanWeights | None = None
-) -> LeftOutRows:
+Weights = MeanWeights | None  # of another prediction beside the process; None: there is none
+
+
+def left_out(fit: Fit, chosen: Ints, n_jobs: int | None, weights: Weights = None) -> LeftOutRows:
     """`LeftOutRows` of chosen rows of a table, beside another prediction where it has weights."""
     with np.errstate(all="ignore"), single_threaded_blas():
         left = LeftOutRows.of(fit, chosen, _moments(fit, chosen, resolve_n_jobs(n_jobs)))
@@ -162,9 +163,7 @@ def places_of(rows: Dataset) -> Ints:
     return np.arange(len(rows)) if rows.places is None else rows.places
 
 
-def loo_prediction(
-    fit: Fit, weights: MeanWeights | None, n_jobs: int | None, name: str
-) -> LooPrediction:
+def loo_prediction(fit: Fit, weights: Weights, n_jobs: int | None, name: str) -> LooPrediction:
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known."""
     rows = _rows_of(fit, name)
     units, places, likelihood = rows.units, places_of(rows), fit.likelihood
@@ -257,11 +256,7 @@ Scores = tuple[Array, Array | None]  # (k, p) of rows, and how often (k,) these 
 
 
 def scores_of(
-    fit: Fit,
-    weights: MeanWeights | None,
-    weight: Array | None,
-    is_learned: bool,
-    n_jobs: int | None,
+    fit: Fit, weights: Weights, weight: Array | None, is_learned: bool, n_jobs: int | None
 ) -> Scores | None:
     """`Scores` of some rows of a fit, weighted as the user's (n,); None where they are unknown."""
     if why_unknown(fit) is not None:
@@ -306,12 +301,7 @@ def check_interval(coverage: float, method: str, side: str, name: str) -> None:
 
 
 def interval(
-    view: RealView,
-    X: ArrayLike,
-    offset: MaybeArray,
-    coverage: float,
-    side: str,
-    width: MaybeArray,
+    view: RealView, X: ArrayLike, offset: MaybeArray, coverage: float, side: str, width: MaybeArray
 ) -> tuple[Array, Array]:
     """Ends, (n,) or (n, p), of intervals of the predictive distribution, or of a `width_of`."""
     if width is None:

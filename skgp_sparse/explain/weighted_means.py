@@ -248,7 +248,9 @@ class StackedRows(NamedTuple):
         left = self.left
         mean = left.mean + weights.of(left.total) * (self.predicted - left.mean)
         scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
-        return np.mean(self.share[:, None] * _huber((left.block.y - mean) ** 2 / scale))
+        squared = (left.block.y - mean) ** 2 / scale
+        linear = 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2
+        return np.mean(self.share[:, None] * np.where(squared < _HUBER**2, squared, linear))
 
     def _least_loss(self, j: int, error: float) -> Array:
         """Intercept and slope of the weight of one target."""
@@ -279,8 +281,3 @@ class StackedRows(NamedTuple):
             for start in starts
         ]
         return min(runs, key=lambda run: run.fun).x
-
-
-def _huber(squared: Array) -> Array:
-    """Huber's loss of squared errors in units of their scale."""
-    return np.where(squared < _HUBER**2, squared, 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2)

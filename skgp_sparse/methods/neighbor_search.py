@@ -51,8 +51,7 @@ _WORTH = 0.005  # nats per row that twice as many neighbours have to gain
 _STARTS = 500  # rows that tell which start is the likeliest
 _FIRST = 1000, 30  # rows that are left out and iterations of a run, from that one
 _OF_METRIC = 3000, 15
-_OF_START = 1000, 6  # of a metric that begins with shorter length scales
-_OF_SMOOTHNESS = 1000, 6
+_BRIEF = 1000, 6  # of a metric that begins with shorter length scales, and of a smoothness
 _LAST = 4000, 20  # of the best model
 _GAIN = 0.03  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
@@ -204,7 +203,7 @@ class NearestNeighborSearch:
         if not (kernel is local.kernel or self.is_over()):
             few, places = self.validation.some(_SEVERAL)
             start = self._with_metric(local._replace(kernel=kernel))
-            tried = self.scored(self.climbed(start, _OF_START), validation=few)
+            tried = self.scored(self.climbed(start, _BRIEF), validation=few)
             if tried.is_better_than(best.take(places)):
                 return self._run(tried.model, _OF_METRIC)
         return self._run(self._with_metric(local), _OF_METRIC)
@@ -220,7 +219,7 @@ class NearestNeighborSearch:
 
     def _of_smoothness(self, local: NearestNeighborModel, nu: float):
         """The `ValidationScore` of another smoothness."""
-        return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _OF_SMOOTHNESS)
+        return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _BRIEF)
 
     def _with_metric(self, local: NearestNeighborModel):
         """The model whose metric may be learned."""

@@ -77,7 +77,7 @@ def agree(jobs: list[Job], random_states: list[RandomState], run: Callable):
         job._replace(posterior_method=method) if is_open else job
         for job, is_open in zip(jobs, are_open)
     ]
-    return decided, {k: one.candidates for k, one in zip(some, trials)}
+    return decided, {k: tuple(one.validation.candidates) for k, one in zip(some, trials)}
 
 
 class Trials:
@@ -128,9 +128,7 @@ class Trials:
         else:
             fit = if_possible(self.rival.fit) if rival_wins else None
             fit = fit or self.search.conclude(self.best.model)
-        return fit._replace(selection=self.candidates)
-
-    candidates = property(lambda self: tuple(self.validation.candidates))
+        return fit._replace(selection=tuple(self.validation.candidates))
 
 
 class ExactRival:

@@ -24,7 +24,7 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._estimator import SparseGP, fitted_view
+from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.explain.views import ResponseView
@@ -312,18 +312,10 @@ def _convert_regressor(scope: Scope, operator: Operator, container: Container) -
 
 
 def _convert_classifier(scope: Scope, operator: Operator, container: Container) -> None:
+    """Write labels (n,) and probabilities (n, n_classes)."""
     model, (label, probability) = operator.raw_operator, operator.outputs
-    ops, X = _start(operator, container)
-    best, probabilities = _decide(ops, X, model)
-    labels = np.asarray(get_label_classes(scope, model))
-    classes = labels.astype(str if labels.dtype.kind in "USO" else np.int64)
-    ops.Gather(classes, best, output_names=[label]).add_to(scope, container)
-    _finish(ops, probabilities, probability, scope, container)
-
-
-def _decide(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
-    """Index of the class (n,) and probabilities (n, n_classes)."""
     view, name = fitted_view(model), type(model).__name__
+    ops, X = _start(operator, container)
     if view.n_classes > 2 and view.multi_class != "one_vs_rest":
         given = f"multi_class={view.multi_class!r}"
         _refuse(f"{name} with {given}", "Set multi_class='one_vs_rest'")
@@ -337,16 +329,20 @@ def _decide(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
         mean, variance = latent_moments(ops, latent.process, X, name)
         columns.append(normal_cdf(ops, ops.Div(mean, ops.Sqrt(ops.Add(variance, 1.0)))))
     if view.n_classes == 2:
-        (positive,) = columns
         best = ops.Cast(ops.Greater(mean, 0.0), to=onnx_proto.TensorProto.INT64)
-        probabilities = ops.Concat(ops.Sub(1.0, positive), positive, axis=1)
-        return ops.Reshape(best, np.array([-1])), probabilities
-    positive = ops.Concat(*columns, axis=1)
-    total = ops.MatMul(positive, np.ones((view.n_classes, 1)))
-    share = ops.Div(positive, ops.Max(total, np.finfo(float).tiny))
-    nothing = ops.Not(ops.Greater(total, 0.0))
-    probabilities = ops.Where(nothing, np.array([[1.0 / view.n_classes]]), share)
-    return ops.ArgMax(positive, axis=1, keepdims=0), probabilities
+        best = ops.Reshape(best, np.array([-1]))
+        probabilities = ops.Concat(ops.Sub(1.0, columns[0]), columns[0], axis=1)
+    else:
+        positive = ops.Concat(*columns, axis=1)
+        total = ops.MatMul(positive, np.ones((view.n_classes, 1)))
+        share = ops.Div(positive, ops.Max(total, np.finfo(float).tiny))
+        nothing = ops.Not(ops.Greater(total, 0.0))
+        probabilities = ops.Where(nothing, np.array([[1.0 / view.n_classes]]), share)
+        best = ops.ArgMax(positive, axis=1, keepdims=0)
+    labels = np.asarray(get_label_classes(scope, model))
+    classes = labels.astype(str if labels.dtype.kind in "USO" else np.int64)
+    ops.Gather(classes, best, output_names=[label]).add_to(scope, container)
+    _finish(ops, probabilities, probability, scope, container)
 
 
 def _start(operator: Operator, container: Container) -> tuple[Operators, Node]:
