@@ -92,9 +92,8 @@ class Fitted:
     def scores_of_rows(self, n_jobs: int | None) -> Scores | None:
         """`Scores` for conformal intervals, once they are asked for; None where there are none."""
         if self.has_scores:
-            weights = self.beside and self.beside.weights
-            known = self.weight, self.is_learned, n_jobs
-            self.scores = scores_of(self.fits[0], weights, *known)
+            given = self.fits[0], self.beside and self.beside.weights, self.weight
+            self.scores = scores_of(*given, self.is_learned, n_jobs)
             self.has_scores, self.weight = False, None
         return self.scores
 

@@ -21,13 +21,8 @@ from skgp_sparse.data import checks
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.door import check_query
 from skgp_sparse.engine.functions import SampledFunctions
-from skgp_sparse.explain.leave_one_out import (
-    LooPrediction,
-    check_interval,
-    interval,
-    loo_prediction,
-    width_of,
-)
+from skgp_sparse.explain import leave_one_out
+from skgp_sparse.explain.leave_one_out import LooPrediction, check_interval
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
 from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.ground.validation import (
@@ -602,8 +597,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         width = None
         if method == "conformal":
             check_is_fitted(self, "kernel_")
-            width = width_of(self._fitted.fits[0], self._scores(), coverage, side, name)
-        return interval(view, X, offset, coverage, side, width)
+            fit, scores = self._fitted.fits[0], self._scores()
+            width = leave_one_out.width_of(fit, scores, coverage, side, name)
+        return leave_one_out.interval(view, X, offset, coverage, side, width)
 
     def log_predictive_density(
         self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None
@@ -900,7 +896,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
             fit, beside = self._fitted.fits[0], self._fitted.beside
-            return loo_prediction(fit, beside and beside.weights, self.n_jobs, name)
+            weights = beside and beside.weights
+            return leave_one_out.loo_prediction(fit, weights, self.n_jobs, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None

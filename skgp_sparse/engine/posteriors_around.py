@@ -54,15 +54,19 @@ def missing_entries(X: Array, values: Array) -> Bools:
     return np.isnan(X) & ~np.isnan(values[0])
 
 
+def _blocks(is_missing: Bools) -> list[Ints]:
+    """Numbers of rows that lack a value, in blocks."""
+    rows = np.flatnonzero(is_missing.any(axis=1))
+    return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
+
+
 def averaged(function: Callable[[Array], Array], X: Array, values: Array | None) -> Array:
     """A function (n, q) of rows (n, d), averaged over the `spread_values` of missing entries."""
     if values is None:
         return function(X)
     is_missing = missing_entries(X, values)
     found = function(np.where(is_missing, values[0], X))
-    rows = np.flatnonzero(is_missing.any(axis=1))
-    for block in slices(len(rows), _ROWS_PER_BLOCK):
-        some = rows[block]
+    for some in _blocks(is_missing):
         every = np.where(is_missing[some], values[:, None], X[some]).reshape(-1, X.shape[1])
         found[some] = function(every).reshape(len(values), len(some), -1).mean(axis=0)
     return found
@@ -95,7 +99,7 @@ class PosteriorWithMissingValues(PosteriorAround):
         """Mean, in the shape of that of the process."""
         X = float64(X)
         mean = self.posterior.mean(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(X):
+        for rows in _blocks(missing_entries(X, self.values)):
             mean[rows] = self._each(self.posterior.mean(self._all(X[rows]), n_jobs)).mean(axis=0)
         return mean
 
@@ -103,7 +107,7 @@ class PosteriorWithMissingValues(PosteriorAround):
         """Mean and latent variance."""
         X = float64(X)
         mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
-        for rows in self._blocks(X):
+        for rows in _blocks(missing_entries(X, self.values)):
             moments = self.posterior.mean_and_variance(self._all(X[rows]), n_jobs)
             means, variances = map(self._each, moments)
             mean[rows] = means.mean(axis=0)
@@ -136,11 +140,6 @@ class PosteriorWithMissingValues(PosteriorAround):
         noise = np.sqrt(self._noise(X, draws.ndim - 1))
         normal = of_missing.normal(size=(n_samples, *draws.shape[2:], len(X)))
         return draws + np.moveaxis(normal, -1, 0) * noise.reshape(len(X), *[1] * (draws.ndim - 1))
-
-    def _blocks(self, X: Array) -> list[Ints]:
-        """Numbers of rows that lack a value, in blocks."""
-        rows = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
-        return [rows[block] for block in slices(len(rows), _ROWS_PER_BLOCK)]
 
     def _filled(self, X: Array, k: int) -> Array:
         """Rows with the value number k, and others in other rows, where they lack one."""

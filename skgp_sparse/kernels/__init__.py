@@ -37,7 +37,6 @@ from ._differentiable import (
     positions_of,
     register,
     touched,
-    with_more_noise,
 )
 from ._expectations import expectation_width, expectations
 from ._heteroscedastic_noise import HeteroscedasticNoise, LogNoiseFunction

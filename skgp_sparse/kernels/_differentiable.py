@@ -1154,14 +1154,6 @@ def positions_of(kernel: Kernel, name: str) -> list[Ints]:
     return [positions for one, positions, *_ in found if one.split("__")[-1] == name]
 
 
-def with_more_noise(kernel: Kernel, more: float) -> Kernel:
-    """Return the kernel with the logarithm of its noise raised, within its bounds."""
-    theta = kernel.theta
-    for positions in positions_of(kernel, "noise_level"):
-        theta[positions] += more
-    return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
-
-
 def _hyperparameters(
     kernel: Kernel, columns: Ints | None
 ) -> Iterator[tuple[str, Ints, Kernel, Ints | None]]:

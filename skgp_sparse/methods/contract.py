@@ -178,7 +178,7 @@ def with_likelier_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior)
     """The kernel, or the same with more noise where that is likelier."""
     if not kernels.positions_of(kernel, "noise_level"):
         return kernel
-    found = [kernel, *(kernels.with_more_noise(kernel, more) for more in _MORE_NOISE)]
+    found = [kernel, *(contracts.with_more_noise(kernel, more) for more in _MORE_NOISE)]
     return max(found, key=lambda one: value_or_minus_inf(objective, one, False, prior=prior))
 
 

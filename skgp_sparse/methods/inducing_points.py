@@ -12,7 +12,8 @@ from skgp_sparse.engine.basis import FourierBasis, InducingBasis
 from skgp_sparse.engine.exact import tightened
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
-from skgp_sparse.inference.contracts import SparseFit, arithmetic, raise_noise, value_or_minus_inf
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import SparseFit, arithmetic
 from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.methods import contract
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request
@@ -126,7 +127,9 @@ class InducingPoints(PosteriorMethod):
         """The `Fit` from this objective or, if that is higher, from a warm start."""
         kernel, warm, settings = job.kernel, objective, job.settings
         if settings.solver.starts_on_subset:  # and has begun
-            kernel = raise_noise(kernel, objective)
+            noise, residual = objective.noise_and_residual(kernel)
+            if residual:  # points leave it unexplained, which noise has to cover
+                kernel = contracts.with_more_noise(kernel, np.log1p(residual / noise))
             Z: Any = None if job.before is None or job.points.are_given else job.before[1]
             if np.shape(Z) == (job.points.size, job.rows.n_features):
                 warm = objective.at(basis=Z)
@@ -276,7 +279,7 @@ class FourierFeatures(PosteriorMethod):
         kernel = job.kernel
         if settings.solver.starts_on_subset and not job.model.has_sites:
             some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
-            kernel = _with_more_noise(kernel, objective.on(some))
+            kernel = _with_likelier_noise(kernel, objective.on(some))
         _, kernel = contract.best_start(objective, kernel, objective, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
@@ -301,10 +304,10 @@ class FourierFeatures(PosteriorMethod):
         return None
 
 
-def _with_more_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
+def _with_likelier_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
     """The kernel with its noise, too low after an exact fit, times 4 while the objective rises."""
     best, louder = -np.inf, kernel
-    while (value := value_or_minus_inf(objective, louder, False)) > best:
+    while (value := contracts.value_or_minus_inf(objective, louder, False)) > best:
         best, kernel = value, louder
-        louder = kernels.with_more_noise(kernel, np.log(_LOUDER))
+        louder = contracts.with_more_noise(kernel, np.log(_LOUDER))
     return kernel
