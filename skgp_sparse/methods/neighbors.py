@@ -126,14 +126,9 @@ class SiteSearch:
         """The `LocalSites` to start with."""
         job, rows = self.job, self.job.rows
         model: Any = job.model
-        first = LocalSiteObjective(
-            near=known,
-            sites=np.zeros((2, known.n_rows)),
-            likelihood=model.method.likelihood,
-            rows=rows,
-            total=rows.total_weight(),
-            n_jobs=self.n_jobs,
-        )
+        likelihood, total = model.method.likelihood, rows.total_weight()
+        of_all = {"rows": rows, "total": total, "likelihood": likelihood, "n_jobs": self.n_jobs}
+        first = LocalSiteObjective(near=known, sites=np.zeros((2, known.n_rows)), **of_all)
         start = self._around(first, job.kernel, _FIRST), job.kernel
         if job.before is None or not job.settings.solver.moves:
             return start
@@ -246,9 +241,7 @@ class Neighbors(PosteriorMethod):
     """
 
     name = "neighbors"
-    is_exact_for_few = True
-    learns_metric = True
-    takes_learned_noise = True
+    is_exact_for_few = learns_metric = takes_learned_noise = True
 
     def __init__(
         self,
@@ -292,8 +285,7 @@ class Neighbors(PosteriorMethod):
         """Raise unless numbers of neighbours are positive."""
         if not is_auto(self.n_neighbors):
             check_number(self.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
-        few = self.n_neighbors_fit
-        check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
+        check_number(self.n_neighbors_fit, "posterior__n_neighbors_fit", name, Integral, low=1)
 
     def refuses(self, request: contract.Request) -> str | None:
         """Several latent values of a row."""
