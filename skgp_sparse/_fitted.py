@@ -44,7 +44,7 @@ class Fitted:
         self.has_scores = rows is not None and rows.in_memory
         self.weight = rows.weight if rows is not None and self.has_scores else None
         if self.beside is not None:
-            self.view = self.view.beside(self.beside)
+            self.view = self.beside.around(self.view)
 
     def __getstate__(self) -> dict[str, Any]:
         """State without rows, but for those that posteriors keep."""
@@ -70,8 +70,7 @@ class Fitted:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if self.beside is None:
             return 0.0
-        predict, values = self._weighted, self.values
-        return predict(X) if values is None else averaged(predict, X, values)
+        return averaged(self._weighted, X, self.values)
 
     def _weighted(self, X: Array) -> Array:
         """Predictions beside the process, times their weights."""
@@ -93,7 +92,8 @@ class Fitted:
     def scores_of_rows(self, n_jobs: int | None) -> Scores | None:
         """`Scores` for conformal intervals, once they are asked for; None where there are none."""
         if self.has_scores:
-            self.scores = scores_of(self.fits[0], self.weight, self.is_learned, n_jobs)
+            given = self.fits[0], self.beside and self.beside.weights, self.weight
+            self.scores = scores_of(*given, self.is_learned, n_jobs)
             self.has_scores, self.weight = False, None
         return self.scores
 

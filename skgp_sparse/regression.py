@@ -21,13 +21,8 @@ from skgp_sparse.data import checks
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.door import check_query
 from skgp_sparse.engine.functions import SampledFunctions
-from skgp_sparse.explain.leave_one_out import (
-    LooPrediction,
-    check_interval,
-    conformal_interval,
-    interval_of_model,
-    loo_prediction,
-)
+from skgp_sparse.explain import leave_one_out
+from skgp_sparse.explain.leave_one_out import LooPrediction, check_interval
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
 from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
 from skgp_sparse.ground.validation import (
@@ -599,11 +594,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.predict_interval"
         check_interval(coverage, method, side, name)
         X, view, offset = self._question(X, offset)
-        if method == "model":
-            return interval_of_model(view, X, coverage, side, offset)
-        check_is_fitted(self, "kernel_")
-        given = self._fitted.fits[0], self._scores(), coverage, side, offset
-        return conformal_interval(view, X, *given, name)
+        width = None
+        if method == "conformal":
+            check_is_fitted(self, "kernel_")
+            fit, scores = self._fitted.fits[0], self._scores()
+            width = leave_one_out.width_of(fit, scores, coverage, side, name)
+        return leave_one_out.interval(view, X, offset, coverage, side, width)
 
     def log_predictive_density(
         self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None
@@ -899,7 +895,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_is_fitted(self, "kernel_")
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
-            return loo_prediction(self._fitted.fits[0], self.n_jobs, name)
+            fit, beside = self._fitted.fits[0], self._fitted.beside
+            weights = beside and beside.weights
+            return leave_one_out.loo_prediction(fit, weights, self.n_jobs, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None
@@ -1004,7 +1002,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.predict"
         check_question(self, return_cov, latent, known, name)
         X, view = self._answered(X)
-        mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
+        mean, std, mean_slope, std_slope = gradients(view, X, latent, name)
         return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
     def _question(self, X: Any, offset: MaybeArray) -> tuple[Any, Any, Any]:

@@ -74,9 +74,9 @@ class Fit(NamedTuple):
     refit : callable or None, default=None
         ``(job, fit, kernel) -> Fit``, which goes on from the fit with a kernel of other
         noise; None: its solver does.
-    mean : LeftOutMean or None, default=None
-        Predictions of another model, which has a weight beside the process. It is filled in by the
-        estimator.
+    mean : ndarray of shape (n, q) or None, default=None
+        Predictions of rows by another model, which is beside the process, fitted without them. It
+        is filled in by the estimator.
     left_out : LeftOutRows or None, default=None
         What the posterior says of training rows that were left out already. It is filled in by the
         estimator.
@@ -100,7 +100,7 @@ class Fit(NamedTuple):
     method_name: str = ""
     given: Dataset | None = None
     refit: Callable[..., Any] | None = None
-    mean: Any = None
+    mean: Array | None = None
     left_out: Any = None
 
     @property

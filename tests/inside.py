@@ -75,14 +75,13 @@ from skgp_sparse.engine.posteriors_around import (
 from skgp_sparse.explain import views, weighted_means
 from skgp_sparse.explain.leave_one_out import (
     LeftOutRows,
-    Scores,
-    known_rows,
+    left_out,
     left_out_numbers,
     some_rows,
     width_of,
 )
 from skgp_sparse.explain.views import TargetView, Task
-from skgp_sparse.explain.weighted_means import Calibration, LeftOutMean, calibrated, centred_logs
+from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, calibrated, centred_logs
 from skgp_sparse.ground import integrals, linalg, parallel
 from skgp_sparse.ground.integrals import log_moments
 from skgp_sparse.ground.linalg import (

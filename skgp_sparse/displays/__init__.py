@@ -11,8 +11,4 @@ drawn, and not before.
 
 from ._predictions import CoverageDisplay, EffectDisplay, PredictionBandDisplay
 
-__all__ = [
-    "CoverageDisplay",
-    "EffectDisplay",
-    "PredictionBandDisplay",
-]
+__all__ = ["CoverageDisplay", "EffectDisplay", "PredictionBandDisplay"]

@@ -1,22 +1,14 @@
 """The axes, what all displays share, and values to draw of a column of any type."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from skgp_sparse.data import columns
 from skgp_sparse.data.checks import is_frame, missing_among
-from skgp_sparse.data.columns import (
-    CATEGORY,
-    DURATION,
-    TIME,
-    TIME_OF_DAY,
-    as_table,
-    columns_of,
-    is_named,
-    objects_of,
-)
+from skgp_sparse.data.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY
 from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, as_text
 
 if TYPE_CHECKING:
@@ -59,13 +51,8 @@ def shorten_dates(*axes: "Axis") -> None:
 _MOST_VALUES = 20  # values of a column, above which they are points of a grid
 _EDGE = 0.01  # share of the rows on both sides of a grid
 _DAY = 86400e6  # microseconds
-_UNITS = {
-    "days": np.timedelta64(1, "D"),
-    "hours": np.timedelta64(1, "h"),
-    "minutes": np.timedelta64(1, "m"),
-    "seconds": np.timedelta64(1, "s"),
-    "microseconds": np.timedelta64(1, "us"),
-}  # of durations, the largest first
+# units of durations, the largest first
+_UNITS = {"days": "D", "hours": "h", "minutes": "m", "seconds": "s", "microseconds": "us"}
 
 
 class DrawnColumn(NamedTuple):
@@ -80,17 +67,45 @@ def table_and_names(X: object) -> tuple[Any, list]:
     """A data frame as it is, all else as an array (n, d), and the names of its columns."""
     if is_frame(X):
         return X, [*X.columns]
-    values = np.asarray(as_table(X))
+    values = np.asarray(columns.as_table(X))
     values = values[:, None] if values.ndim == 1 else values
     return values, [*range(values.shape[1])]
 
 
+class Range(NamedTuple):
+    """A column of numbers or times, as estimators see it, and a grid of its values."""
+
+    kind: str
+    example: Any  # an entry of the column
+    numbers: Array  # (n,) entries of all rows
+    grid: Array  # (k,) in the same units
+
+    def cells(self, numbers: Array) -> AnyArray:
+        """Values of the column in a table: times, which are in UTC, and durations."""
+        if self.kind == TIME_OF_DAY:
+            return np.array([_time_of_day(hours) for hours in numbers.tolist()], dtype=object)
+        if self.kind not in (TIME, DURATION):
+            return numbers
+        whole = np.rint(_DAY * numbers).astype(np.int64)
+        return whole.view("datetime64[us]" if self.kind == TIME else "timedelta64[us]")
+
+    def shown(self, numbers: Array) -> AnyArray:
+        """Values of the type of the column, whose times may be in a zone; hours of a day."""
+        if self.kind == TIME_OF_DAY:
+            return numbers
+        cells, zone = self.cells(numbers), getattr(self.example, "tzinfo", None)
+        if self.kind != TIME or zone is None:
+            return cells
+        utc = [time.replace(tzinfo=timezone.utc) for time in cells.tolist()]
+        return np.array([time.astimezone(zone) for time in utc], dtype=object)
+
+
 def drawn_column(X: "Table", names: list, place: int, known: Container, most: int) -> DrawnColumn:
     """The `DrawnColumn` of a table: a curve or points."""
-    is_level = (names[place] if is_named(names) else place) in known
+    is_level = (names[place] if columns.is_named(names) else place) in known
     kinds: list[str | None] = [None] * len(names)
     kinds[place] = CATEGORY if is_level else None
-    column = columns_of(X, kinds)[place]
+    column = columns.columns_of(X, kinds)[place]
     if column.kind == CATEGORY:
         return _points(X, place, _rows_of_levels(column.read(), _ordered(X, place), most))
     numbers = column.read()
@@ -99,32 +114,16 @@ def drawn_column(X: "Table", names: list, place: int, known: Container, most: in
         return _points(X, place, rows)
     rows, distinct = rows[~np.isnan(distinct)], distinct[~np.isnan(distinct)]
     example = _cell(X, rows[0], place)
+    drawn = Range(column.kind, example, numbers, distinct)
     if len(distinct) <= _MOST_VALUES:
-        return DrawnColumn(_shown(distinct, column.kind, example), _cells(X, rows, place))
+        return DrawnColumn(drawn.shown(distinct), _cells(X, rows, place))
     grid = _grid(numbers[~np.isnan(numbers)], distinct, most, hasattr(example, "to_timestamp"))
-    return DrawnColumn(_shown(grid, column.kind, example), _as_cells(grid, column.kind))
-
-
-class Range(NamedTuple):
-    """A grid over the range of a column of numbers or times, and beyond."""
-
-    kind: str
-    example: Any  # an entry of the column
-    numbers: Array  # (n,) entries of all rows, as estimators see them
-    grid: Array  # (k,) in the same units
-
-    def shown(self, numbers: Array) -> AnyArray:
-        """Values that are drawn of numbers."""
-        return _shown(numbers, self.kind, self.example)
-
-    def cells(self, numbers: Array) -> AnyArray:
-        """Values of the column in a table, in place of these numbers."""
-        return _as_cells(numbers, self.kind)
+    return DrawnColumn(drawn.shown(grid), drawn.cells(grid))
 
 
 def range_of_column(X: "Table", place: int, n_points: int, margin: float) -> Range:
     """The `Range` of a column; raises if it has levels, booleans among them, or no value."""
-    column = columns_of(X)[place]
+    column = columns.columns_of(X)[place]
     numbers = np.empty(0) if column.kind == CATEGORY else column.read()
     known = np.flatnonzero(~np.isnan(numbers))
     example = _cell(X, known[0], place) if len(known) else False
@@ -138,23 +137,18 @@ def range_of_column(X: "Table", place: int, n_points: int, margin: float) -> Ran
     return Range(column.kind, example, numbers, np.linspace(*ends, n_points))
 
 
-def with_column(X: "Table", rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
-    """Rows of a table in which a column has the value number k."""
-    return _replaced(X, rows, place, drawn.cells[np.repeat(k, len(rows))])
-
-
 def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[Any], Any]]:
     """The label of an axis, and a function that puts values there: durations in a unit."""
     if values.dtype.kind != "m":
         return name, lambda values: values
+    units = {name: np.array(1, f"timedelta64[{code}]") for name, code in _UNITS.items()}
     longest = np.abs(values).max()
-    short = [unit for unit, size in _UNITS.items() if size <= longest]
-    unit = (short or [*_UNITS])[0]
-    return f"{name} ({unit})", lambda values: values.astype("timedelta64[us]") / _UNITS[unit]
+    unit = next((one for one, size in units.items() if size <= longest), "days")
+    return f"{name} ({unit})", lambda values: values.astype("timedelta64[us]") / units[unit]
 
 
 def _points(X: "Table", place: int, rows: AnyArray) -> DrawnColumn:
-    values = objects_of([_cell(X, row, place) for row in rows])
+    values = columns.objects_of([_cell(X, row, place) for row in rows])
     return DrawnColumn(values, _cells(X, rows, place), is_curve=False)
 
 
@@ -170,9 +164,7 @@ def _rows_of_levels(values: AnyArray, order: list | None, most: int) -> AnyArray
 
 
 def _ordered(X: "Table", place: int) -> list | None:
-    """Levels in the order of the type of a column of a frame, None where it has none."""
-    if not is_frame(X):
-        return None
+    """Levels in the order of the type of a column, None where it has none."""
     levels: Any = getattr(_column(X, place).dtype, "categories", None)
     return [*levels] if hasattr(levels, "__len__") else None
 
@@ -186,37 +178,16 @@ def _grid(known: Array, distinct: Array, n_points: int, is_period: bool) -> Arra
     return np.unique(np.rint(grid)) if np.array_equal(distinct, np.rint(distinct)) else grid
 
 
-def _as_cells(numbers: Array, kind: str) -> AnyArray:
-    """Values of a table in place of numbers: times, which are in UTC, and durations."""
-    if kind == TIME_OF_DAY:
-        return np.array([_time_of_day(hours) for hours in numbers.tolist()], dtype=object)
-    if kind not in (TIME, DURATION):
-        return numbers
-    whole = np.rint(_DAY * numbers).astype(np.int64)
-    return whole.view("datetime64[us]" if kind == TIME else "timedelta64[us]")
-
-
 def _time_of_day(hours: float) -> Any:
     """The time of the day so many hours after midnight, at most its last one."""
     since = np.clip(hours, 0.0, 24.0)
     return (datetime.min + min(timedelta(hours=since), timedelta(days=1, microseconds=-1))).time()
 
 
-def _shown(numbers: Array, kind: str, example: object) -> AnyArray:
-    """Numbers as values of the type of a column, whose times may be in a zone; hours of a day."""
-    if kind == TIME_OF_DAY:
-        return numbers
-    cells, zone = _as_cells(numbers, kind), getattr(example, "tzinfo", None)
-    if kind != TIME or zone is None:
-        return cells
-    return np.array(
-        [time.replace(tzinfo=timezone.utc).astimezone(zone) for time in cells.tolist()],
-        dtype=object,
-    )
-
-
-def _column(X: "DataFrame", place: int) -> Any:
-    return X.to_series(place) if hasattr(X, "get_columns") else X.iloc[:, place]
+def _column(X: "Table", place: int) -> Any:
+    if is_frame(X):
+        return X.to_series(place) if hasattr(X, "get_columns") else X.iloc[:, place]
+    return X[:, place]
 
 
 def _cell(X: "Table", row: int, place: int) -> Any:
@@ -226,13 +197,13 @@ def _cell(X: "Table", row: int, place: int) -> Any:
 
 def _cells(X: "Table", rows: AnyArray, place: int) -> Any:
     """Entries of a column, of its own type."""
-    if hasattr(X, "get_columns"):
-        return _column(X, place)[rows.tolist()]
-    return _column(X, place).iloc[rows].array if is_frame(X) else X[rows, place]
+    column = _column(X, place)
+    return column.iloc[rows].array if hasattr(column, "iloc") else column[rows.tolist()]
 
 
-def _replaced(X: "Table", rows: AnyArray, place: int, cells: Sequence) -> Any:
-    """Rows of a table with other entries of a column."""
+def with_column(X: "Table", rows: AnyArray, place: int, drawn: DrawnColumn, k: int) -> Any:
+    """Rows of a table in which a column has the value number k."""
+    cells = drawn.cells[np.repeat(k, len(rows))]
     if hasattr(X, "get_columns"):
         column = _column(X, place)
         return X[rows.tolist()].with_columns(type(column)(column.name, cells))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,24 +12,14 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skgp_sparse.data.checks import is_frame
+from skgp_sparse.data.checks import is_frame, is_missing
 from skgp_sparse.ground.validation import AnyArray, Array, as_text
 
-from ._display import (
-    Display,
-    Range,
-    axis_of,
-    drawn_column,
-    range_of_column,
-    shorten_dates,
-    table_and_names,
-    with_column,
-)
+from . import _display
+from ._display import Display, Range, axis_of, shorten_dates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ._display import Table
 
 _MARGIN_OF_RANGE = 0.05  # of the range of the data, beyond which a band goes on
 
@@ -126,13 +117,14 @@ class PredictionBandDisplay(Display):
             If the estimator is a classifier.
         """
         check_is_fitted(estimator)
-        table, names = table_and_names(X)
+        table, names = _display.table_and_names(X)
         if len(names) > 2 or is_classifier(estimator):
             raise (TypeError if is_classifier(estimator) else ValueError)(
                 f"{cls.__name__} draws one or two inputs of a regressor. Got {len(names)} columns "
                 f"and a {type(estimator).__name__}. Draw the effect of a column with EffectDisplay."
             )
-        ranges = [range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))]
+        given = n_points, _MARGIN_OF_RANGE
+        ranges = [_display.range_of_column(table, j, *given) for j in range(len(names))]
         mean, std = _predictions(estimator, table, ranges)
         if mean.ndim > len(ranges):
             raise ValueError(
@@ -147,7 +139,7 @@ class PredictionBandDisplay(Display):
             std,
             coverage=coverage,
             X=_shown(ranges, data),
-            y=None if y is None else np.asarray(y)[_is_known(data)],
+            y=None if y is None else np.asarray(y)[~np.isnan(data).any(axis=1)],
             inducing_points=_inducing_points(estimator, ranges),
             names=[str(name) for name in names] if is_frame(table) else None,
         ).plot(ax=ax)
@@ -207,7 +199,9 @@ class PredictionBandDisplay(Display):
             shorten_dates(ax.xaxis, ax.yaxis)
 
 
-def _predictions(estimator: BaseEstimator, table: "Table", ranges: list[Range]) -> list[Array]:
+def _predictions(
+    estimator: BaseEstimator, table: "_display.Table", ranges: list[Range]
+) -> list[Array]:
     """Means and standard deviations at all points of grids, an axis for each input."""
     points = np.meshgrid(*(one.grid for one in ranges), indexing="ij")
     cells = [one.cells(values.ravel()) for one, values in zip(ranges, points)]
@@ -227,12 +221,8 @@ def _side_by_side(columns: list[AnyArray]) -> AnyArray:
 
 def _shown(ranges: list[Range], points: Array) -> AnyArray:
     """Points (n, d), as an estimator sees them, as they are drawn: without those with gaps."""
-    points = points[_is_known(points)]
+    points = points[~np.isnan(points).any(axis=1)]
     return _side_by_side([one.shown(values) for one, values in zip(ranges, points.T)])
-
-
-def _is_known(points: Array) -> Any:
-    return ~np.isnan(points).any(axis=1)
 
 
 def _inducing_points(estimator: BaseEstimator, ranges: list[Range]) -> AnyArray | None:
@@ -346,15 +336,16 @@ class EffectDisplay(Display):
             If X has no such column, or `target` is none of the classes or targets.
         """
         check_is_fitted(estimator)
-        table, names = table_and_names(X)
+        table, names = _display.table_and_names(X)
         if column not in names:
             raise ValueError(f"X has no column {as_text(column)}. Choose one of {names}.")
         place, known = names.index(column), getattr(estimator, "categories_", ())
         rows = np.random.RandomState(0).permutation(len(table))[:n_rows]
-        drawn = drawn_column(table, names, place, known, n_points)
-        first = with_column(table, rows[:1], place, drawn, 0)
+        drawn = _display.drawn_column(table, names, place, known, n_points)
+        filled = partial(_display.with_column, table, place=place, drawn=drawn)
+        first = filled(rows[:1], k=0)
         chosen, label, has_band = _question(estimator, target, latent, first)
-        tables = (with_column(table, rows, place, drawn, k) for k in range(len(drawn.values)))
+        tables = (filled(rows, k=k) for k in range(len(drawn.values)))
         averages = [_average(estimator, at, chosen, has_band) for at in tables]
         mean, std = map(np.array, zip(*averages))
         return cls(
@@ -393,7 +384,8 @@ class EffectDisplay(Display):
         else:
             values, name = np.arange(len(self.values)), self.name
             ax.plot(values, self.mean, "o", color="C0")
-            ax.set_xticks(values, [_level(value) for value in self.values])
+            levels = ["missing" if is_missing(one) else str(one) for one in self.values]
+            ax.set_xticks(values, levels)
             if self.std is not None:
                 ax.errorbar(
                     values, self.mean, width, fmt="none", color="C0", capsize=3, label=label
@@ -406,7 +398,7 @@ class EffectDisplay(Display):
 
 
 def _average(
-    estimator: BaseEstimator, at: "Table", target: int | None, has_band: bool
+    estimator: BaseEstimator, at: "_display.Table", target: int | None, has_band: bool
 ) -> tuple[float, float]:
     """Mean and standard deviation of the average over rows; NaN where there is no band."""
 
@@ -421,7 +413,7 @@ def _average(
 
 
 def _question(
-    estimator: BaseEstimator, target: Any, latent: bool, at: "Table"
+    estimator: BaseEstimator, target: Any, latent: bool, at: "_display.Table"
 ) -> tuple[int | None, str, bool]:
     """The number of the class or target that is averaged, its words, and whether it has a band.
 
@@ -446,12 +438,6 @@ def _question(
 def _check_target(is_right: bool, target: object, must: str) -> None:
     if not is_right:
         raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
-
-
-def _level(value: object) -> str:
-    """The label of a level."""
-    is_missing = not isinstance(value, str) and str(value) in ("None", "nan", "<NA>", "NaT")
-    return "missing" if is_missing else str(value)
 
 
 _LEVELS = np.arange(1, 100) / 100.0

@@ -44,8 +44,10 @@ def missing_entries(X: Array, values: Array) -> Bools:
     return np.isnan(X) & ~np.isnan(values[0])
 
 
-def averaged(function: Callable[[Array], Array], X: Array, values: Array) -> Array:
+def averaged(function: Callable[[Array], Array], X: Array, values: Array | None) -> Array:
     """A function (n, q) of rows (n, d), averaged over the `spread_values` of missing entries."""
+    if values is None:
+        return function(X)
     is_missing = missing_entries(X, values)
     found = function(np.where(is_missing, values[0], X))
     rows = np.flatnonzero(is_missing.any(axis=1))

@@ -13,11 +13,13 @@ from numpy.typing import ArrayLike
 
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.moments import Distinct
-from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, noise_in_blocks
-from skgp_sparse.explain.views import LabelView, ResponseView, TargetView, centre_and_scale
+from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, Posterior, noise_in_blocks
+from skgp_sparse.engine.posteriors_around import MeanWeights
+from skgp_sparse.explain.views import LabelView, RealView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import BOOLS, Array, Ints, MaybeArray, Scalars, is_name, require
+from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.solvers import Fit
 
 
@@ -53,20 +55,21 @@ class LooPrediction(NamedTuple):
 class LeftOutRows(NamedTuple):
     """Latent values of some training rows, each predicted from all others, and the rows."""
 
-    fit: Fit
+    posterior: Posterior  # that was asked
+    likelihood: Likelihood | None  # None: the noise is Gaussian
     chosen: Ints  # (k,) numbers of the rows in the table of the fit, sorted
     block: Batch  # the rows themselves, with standardised targets
     mean: Array  # (k, p)
     variance: Array  # (k,), or of several classes (k, c)
-    noise: Array  # (k,) learned, 0 with a likelihood
+    noise: Scalars  # (k,) learned, 0 with a likelihood
 
     @classmethod
     def of(cls, fit: Fit, chosen: Ints, moments: LeftOut) -> "LeftOutRows":
         """The rows with moments of latent values, and noise as the posterior has it."""
-        block = fit.rows.block(chosen)
-        if fit.likelihood is not None:
-            return cls(fit, chosen, block, *moments, np.zeros(len(chosen)))
-        return cls(fit, chosen, block, *moments, noise_in_blocks(fit.posterior, block.X))
+        block, noise = fit.rows.block(chosen), np.zeros(len(chosen))
+        if fit.likelihood is None:
+            noise = noise_in_blocks(fit.posterior, block.X)
+        return cls(fit.posterior, fit.likelihood, chosen, block, *moments, noise)
 
     @property
     def total(self) -> Array:
@@ -85,19 +88,23 @@ class LeftOutRows(NamedTuple):
 
     def responses(self) -> tuple[Array, Array]:
         """Means (k, p) and variances (k,) of the targets."""
-        if self.fit.likelihood is None:
+        if self.likelihood is None:
             return self.mean, self.total
-        mean, variance = self.fit.likelihood.response(*self.latent)
+        mean, variance = self.likelihood.response(*self.latent)
         return mean[:, None], variance
 
-    def log_density(self, factor: Scalars = 1.0) -> Array:
-        """Log densities (k, p) of the targets, where variances have a factor (k,)."""
-        if self.fit.likelihood is not None:
-            mean, variance = self.latent
-            tilted = self.fit.likelihood.tilted(self.block.observed, mean, factor * variance)
-            return tilted[0][:, None]
-        std = np.sqrt(factor * self.total + self.known)
+    def log_density(self) -> Array:
+        """Log densities (k, p) of the targets."""
+        if self.likelihood is not None:
+            return self.likelihood.tilted(self.block.observed, *self.latent)[0][:, None]
+        std = np.sqrt(self.total + self.known)
         return log_normal_density(self.block.y, self.mean, std[:, None])
+
+    def beside(self, predicted: Array, weights: MeanWeights) -> "LeftOutRows":
+        """The rows with moments of the weighted mean of the process and predictions (k, p)."""
+        weight = weights.of(self.total)
+        mean = self.mean + weight * (predicted - self.mean)
+        return self._replace(mean=mean, variance=weights.factor(weight) * self.total, noise=0.0)
 
 
 def some_rows(rows: Dataset, most: int) -> Ints:
@@ -108,29 +115,21 @@ def some_rows(rows: Dataset, most: int) -> Ints:
     return chosen
 
 
-def left_out(fit: Fit, chosen: Ints, n_jobs: int | None) -> LeftOutRows:
-    """`LeftOutRows` of chosen rows of a table, by a process alone."""
-    n_jobs = resolve_n_jobs(n_jobs)
+Weights = MeanWeights | None  # of another prediction beside the process; None: there is none
+
+
+def left_out(fit: Fit, chosen: Ints, n_jobs: int | None, weights: Weights = None) -> LeftOutRows:
+    """`LeftOutRows` of chosen rows of a table, beside another prediction where it has weights."""
     with np.errstate(all="ignore"), single_threaded_blas():
-        return LeftOutRows.of(fit, chosen, _moments(fit, chosen, n_jobs))
-
-
-def predicted(fit: Fit, chosen: Ints, n_jobs: int | None) -> LeftOutRows:
-    """`LeftOutRows` of chosen rows, with the prediction beside the process where there is one."""
-    left = left_out(fit, chosen, n_jobs)
-    return left if fit.mean is None else fit.mean.beside(left)
-
-
-def known_rows(fit: Fit, chosen: Ints, n_jobs: int | None) -> LeftOutRows:
-    """`LeftOutRows` of chosen rows, or of all that have a weight: as cheap if exact."""
-    if fit.posterior.is_exact and fit.used_rows is fit.rows:
-        chosen = np.flatnonzero(fit.rows.row_weights() > 0)
-    return left_out(fit, chosen, n_jobs)
+        left = LeftOutRows.of(fit, chosen, _moments(fit, chosen, resolve_n_jobs(n_jobs)))
+    if weights is None or weights.is_added:
+        return left
+    return left.beside(fit.mean[chosen], weights)
 
 
 def as_left_out(fit: Fit) -> Fit:
     """The fit as its rows were left out, which may be with fewer neighbours."""
-    return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.fit.posterior)
+    return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.posterior)
 
 
 def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
@@ -144,7 +143,7 @@ def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
 
 
 def left_out_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: int | None) -> Array:
-    """Probabilities (k, n_classes) of some of the rows of fits to labels, without calibration."""
+    """Probabilities (k, n_classes) of some of the rows of fits to labels, as a view has them."""
     columns = []
     for fit in fits:
         known, place = np.unique(places_of(fit.rows)[chosen], return_inverse=True)
@@ -152,16 +151,10 @@ def left_out_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: int 
         moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
         with np.errstate(all="ignore"):
             columns.append(fit.likelihood.probability(*moments).T[place])
-    return view.of_classes(np.column_stack(columns))
-
-
-def calibrated_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: int | None) -> Array:
-    """Probabilities (k, n_classes) of some of the rows of fits to labels, as they are predicted."""
-    probabilities = left_out_labels(fits, view, chosen, n_jobs)
+    probabilities, mean = view.of_classes(np.column_stack(columns)), fits[0].mean
     if view.calibration is None:
         return probabilities
-    mean = fits[0].mean
-    latent = None if mean is None else mean.predictions[places_of(fits[0].rows)[chosen]]
+    latent = None if mean is None else mean[places_of(fits[0].rows)[chosen]]
     return view.calibration.combined(probabilities, latent)
 
 
@@ -170,13 +163,15 @@ def places_of(rows: Dataset) -> Ints:
     return np.arange(len(rows)) if rows.places is None else rows.places
 
 
-def loo_prediction(fit: Fit, n_jobs: int | None, name: str) -> LooPrediction:
+def loo_prediction(fit: Fit, weights: Weights, n_jobs: int | None, name: str) -> LooPrediction:
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known."""
     rows = _rows_of(fit, name)
     units, places, likelihood = rows.units, places_of(rows), fit.likelihood
-    left = predicted(fit, np.arange(len(rows)), n_jobs)
+    left = left_out(fit, np.arange(len(rows)), n_jobs, weights)
     mean, variance = left.responses()
-    mean = units.inverse(mean) + (0.0 if fit.mean is None else fit.mean.added())
+    mean = units.inverse(mean)
+    if weights is not None and weights.is_added and fit.mean is not None:
+        mean = mean + fit.mean
     std = units.inverse_std(np.sqrt(variance + left.known)[:, None])
     is_density = 1.0 if likelihood is None else likelihood.is_density(left.block.observed)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
@@ -195,7 +190,7 @@ def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name
             "'one_vs_rest' or 'softmax'."
         )
     rows = [_rows_of(fit, name) for fit in fits][0]  # which refuses fits that keep no rows
-    return calibrated_labels(fits, view, np.arange(len(places_of(rows))), n_jobs)
+    return left_out_labels(fits, view, np.arange(len(places_of(rows))), n_jobs)
 
 
 def _rows_of(fit: Fit, name: str) -> Dataset:
@@ -233,19 +228,18 @@ def why_unknown(fit: Fit) -> str | None:
 def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
     """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
     posterior, used, given, known = fit.posterior, fit.used_rows, fit.rows, fit.left_out
-    if known is not None and known.fit.posterior is posterior:
+    if known is not None and known.posterior is posterior:
         if np.isin(chosen, known.chosen).all():
             place = np.searchsorted(known.chosen, chosen)
             return LeftOut(known.mean[place], known.variance[place])
     if used is given:
         return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
-    block = given.block(chosen)
     place = _places_among(used.everything(), posterior.sees(given).block(chosen))
-    there = np.unique(place[place >= 0])
-    mean, variance = posterior.mean_and_variance(block.X, n_jobs)
+    is_there = place >= 0
+    there, of_row = np.unique(place[is_there], return_inverse=True)
+    mean, variance = posterior.mean_and_variance(given.block(chosen).X, n_jobs)
     left = posterior.leave_one_out(used, there, fit.terms, n_jobs)
-    of_row = np.searchsorted(there, place[place >= 0])
-    mean[place >= 0], variance[place >= 0] = left.mean[of_row], left.variance[of_row]
+    mean[is_there], variance[is_there] = left.mean[of_row], left.variance[of_row]
     return LeftOut(mean, variance)
 
 
@@ -258,23 +252,17 @@ def _places_among(rows: Batch, others: Batch) -> Ints:
 
 
 _MOST_ROWS = 5000  # whose scores are kept
-
-
-class Scores(NamedTuple):
-    """Scores of training rows that were left out, and how often each of them counts."""
-
-    values: Array  # (k, p)
-    weight: Array | None  # (k,); None: each counts once
+Scores = tuple[Array, Array | None]  # (k, p) of rows, and how often (k,) these count; None: once
 
 
 def scores_of(
-    fit: Fit, weight: Array | None, is_learned: bool, n_jobs: int | None
+    fit: Fit, weights: Weights, weight: Array | None, is_learned: bool, n_jobs: int | None
 ) -> Scores | None:
     """`Scores` of some rows of a fit, weighted as the user's (n,); None where they are unknown."""
     if why_unknown(fit) is not None:
         return None
     rows = fit.rows
-    left = predicted(fit, some_rows(rows, _MOST_ROWS), n_jobs)
+    left = left_out(fit, some_rows(rows, _MOST_ROWS), n_jobs, weights)
     centre, scale = left.mean, np.sqrt(left.total)
     if fit.likelihood is not None:
         centre, scale = centre_and_scale(fit.likelihood, *left.latent)
@@ -286,7 +274,7 @@ def scores_of(
     place[left.chosen] = np.arange(len(left.chosen))
     of_row = place[places_of(rows)]
     kept = of_row >= 0
-    return Scores(values[of_row[kept]], None if weight is None else weight[kept])
+    return values[of_row[kept]], None if weight is None else weight[kept]
 
 
 def _optimism(fit: Fit) -> float:
@@ -312,51 +300,35 @@ def check_interval(coverage: float, method: str, side: str, name: str) -> None:
     require(is_name(side, *sides), "side", side, name, f"one of {sides}")
 
 
-def interval_of_model(
-    view: TargetView | ResponseView, X: ArrayLike, coverage: float, side: str, offset: MaybeArray
+def interval(
+    view: RealView, X: ArrayLike, offset: MaybeArray, coverage: float, side: str, width: MaybeArray
 ) -> tuple[Array, Array]:
-    """Ends of the intervals of the predictive distribution, each (n,) or (n, p)."""
-    tail = 0.5 * (1.0 - coverage) if side == "both" else 1.0 - coverage
-    ends = view.quantiles(X, np.array([tail, 1.0 - tail]), offset)
-    return _open(ends[..., 0], ends[..., 1], side)
+    """Ends, (n,) or (n, p), of intervals of the predictive distribution, or of a `width_of`."""
+    if width is None:
+        tail = 0.5 * (1.0 - coverage) if side == "both" else 1.0 - coverage
+        ends = view.quantiles(X, np.array([tail, 1.0 - tail]), offset)
+        lower, upper = ends[..., 0], ends[..., 1]
+    else:
+        mean, std = view.centre_and_scale(X, offset)
+        width = width[0] if mean.ndim == 1 else view.units.among_constants(width[None])
+        lower, upper = mean - width * std, mean + width * std
+    lower = np.full(lower.shape, -np.inf) if side == "upper" else lower
+    upper = np.full(upper.shape, np.inf) if side == "lower" else upper
+    if width is None:
+        return lower, upper
+    return view.within_domain(lower), view.within_domain(upper)
 
 
-def conformal_interval(
-    view: TargetView | ResponseView,
-    X: ArrayLike,
-    fit: Fit,
-    scores: Scores | None,
-    coverage: float,
-    side: str,
-    offset: MaybeArray,
-    name: str,
-) -> tuple[Array, Array]:
-    """Ends of conformal intervals; see `width_of` for the parameters. `scores` may be None."""
+def width_of(fit: Fit, scores: Scores | None, coverage: float, side: str, name: str) -> Array:
+    """Standard deviations (p,) between mean and end: scores that enough rows do not exceed."""
     if scores is None:
         reason = why_unknown(fit) or (
             "needs rows that came by fit, not by partial_fit, and standard deviations above 0. Set "
             "method to 'model', or call fit."
         )
         raise ValueError(f"{name}: method='conformal' {reason}")
-    mean, std = view.centre_and_scale(X, offset)
-    width = width_of(scores, coverage, side, name)
-    width = width[0] if mean.ndim == 1 else view.units.among_constants(width[None])
-    lower, upper = _open(mean - width * std, mean + width * std, side)
-    return view.within_domain(lower), view.within_domain(upper)
-
-
-def _open(lower: Array, upper: Array, side: str) -> tuple[Array, Array]:
-    """Ends of which one is infinite, unless `side` is "both"."""
-    if side == "both":
-        return lower, upper
-    open_end = np.full(lower.shape, np.inf)
-    return (lower, open_end) if side == "lower" else (-open_end, upper)
-
-
-def width_of(scores: Scores, coverage: float, side: str, name: str) -> Array:
-    """Standard deviations (p,) between mean and end: scores that enough rows do not exceed."""
-    values = scores.values
-    weight = np.ones(len(values)) if scores.weight is None else scores.weight
+    values, weight = scores
+    weight = np.ones(len(values)) if weight is None else weight
     needed = coverage * (weight.sum() + 1.0)
     if needed > weight.sum():
         fewest = int(np.ceil(coverage / (1.0 - coverage)))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
@@ -22,7 +21,7 @@ from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse.exceptions import warn
-from skgp_sparse.explain.views import ResponseView, TargetView
+from skgp_sparse.explain.views import RealView
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, as_text
 from skgp_sparse.inference.contracts import arithmetic
@@ -133,12 +132,10 @@ def check_question(
         )
 
 
-def gradients(
-    view: TargetView | ResponseView, X: ArrayLike, latent: bool, given: BaseEstimator, name: str
-) -> list[Array]:
+def gradients(view: RealView, X: Array, latent: bool, name: str) -> list[Array]:
     """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d)."""
+    latent = latent and view.is_gaussian  # elsewhere, the value has white noise
     view = view.of_latent()
-    latent = latent and is_gaussian(given.likelihood)  # elsewhere, the value has white noise
     posterior = view.process
     if not kernels.differentiable(posterior.kernel):
         raise ValueError(
@@ -147,7 +144,7 @@ def gradients(
         )
     require(posterior, GRADIENTS, f"{name}: return_gradient")
     with np.errstate(all="ignore"), single_threaded_blas():
-        found = posterior.gradients(X, latent, resolve_n_jobs(given.n_jobs))
+        found = posterior.gradients(X, latent, resolve_n_jobs(view.n_jobs))
         signal = posterior.prior_variance(X)
     units, std = view.units, np.sqrt(found.variance)[:, None]
     rounding = np.finfo(float).eps * signal + np.finfo(float).tiny  # told from no variance

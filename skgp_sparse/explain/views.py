@@ -20,17 +20,11 @@ from skgp_sparse.choices.parameter_checks import check_kernel
 from skgp_sparse.data.checks import check_one_column, check_std, check_truth, is_gaussian
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.data.moments import TargetScaler, log_densities_of_targets
+from skgp_sparse.engine import posterior
 from skgp_sparse.engine.functions import SampledFunctions, in_units
-from skgp_sparse.engine.posterior import (
-    FUNCTIONS,
-    NORMALS,
-    Posterior,
-    Prior,
-    noise_in_blocks,
-    require,
-)
+from skgp_sparse.engine.posterior import Posterior, Prior, noise_in_blocks, require
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars, as_text
 from skgp_sparse.likelihoods import Likelihood
 
@@ -99,11 +93,8 @@ def votes(pairwise: Array, n_classes: int) -> Ints:
 def coupled(pairwise: Array, n_classes: int) -> Array:
     """Probabilities (n, K) closest to those of all pairs: Wu, Lin and Weng (2004), eq. 21."""
     size = max(1, _ENTRIES_PER_BLOCK // (n_classes + 1) ** 2)
-    parts = [
-        _couple(_square(pairwise[start : start + size], n_classes))
-        for start in range(0, len(pairwise), size)
-    ]
-    return np.concatenate(parts) if parts else np.empty((0, n_classes))
+    parts = [_couple(_square(pairwise[rows], n_classes)) for rows in slices(len(pairwise), size)]
+    return np.concatenate([np.empty((0, n_classes)), *parts])
 
 
 def _square(pairwise: Array, n_classes: int) -> Array:
@@ -137,9 +128,7 @@ class LabelView(NamedTuple):
     n_classes: int
     multi_class: str
     calibration: Any = None  # of the probabilities, by a `Calibration`
-    ranks: tuple[int, ...] | None = (
-        None  # place of each class (n_classes,) where one process has their order
-    )
+    ranks: tuple[int, ...] | None = None  # place of each class, where a process has their order
 
     processes = property(lambda self: [one.process for one in self.latent])
 
@@ -147,20 +136,13 @@ class LabelView(NamedTuple):
         """A copy of the view, each `TargetView` of which is replaced by a function of it."""
         return self._replace(latent=[change(view) for view in self.latent])
 
-    def beside(self, calibration: Any) -> "LabelView":
-        """The view with a `Calibration`."""
-        return self._replace(calibration=calibration)
-
     def decide(self, X: Array) -> Ints:
         """Index of the class (n,) of every row."""
-        if self.calibration is not None or self.ranks is not None:
-            return np.argmax(self.probabilities(X), axis=1)
-        if self.n_classes == 2:
+        if self.n_classes == 2 and self.calibration is None and self.ranks is None:
             return (self.latent[0].mean(X) > 0).astype(int)
-        probabilities = self._by_problem(X)
-        if self.multi_class == "one_vs_one":
-            return votes(probabilities, self.n_classes)
-        return np.argmax(probabilities, axis=1)
+        if self.n_classes > 2 and self.multi_class == "one_vs_one":
+            return votes(self._by_problem(X), self.n_classes)
+        return np.argmax(self.probabilities(X), axis=1)
 
     def probabilities(self, X: Array) -> Array:
         """Probabilities of all classes (n, n_classes)."""
@@ -179,22 +161,19 @@ class LabelView(NamedTuple):
             return coupled(probabilities, self.n_classes)
         return probabilities if self.multi_class == "softmax" else normalised(probabilities)
 
-    def latent_moments(self, X: Array) -> Pair:
-        """Mean and variance of the latent process (n,), or of those of a softmax (n, n_classes)."""
+    def latent_moments(self, X: Array, k: int = 0) -> Pair:
+        """Mean and variance of a latent process (n,), or of those of a softmax (n, n_classes)."""
         if self.multi_class == "softmax":
-            return self.latent[0].moments(X)
-        mean, std = self.latent[0].mean_and_std(X, latent=False)
+            return self.latent[k].moments(X)
+        mean, std = self.latent[k].mean_and_std(X, latent=False)
         return mean, std**2
 
     def _by_problem(self, X: Array) -> Array:
         """Probabilities (n, n_classes) of a softmax or ranks, or a column for each problem."""
-        if self.multi_class == "softmax":
-            mean, variance = self.latent[0].moments(X)
-            return self.likelihoods[0].probability(mean.T, variance.T).T
         columns = []
-        for view, likelihood in zip(self.latent, self.likelihoods):
-            mean, std = view.mean_and_std(X, latent=False)
-            columns.append(likelihood.probability(mean, std**2).T)
+        for k, likelihood in enumerate(self.likelihoods):
+            mean, variance = self.latent_moments(X, k)
+            columns.append(likelihood.probability(mean.T, variance.T).T)
         return np.column_stack(columns)
 
 
@@ -225,10 +204,6 @@ class TargetView(NamedTuple):
         """A function of the view; see `LabelView.each`."""
         return change(self)
 
-    def beside(self, mean: Any) -> "TargetView":
-        """The view with a `WeightedMean`."""
-        return self._replace(process=mean.of(self.process))
-
     def of_latent(self) -> "TargetView":
         """The view of latent values, which are those of y."""
         return self
@@ -246,13 +221,14 @@ class TargetView(NamedTuple):
         self, k: int, n_frequencies: int, state: RandomState, check: Callable, name: str
     ) -> SampledFunctions:
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
-        require(self.process, FUNCTIONS, name)
+        require(self.process, posterior.FUNCTIONS, name)
         drawn = self.process.sample_functions(k, n_frequencies, state)
         return in_units(drawn, self.units, check)
 
     def noise_std(self, X: Array) -> Array:
         """Standard deviation of the learned noise, (n,) or (n, p)."""
-        std = np.sqrt(_noise(self.process, X))[:, None]
+        with np.errstate(all="ignore"):
+            std = np.sqrt(noise_in_blocks(self.process, X))[:, None]
         return self._shaped(_finite(self.units.inverse_std(std)))
 
     def covariance(self, X: Array, latent: bool) -> Array:
@@ -260,7 +236,7 @@ class TargetView(NamedTuple):
         with np.errstate(all="ignore"):
             cov = self.process.covariance(X)
             if not latent:
-                cov.flat[:: len(cov) + 1] += _noise(self.process, X)
+                cov.flat[:: len(cov) + 1] += noise_in_blocks(self.process, X)
             return self._shaped(_finite(cov[:, :, None] * self.units.scale**2))
 
     def quantiles(self, X: Array, q: Array, offset: Offset = None) -> Array:
@@ -286,7 +262,7 @@ class TargetView(NamedTuple):
         of_noise = RandomState(state.randint(2**31))
         with np.errstate(all="ignore"):
             draws = self.process.deviations(X, n_targets * n, state)
-            noise = np.sqrt(_noise(self.process, X))
+            noise = np.sqrt(noise_in_blocks(self.process, X))
             if noise.any() and not latent:
                 draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
             draws = self.units.among_constants(draws.reshape(len(X), n_targets, n))
@@ -356,10 +332,6 @@ class ResponseView(NamedTuple):
         """A copy of the view, whose `TargetView` is replaced by a function of it."""
         return self._replace(latent=change(self.latent))
 
-    def beside(self, mean: Any) -> "ResponseView":
-        """The view with a `WeightedMean`."""
-        return self._replace(latent=self.latent.beside(mean))
-
     def of_latent(self) -> "TargetView":
         """The `TargetView` of latent values on the link scale, without offsets."""
         level = self.units.inverse(self.likelihood.intercept)
@@ -418,6 +390,9 @@ class ResponseView(NamedTuple):
         return 0.0 if offset is None else offset / self.units.scale
 
 
+RealView = TargetView | ResponseView
+
+
 def centre_and_scale(likelihood: Likelihood, mean: Array, variance: Array) -> Pair:
     """Mean and deviation (n,) of responses, or without variance median and half central 68 %."""
     with np.errstate(all="ignore"):
@@ -440,12 +415,6 @@ def _finite(predicted: Array) -> Array:
     return predicted
 
 
-def _noise(process: Posterior, X: Array) -> Array:
-    """Learned noise variance (n,), X read in blocks."""
-    with np.errstate(all="ignore"):
-        return noise_in_blocks(process, X)
-
-
 def _warn_of_infinity(mean: Array, variance: Array) -> None:
     """Warn where the moments of a response are infinite: quantiles never are."""
     rows = np.flatnonzero(np.isinf(mean) | np.isinf(variance))
@@ -459,7 +428,7 @@ def _warn_of_infinity(mean: Array, variance: Array) -> None:
         )
 
 
-def prior_view(parameters: BaseEstimator, name: str) -> TargetView | ResponseView:
+def prior_view(parameters: BaseEstimator, name: str) -> RealView:
     """The prior process of a regressor, in units of y."""
     check_kernel(parameters.kernel, name)
     p = parameters.n_targets or 1
@@ -473,17 +442,17 @@ def prior_view(parameters: BaseEstimator, name: str) -> TargetView | ResponseVie
 
 
 def at_uncertain_inputs(
-    view: TargetView | ResponseView, X: ArrayLike, X_std: ArrayLike, latent: bool, name: str
+    view: RealView, X: ArrayLike, X_std: ArrayLike, latent: bool, name: str
 ) -> list[Array]:
     """Means and standard deviations (n,) or (n, p) at inputs with errors, where they are known."""
     X_std = check_std(X_std, X, "X_std", name)
     if not view.is_gaussian:
         raise ValueError(f"{name}: X_std needs likelihood='gaussian'. Leave X_std out.")
-    require(view.process, NORMALS, f"{name}: X_std")
+    require(view.process, posterior.NORMALS, f"{name}: X_std")
     process, units = view.process, view.units
     with np.errstate(all="ignore"), single_threaded_blas():
         mean, variance = process.predict_normals(X, X_std, resolve_n_jobs(view.n_jobs))
         if not latent:
-            variance = variance + _noise(process, X)[:, None]
+            variance = variance + noise_in_blocks(process, X)[:, None]
         moments = _finite(units.inverse(mean)), _finite(units.inverse_std(np.sqrt(variance)))
     return [one[:, 0] if view.one_column else one for one in moments]

@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
-from sklearn.base import BaseEstimator
 
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean, averaged
 from skgp_sparse.explain.leave_one_out import LeftOutRows
+from skgp_sparse.explain.views import LabelView, RealView
 from skgp_sparse.ground.validation import Array, Ints
 
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
@@ -39,13 +38,14 @@ class MeanFunction(NamedTuple):
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
-        if self.values is None:
-            return self._of_complete_rows(X)
         return averaged(self._of_complete_rows, X, self.values)
 
     def _of_complete_rows(self, X: Array) -> Array:
         if self.n_classes:
-            return self._logits(self.estimators[0], X)
+            classifier, known = self.estimators[0], np.zeros((len(X), self.n_classes))
+            known[:, classifier.classes_] = classifier.predict_proba(X)
+            logs = np.log(np.maximum(known, LEAST_PROBABILITY))
+            return logs[:, 1:] - logs[:, :1] if self.n_classes == 2 else centred_logs(known)
         values = np.column_stack([np.ravel(one.predict(X)) for one in self.estimators])
         if self.least is None:
             return values
@@ -57,14 +57,6 @@ class MeanFunction(NamedTuple):
         """Whether the gradient is zero nearly everywhere, as that of trees is."""
         trees = "HistGradientBoosting", "GradientBoosting", "RandomForest", "ExtraTrees"
         return all(type(one).__name__.startswith(trees) for one in self.estimators)
-
-    def _logits(self, classifier: BaseEstimator, X: Array) -> Array:
-        known = np.full((len(X), self.n_classes), LEAST_PROBABILITY)
-        known[:, classifier.classes_] = classifier.predict_proba(X)
-        logs = np.log(np.maximum(known, LEAST_PROBABILITY))
-        if self.n_classes == 2:
-            return logs[:, 1:] - logs[:, :1]
-        return logs - logs.mean(axis=1, keepdims=True)
 
 
 class WeightedMean(NamedTuple):
@@ -79,29 +71,10 @@ class WeightedMean(NamedTuple):
         """Predictions (n, p) in the units of the process."""
         return self.units.forward(self.function.latent(X)) - self.level
 
-    def of(self, process: Posterior) -> PosteriorWithMean:
-        """The weighted mean of a process and the prediction."""
-        return PosteriorWithMean(process, self, self.weights, self.function.is_flat)
-
-
-class LeftOutMean(NamedTuple):
-    """Predictions (n, q) of rows by fits without them; in units of y where they are added."""
-
-    predictions: Array
-    weights: MeanWeights | None = None
-
-    def added(self) -> Array | float:
-        """Predictions (n, p) in units of y that are added to those of the process, or 0."""
-        return self.predictions if self.weights is not None and self.weights.is_added else 0.0
-
-    def beside(self, left: LeftOutRows) -> LeftOutRows:
-        """The rows with moments of the weighted mean, from those of the process."""
-        if self.weights is None or self.weights.is_added:
-            return left
-        weight = self.weights.of(left.total)
-        factor = self.weights.factor(weight)
-        mean = (1.0 - weight) * left.mean + weight * self.predictions[left.chosen]
-        return left._replace(mean=mean, variance=factor * left.variance, noise=factor * left.noise)
+    def around(self, view: RealView) -> RealView:
+        """The view with the weighted mean of its process and the prediction."""
+        known = self, self.weights, self.function.is_flat
+        return view.each(lambda one: one._replace(process=PosteriorWithMean(one.process, *known)))
 
 
 class Calibration(NamedTuple):
@@ -135,6 +108,21 @@ class Calibration(NamedTuple):
     bias: Array
     weight: float = 0.0
     function: MeanFunction | None = None
+
+    def around(self, view: LabelView) -> LabelView:
+        """Change the probabilities of a view.
+
+        Parameters
+        ----------
+        view : LabelView
+            That of the processes.
+
+        Returns
+        -------
+        LabelView
+            That of the changed probabilities.
+        """
+        return view._replace(calibration=self)
 
     def at(self, probabilities: Array, X: Array) -> Array:
         """Calibrate probabilities of queries.
@@ -227,21 +215,17 @@ class StackedRows(NamedTuple):
     left: LeftOutRows
     predicted: Array  # (k, p) the other predictions
 
-    row_weight = property(
-        lambda self: np.broadcast_to(self.left.block.weight, len(self.left.chosen))
-    )
+    row_weight = property(lambda self: np.broadcast_to(self.left.block.weight, len(self.predicted)))
     share = property(lambda self: self.row_weight / self.row_weight.mean())
 
     def densities(self, weights: MeanWeights) -> Array:
         """Log densities (k,) of the targets, averaged over these."""
-        left, weight = self.left, weights.of(self.left.total)
-        mean = left.mean + weight * (self.predicted - left.mean)
-        return left._replace(mean=mean).log_density(weights.factor(weight)).mean(axis=1)
+        return self.left.beside(self.predicted, weights).log_density().mean(axis=1)
 
     def without_mean(self) -> MeanWeights:
         """`MeanWeights` with which the process is alone."""
         error = np.ones(1)  # where latent values are not seen
-        if self.left.fit.likelihood is None:
+        if self.left.likelihood is None:
             error = (self.left.block.y - self.predicted) ** 2
             error = np.average(error, axis=0, weights=self.row_weight)
         return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
@@ -252,9 +236,9 @@ class StackedRows(NamedTuple):
         With a likelihood, a weight that is the same everywhere has the highest density.
         """
         alone = self.without_mean()
-        if self.left.fit.likelihood is not None:
+        if self.left.likelihood is not None:
             return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], "intercept")
-        targets = [self._target(j)._least_loss(alone.error[j]) for j in range(len(alone.error))]
+        targets = [self._least_loss(j, error) for j, error in enumerate(alone.error)]
         intercept, slope = np.transpose(targets)
         found = alone._replace(intercept=intercept, slope=slope)
         return self._likeliest(found, [(0.0, -0.5)], (0.1, 0.01), "log_factor")
@@ -264,19 +248,18 @@ class StackedRows(NamedTuple):
         left = self.left
         mean = left.mean + weights.of(left.total) * (self.predicted - left.mean)
         scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
-        return np.mean(self.share[:, None] * _huber((left.block.y - mean) ** 2 / scale))
+        squared = (left.block.y - mean) ** 2 / scale
+        linear = 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2
+        return np.mean(self.share[:, None] * np.where(squared < _HUBER**2, squared, linear))
 
-    def _target(self, j: int) -> "StackedRows":
-        """Rows with one of their targets."""
+    def _least_loss(self, j: int, error: float) -> Array:
+        """Intercept and slope of the weight of one target."""
         left, one = self.left, np.s_[:, j : j + 1]
         left = left._replace(block=left.block._replace(y=left.block.y[one]), mean=left.mean[one])
-        return self._replace(left=left, predicted=self.predicted[one])
-
-    def _least_loss(self, error: float) -> Array:
-        """Intercept and slope of the weight of one target."""
+        rows = StackedRows(left, self.predicted[one])
 
         def loss(theta: Array) -> float:
-            return self.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
+            return rows.loss(MeanWeights(theta[:1], theta[1:], np.array([error])))
 
         return self._minimised(loss, [(-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)], _OF_WEIGHT)
 
@@ -298,8 +281,3 @@ class StackedRows(NamedTuple):
             for start in starts
         ]
         return min(runs, key=lambda run: run.fun).x
-
-
-def _huber(squared: Array) -> Array:
-    """Huber's loss of squared errors in units of their scale."""
-    return np.where(squared < _HUBER**2, squared, 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2)

@@ -101,14 +101,11 @@ def basis_block(kernel, basis, spread):
     return ParameterBlock("basis", basis.parameters, *basis.units(kernel, spread))
 
 
-def raise_noise(kernel, objective):
-    """Kernel whose noise, that of an exact fit, also covers what points leave unexplained."""
-    noise, residual = objective.noise_and_residual(kernel)
-    if residual == 0.0:
-        return kernel
+def with_more_noise(kernel: Kernel, more: float) -> Kernel:
+    """Kernel with the logarithm of its noise raised, within its bounds."""
     theta = kernel.theta
     for positions in kernels.positions_of(kernel, "noise_level"):
-        theta[positions] += np.log1p(residual / noise)
+        theta[positions] += more
     return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
 
 

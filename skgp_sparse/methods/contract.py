@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.random import RandomState
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
@@ -26,15 +27,8 @@ from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.ground.linalg import LOG_2PI, weighted_quantile
 from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
-from skgp_sparse.inference.contracts import (
-    Objective,
-    ObjectiveFactory,
-    Settings,
-    Solver,
-    ThoroughSearch,
-    VectorFunction,
-    value_or_minus_inf,
-)
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, value_or_minus_inf
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
@@ -65,13 +59,13 @@ class Job(NamedTuple):
     name: str  # for messages; "" if there is no other job
     rows: Dataset  # with the units of its targets
     kernel: Kernel  # to start with
-    model: ObjectiveFactory
+    model: contracts.ObjectiveFactory
     posterior_method: Any  # a `PosteriorMethod`
     points: Points
     settings: Settings
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
     is_complete: bool = True  # whether there is something to learn
-    thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
+    thorough: contracts.ThoroughSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     plan: str = ""  # which method this is, and why, in words
     steps: tuple[str, ...] = ()  # of the plan, beside the search
@@ -98,47 +92,37 @@ class Job(NamedTuple):
         return self._replace(settings=self.settings._replace(**changes))
 
 
-def start_on_subset(job: Job, random_state: np.random.RandomState) -> Job:
+def start_on_subset(job: Job, random_state: RandomState) -> Job:
     """The job with model and hyperparameters of a small exact fit, where restarts happen."""
     if job.is_started:
         return job
-    settings = job.settings._replace(
-        max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None
-    )
-    function, maximum = fit_to_some(job, settings.start_rows, job.kernel, settings, random_state)
+    tol, size = _COARSER * job.settings.tol, job.settings.start_rows
+    small = job.with_settings(max_iter=_ITERATIONS, tol=tol, progress=None)
+    function, maximum = _fit_to_some(small, size, random_state)
     objective, learned = function.at(maximum.x)
     model, kernel = job.model.informed_by(objective), within_reach(learned, job.kernel, job.rows)
     job = job._replace(model=model, kernel=kernel, is_started=True)
     return job.with_settings(n_restarts=0, find_periods=False)
 
 
-def fit_to_some(
-    job: Job,
-    size: int,
-    kernel: Kernel,
-    settings: Settings,
-    random_state: np.random.RandomState,
-    curvature: object = None,
+def _fit_to_some(
+    job: Job, size: int, random_state: RandomState, curvature: object = None
 ) -> tuple[VectorFunction, Maximum]:
     """The `VectorFunction` and the `Maximum` of a fit to random rows; a curvature: it goes on."""
     rows = job.rows.sampled(job.model.sample(job.rows, size, random_state))
-    objective = job.model.exact(rows, settings.options, rough=True)
+    objective = job.model.exact(rows, job.settings.options, rough=True)
     if curvature is not None:
-        return goes_on(objective, kernel, settings, curvature)
-    return fit_exact(objective, kernel, settings, random_state)
+        return goes_on(objective, job.kernel, job.settings, curvature)
+    return fit_exact(objective, job.kernel, job.settings, random_state)
 
 
 def best_start(objective: _O, kernel: Kernel, warm: _O, job: Job) -> tuple[_O, Kernel]:
     """The objective and the kernel of the cold or of the warm start, where it is higher."""
-    cold = objective, kernel
+    cold, prior = (objective, kernel), job.settings.prior
     if job.before is None or not job.settings.solver.moves:
         return cold
-    prior = job.settings.prior
-    return max(
-        (warm, job.before[0]),
-        cold,
-        key=lambda start: value_or_minus_inf(start[0], start[1], prior=prior),
-    )
+    starts = (warm, job.before[0]), cold
+    return max(starts, key=lambda one: value_or_minus_inf(one[0], one[1], prior=prior))
 
 
 def within_reach(learned: Kernel, kernel: Kernel, rows: Dataset) -> Kernel:
@@ -152,7 +136,7 @@ def within_reach(learned: Kernel, kernel: Kernel, rows: Dataset) -> Kernel:
     return learned.clone_with_theta(theta)
 
 
-def of_few_rows(solver: Solver) -> Solver:
+def of_few_rows(solver: contracts.Solver) -> contracts.Solver:
     """The solver for a sample of bounded size, where parts of it would save next to nothing."""
     return LBFGS() if isinstance(solver, Stochastic) else solver
 
@@ -163,22 +147,22 @@ _TOL = 2e-3  # nats per row
 _MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
 
 
-def started_on_subsets(job: Job, random_state: np.random.RandomState) -> tuple[Job, Any]:
+def started_on_subsets(job: Job, random_state: RandomState) -> tuple[Job, Any]:
     """The `Job` with the hyperparameters of exact fits to random subsets, and the curvature there.
 
     Each fit goes on from the one before, and hands on its curvature. Of few rows the noise may
     seem to be next to nothing, and more rows would end in another optimum from there: where more
     noise is likelier with more rows, it is taken, and the curvature is forgotten.
     """
-    kernel, curvature, settings = job.kernel, None, job.settings
-    settings = settings._replace(tol=max(_TOL, settings.tol), progress=None, thorough=None)
+    curvature, tol = None, max(_TOL, job.settings.tol)
+    few = job.with_settings(tol=tol, progress=None, thorough=None)
     for starts, most in _SUBSETS:
-        size, settings = starts * settings.start_rows, settings._replace(max_iter=most)
+        size, few = starts * job.settings.start_rows, few.with_settings(max_iter=most)
         if curvature is not None and len(job.rows) < _WORTH_A_SUBSET * size:
             break
-        function, maximum = fit_to_some(job, size, kernel, settings, random_state, curvature)
-        kernel, curvature = function.at(maximum.x)[1], maximum.curvature
-    job = job._replace(kernel=kernel).with_settings(n_restarts=0, find_periods=False)
+        function, maximum = _fit_to_some(few, size, random_state, curvature)
+        few, curvature = few._replace(kernel=function.at(maximum.x)[1]), maximum.curvature
+    job = job._replace(kernel=few.kernel).with_settings(n_restarts=0, find_periods=False)
     return job, curvature
 
 
@@ -192,14 +176,9 @@ def goes_on(objective: Objective, kernel: Kernel, settings: Settings, curvature:
 
 def with_likelier_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior) -> Kernel:
     """The kernel, or the same with more noise where that is likelier."""
-    places = np.concatenate([*kernels.positions_of(kernel, "noise_level"), []]).astype(int)
-    if not len(places):
+    if not kernels.positions_of(kernel, "noise_level"):
         return kernel
-    found = [kernel]
-    for more in _MORE_NOISE:
-        theta = kernel.theta
-        theta[places] += more
-        found.append(kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T)))
+    found = [kernel, *(contracts.with_more_noise(kernel, more) for more in _MORE_NOISE)]
     return max(found, key=lambda one: value_or_minus_inf(objective, one, prior=prior))
 
 
@@ -367,7 +346,7 @@ class PosteriorMethod(BaseEstimator, ABC):
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
         """Fit a job.
 
         Parameters
@@ -471,21 +450,17 @@ def variance_factor(
     return float(np.clip(max(likely, needed), *limits))
 
 
-def log_densities(errors: Array, variance: Array) -> Array:
-    """Log N(y; m, v) of rows (n,), the mean over targets, from squared errors (n, p) and v (n,)."""
-    return -0.5 * (np.log(variance) + LOG_2PI + errors.mean(axis=1) / variance)
-
-
 _MOST_ROWS = 2000  # rows held out
 _SHARE, _SHARE_WITH_SITES = 2, 5  # one in so many is, at most: sites are learned without them
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
 
 
 class ValidationScore(NamedTuple):
-    """How likely a model makes the rows held out."""
+    """How likely a model makes the rows held out, and the model."""
 
-    of_rows: np.ndarray  # (n,) log density, the mean over targets
-    weight: np.ndarray  # (n,) how often each row counts
+    of_rows: Array  # (n,) log density, the mean over targets
+    weight: Array  # (n,) how often each row counts
+    model: Any = None  # what a search looks for, or a `Fit`
 
     @property
     def density(self) -> float:
@@ -494,12 +469,13 @@ class ValidationScore(NamedTuple):
 
     def take(self, rows: Index) -> "ValidationScore":
         """Score of some of the rows."""
-        return ValidationScore(self.of_rows[rows], self.weight[rows])
+        return self._replace(of_rows=self.of_rows[rows], weight=self.weight[rows])
 
     @classmethod
     def joined(cls, scores: Iterable["ValidationScore"]) -> "ValidationScore":
         """Score of all rows, from scores of parts of them."""
-        return cls(*map(np.concatenate, zip(*scores)))
+        of_rows, weight, _ = zip(*scores)
+        return cls(np.concatenate(of_rows), np.concatenate(weight))
 
     def is_better_than(self, other: "ValidationScore", errors: float = 1.0) -> bool:
         """Whether it is ahead of another one by so many standard errors of their difference."""
@@ -514,9 +490,7 @@ class ValidationScore(NamedTuple):
 class ValidationSet:
     """Random rows of a table that compare models; some copies of repeated rows may be held out."""
 
-    def __init__(
-        self, rows: Dataset, random_state: np.random.RandomState, has_sites: bool = False
-    ) -> None:
+    def __init__(self, rows: Dataset, random_state: RandomState, has_sites: bool = False) -> None:
         self.rows, self.random_state = rows, random_state
         self.candidates: list[Candidate] = []
         share = _SHARE_WITH_SITES if has_sites else _SHARE
@@ -540,12 +514,10 @@ class ValidationSet:
     def others(self, size: int) -> tuple[Ints, Array]:
         """Numbers of at most so many random rows beside these, and how often they count."""
         chosen, count = self.sample(size + len(self.chosen))
-        left, place = np.ones(len(chosen)), np.searchsorted(self.chosen, chosen)
-        if self.rows.weight is not None:
-            left = self.rows.weight[chosen]
-        is_held_out = np.append(self.chosen, -1)[place] == chosen
-        held = np.append(self.count, 0.0)[place] * np.minimum(left, 1.0)
-        left = np.minimum(count, left - is_held_out * held)
+        left = np.ones(len(chosen)) if self.rows.weight is None else self.rows.weight[chosen]
+        held_out = np.zeros(len(self.rows))
+        held_out[self.chosen] = self.count
+        left = np.minimum(count, left - held_out[chosen] * np.minimum(left, 1.0))
         places = np.flatnonzero(left > _WEIGHT_TOLERANCE)
         if len(places) > size:
             places = np.sort(self.random_state.permutation(places)[:size])
@@ -561,14 +533,16 @@ class ValidationSet:
         """The `ValidationScore` of means (n, p) and variances (n,) with noise, standardised."""
         errors = (self.block.y - mean) ** 2
         squared = np.average(errors * self.scale**2, axis=0, weights=self.count)
-        densities = log_densities(errors, variance)
+        densities = -0.5 * (np.log(variance) + LOG_2PI + errors.mean(axis=1) / variance)
         return self._logged(name, densities, float(np.sqrt(squared.mean())))
 
     def score_posterior(
         self, name: str, process: Posterior, n_jobs: int, likelihood: Likelihood | None = None
     ) -> ValidationScore:
         """The `ValidationScore` of a `Posterior` that has not seen these rows."""
-        mean, variance = self.predicted(process, n_jobs)
+        mean, variance = process.mean_and_variance(self.block.X, n_jobs)
+        variance = variance + process.noise_variance(self.block.X)
+        variance = np.maximum(variance, np.finfo(float).tiny)
         if likelihood is None:
             return self.score(name, mean, variance + self.noise)
         y, latent = self.block.observed, mean[:, 0] + self.block.offset
@@ -582,12 +556,6 @@ class ValidationSet:
         self.candidates.append(Candidate(name, float(density), rmse, seconds))
         return score
 
-    def predicted(self, process: Posterior, n_jobs: int) -> tuple[Array, Array]:
-        """Mean and variance by a `Posterior`, its learned noise included, and no known one."""
-        mean, variance = process.mean_and_variance(self.block.X, n_jobs)
-        variance = variance + process.noise_variance(self.block.X)
-        return mean, np.maximum(variance, np.finfo(float).tiny)
-
     def sample(self, size: int) -> tuple[Ints, Array]:
         """Numbers of so many random rows of all, and how often they count."""
         rows = self.rows
@@ -597,7 +565,7 @@ class ValidationSet:
         return chosen, rows.weight[chosen]
 
 
-def copies(weight: Array, size: int, random_state: np.random.RandomState) -> Array:
+def copies(weight: Array, size: int, random_state: RandomState) -> Array:
     """How many of `size` random rows are copies of each row; those of a weight below 1 have one."""
     order = random_state.permutation(len(weight))
     total = np.cumsum(weight[order])

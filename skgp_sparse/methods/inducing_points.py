@@ -4,15 +4,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import inducing, kernels
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.basis import FourierBasis, InducingBasis
 from skgp_sparse.engine.exact import tightened
 from skgp_sparse.exceptions import collected
-from skgp_sparse.ground.validation import BOOLS, Array, as_text, check_number, is_auto, require
-from skgp_sparse.inference.contracts import SparseFit, arithmetic, raise_noise, value_or_minus_inf
+from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import SparseFit, arithmetic
 from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.methods import contract
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request
@@ -54,7 +55,7 @@ class InducingPoints(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import InducingPoints
-    >>> rng = np.random.RandomState(0)
+    >>> rng = RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(500, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
     >>> posterior = InducingPoints(n_mean=50)
@@ -94,7 +95,7 @@ class InducingPoints(PosteriorMethod):
         option = "tight_variance to False" if self.tight_variance else "n_mean to None"
         return f"It needs one basis: set {option}."
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` at inducing points."""
         if self.tight_variance and not job.rows.in_memory:
             raise ValueError(
@@ -103,38 +104,35 @@ class InducingPoints(PosteriorMethod):
             )
         if job.settings.solver.starts_on_subset:
             job = with_enough_points(contract.start_on_subset(job, random_state), random_state)
-        fit = self.go_on(job, self.objective(job, random_state), random_state)
-        with arithmetic():
-            if self.tight_variance:
-                of: Any = fit.objective
-                plain: Any = fit.posterior
-                posterior = tightened(plain, of.rows.everything(), of.bound)
-                return fit._replace(posterior=posterior)
-            return self._with_larger_mean(fit, job.rows, random_state)
-
-    def _with_larger_mean(
-        self, fit: Fit, rows: Dataset, random_state: np.random.RandomState
-    ) -> Fit:
-        """The `Fit` whose mean has random rows as inducing points, too, where more are wanted."""
+        fit, rows = self.go_on(job, self.objective(job, random_state), random_state), job.rows
         objective: Any = fit.objective
         Z = objective.inducing_points
-        if self.n_mean is None or self.n_mean <= len(Z):
-            return fit
-        more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
-        objective = DecoupledObjective(objective, InducingBasis(np.vstack([Z, more])))
-        return fit._replace(**objective.conclude(fit.kernel)._asdict())
+        with arithmetic():
+            if self.tight_variance:
+                plain: Any = fit.posterior
+                posterior = tightened(plain, objective.rows.everything(), objective.bound)
+                return fit._replace(posterior=posterior)
+            if self.n_mean is None or self.n_mean <= len(Z):
+                return fit
+            more = rows.subset(rows.sample(self.n_mean - len(Z), random_state)).everything().X
+            objective = DecoupledObjective(objective, InducingBasis(np.vstack([Z, more])))
+            return fit._replace(**objective.conclude(fit.kernel)._asdict())
 
-    def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
+    def objective(self, job: Job, random_state: RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
         Z = job.points.initialise(job.rows, job.kernel, random_state)
         return job.model.sparse(job.rows, Z, job.settings.options)
 
-    def go_on(self, job: Job, objective: SparseFit, random_state: np.random.RandomState) -> Fit:
+    def go_on(self, job: Job, objective: SparseFit, random_state: RandomState) -> Fit:
         """The `Fit` from this objective or, if that is higher, from a warm start."""
         kernel, warm, settings = job.kernel, objective, job.settings
         if settings.solver.starts_on_subset:  # and has begun
-            kernel, Z = raise_noise(kernel, objective), _earlier_inducing_points(job)
-            warm = objective if Z is None else objective.at(basis=Z)
+            noise, residual = objective.noise_and_residual(kernel)
+            if residual:  # points leave it unexplained, which noise has to cover
+                kernel = contracts.with_more_noise(kernel, np.log1p(residual / noise))
+            Z: Any = None if job.before is None or job.points.are_given else job.before[1]
+            if np.shape(Z) == (job.points.size, job.rows.n_features):
+                warm = objective.at(basis=Z)
         objective, kernel = contract.best_start(objective, kernel, warm, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
@@ -181,7 +179,7 @@ class InducingPoints(PosteriorMethod):
         return None
 
 
-def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
+def with_enough_points(job: Job, random_state: RandomState) -> Job:
     """The job with as few points as its noise allows, where nobody asked for a number.
 
     The residual variance over that of the noise bounds what more points gain (Burt, Rasmussen
@@ -192,30 +190,17 @@ def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
         return job
     rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
     few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
-    most, solver = (
-        min(_ITERATIONS, job.settings.max_iter),
-        contract.of_few_rows(job.settings.solver),
-    )
-    few = few.with_settings(max_iter=most, solver=solver, progress=None)
+    n_iter, solver = min(_ITERATIONS, job.settings.max_iter), job.settings.solver
+    few = few.with_settings(max_iter=n_iter, solver=contract.of_few_rows(solver), progress=None)
     posterior = InducingPoints()
     with collected():  # it need not converge
         kernel = posterior.go_on(few, posterior.objective(few, random_state), random_state).kernel
-    size = _enough(rows, kernel, points.size, random_state)
-    return job._replace(kernel=kernel, points=points.of_size(size))
-
-
-def _enough(rows: Dataset, kernel: Kernel, most: int, random_state: np.random.RandomState) -> int:
-    """The number of points whose residual variance is negligible beside the noise."""
-    some, sizes = rows.everything(), (most * k // _SIZES for k in range(1, _SIZES + 1))
+    some, most = rows.everything(), points.size
     noise = float(np.mean(kernels.diagonal(kernel, some.X)[1]) + np.mean(some.noise))
     enough = inducing.n_points_within(some.X, _NEGLIGIBLE * noise, most, kernel, random_state)
-    return next(size for size in sizes if size >= enough)
-
-
-def _earlier_inducing_points(job: Job) -> Array | None:
-    """Inducing points of an earlier fit, if it has any and they are those asked for now."""
-    Z: Any = None if job.before is None or job.points.are_given else job.before[1]
-    return Z if np.shape(Z) == (job.points.size, job.rows.n_features) else None
+    sizes = (most * k // _SIZES for k in range(1, _SIZES + 1))
+    size = next(size for size in sizes if size >= enough)
+    return job._replace(kernel=kernel, points=points.of_size(size))
 
 
 _ROWS_OF_FEATURE_NOISE = 5000  # rows that tell the noise ...
@@ -257,7 +242,7 @@ class FourierFeatures(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import FourierFeatures
-    >>> rng = np.random.RandomState(0)
+    >>> rng = RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(500, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
     >>> model = SparseGPRegressor(posterior=FourierFeatures(n_components=40), random_state=0)
@@ -277,7 +262,7 @@ class FourierFeatures(PosteriorMethod):
         """The number of features of a row."""
         return self.n_components
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` with these features, however few rows there are."""
         if not kernels.spectrum(job.kernel):
             raise ValueError(
@@ -294,7 +279,7 @@ class FourierFeatures(PosteriorMethod):
         kernel = job.kernel
         if settings.solver.starts_on_subset and not job.model.has_sites:
             some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
-            kernel = _with_more_noise(kernel, objective.on(some))
+            kernel = _with_likelier_noise(kernel, objective.on(some))
         _, kernel = contract.best_start(objective, kernel, objective, job)
         return settings.solver.solve(objective, kernel, settings, random_state, job.model)
 
@@ -319,13 +304,10 @@ class FourierFeatures(PosteriorMethod):
         return None
 
 
-def _with_more_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
+def _with_likelier_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
     """The kernel with its noise, too low after an exact fit, times 4 while the objective rises."""
     best, louder = -np.inf, kernel
-    while (value := value_or_minus_inf(objective, louder)) > best:
-        best, kernel, theta = value, louder, louder.theta
-        for positions in kernels.positions_of(kernel, "noise_level"):
-            theta[positions] += np.log(_LOUDER)
-        theta = np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T)
-        louder = kernel.clone_with_theta(theta)
+    while (value := contracts.value_or_minus_inf(objective, louder)) > best:
+        best, kernel = value, louder
+        louder = contracts.with_more_noise(kernel, np.log(_LOUDER))
     return kernel

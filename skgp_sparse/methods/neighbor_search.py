@@ -17,22 +17,22 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.engine import neighbors as neighbors_posterior
-from skgp_sparse.engine.neighbors import DistinctRows, NeighborsPosterior, known_rows
+from skgp_sparse.engine import neighbors
+from skgp_sparse.engine.neighbors import DistinctRows, LeaveOneOut, NeighborsPosterior
 from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import VectorFunction
+from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
 from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
 from skgp_sparse.inference.optimizers import End, climb
 from skgp_sparse.methods.contract import Job, ValidationScore, ValidationSet, variance_factor
-from skgp_sparse.solvers import Fit
+from skgp_sparse.solvers import Fit, fit_at
 
 FEW, MANY = 100, 200  # neighbours of a prediction, by default
 LEAVE_ONE_OUT = "leave-one-out log density"  # what is maximised
@@ -51,8 +51,7 @@ _WORTH = 0.005  # nats per row that twice as many neighbours have to gain
 _STARTS = 500  # rows that tell which start is the likeliest
 _FIRST = 1000, 30  # rows that are left out and iterations of a run, from that one
 _OF_METRIC = 3000, 15
-_OF_START = 1000, 6  # of a metric that begins with shorter length scales
-_OF_SMOOTHNESS = 1000, 6
+_BRIEF = 1000, 6  # of a metric that begins with shorter length scales, and of a smoothness
 _LAST = 4000, 20  # of the best model
 _GAIN = 0.03  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
@@ -71,61 +70,47 @@ class NearestNeighborModel(NamedTuple):
     curvature: object = None  # that the last run found, for `maximise`
 
 
-class Trial(NamedTuple):
-    """A model, and how likely it makes the rows held out."""
-
-    local: Any  # `NearestNeighborModel`, or `LocalSites` of rows with a likelihood
-    score: ValidationScore
-
-    @property
-    def density(self) -> float:
-        """The mean of log densities."""
-        return self.score.density
-
-
 class NearestNeighborSearch:
     """Looks for the best `NearestNeighborModel` of a job, by rows held out."""
 
     def __init__(self, job: Job, validation: ValidationSet, k: int | None = None, k_fit: int = FIT):
         self.job, self.validation = job.within(_SEARCH), validation
         self.k, self.k_fit = k, k_fit
-        self.known, self.n_iter = known_rows(job.rows, job.settings.options.memory), 0
+        self.known, self.n_iter = neighbors.known_rows(job.rows, job.settings.options.memory), 0
         self.n_jobs, self.stopped = job.settings.options.n_jobs, False
 
     def first(self, starts: list[Kernel]):
-        """The `Trial` of the best of some kernels to begin with."""
+        """The `ValidationScore` of the best of some kernels to begin with."""
         return self._run(self._started(starts), _FIRST)
 
-    def refined(self, best: Trial):
-        """The best `Trial` of other metrics and smoothness, after a last run."""
+    def refined(self, best: ValidationScore):
+        """The best `ValidationScore` of other metrics and smoothness, after a last run."""
         if wants_full(self.job) and not self.is_over():
-            mixed = contracts.if_possible(self._mixed, best) or best
-            best = mixed if mixed.score.is_better_than(best.score) else best
+            mixed = if_possible(self._mixed, best, otherwise=best)
+            best = mixed if mixed.is_better_than(best) else best
         if self.job.is_free:
             first = best
             for nu in _SMOOTHNESS:
-                if self.is_over() or best.score.is_better_than(first.score):
+                if self.is_over() or best.is_better_than(first):
                     break
-                other = contracts.if_possible(self._of_smoothness, first.local, nu) or best
+                other = if_possible(self._of_smoothness, first.model, nu, otherwise=best)
                 best = max(best, other, key=density_of)
         return best if self.is_over() else self._to_the_end(best)
 
     def _run(self, local: NearestNeighborModel, budget: tuple[int, int]):
-        """The `Trial` of a model after some iterations."""
+        """The `ValidationScore` of a model after some iterations."""
         return self.scored(self.climbed(local, budget))
 
-    def with_neighbors(self, best: Trial):
-        """The `Trial` with as many neighbours as pay for few rows held out, and places of these."""
+    def with_neighbors(self, best: ValidationScore):
+        """The score with as many neighbours as pay for few rows held out, and places of these."""
         if self.k is not None:
-            return self.scored(best.local, self.k), slice(None)
+            return self.scored(best.model, self.k), slice(None)
         if self.is_over():
             return best, slice(None)
         few, places = self.validation.some(_SEVERAL)
-        best = self.scored(best.local, _ROUGHLY, few)
+        best = self.scored(best.model, _ROUGHLY, few)
         for k in (FEW, MANY):
-            more = (
-                None if self.is_over() else contracts.if_possible(self.scored, best.local, k, few)
-            )
+            more = None if self.is_over() else if_possible(self.scored, best.model, k, few)
             if more is None or not more.density > best.density + _WORTH:
                 break
             best = more
@@ -139,61 +124,49 @@ class NearestNeighborSearch:
         """The model after some iterations with neighbours held; `budget`: rows and iterations."""
         if self.is_over():
             return local
-        size, most = budget
-        objective = self.objective(local, *self.validation.others(size), learn_metric=True)
-        function = VectorFunction(objective, local.kernel, prior=self.job.settings.prior)
-        most = min(most, self.job.settings.max_iter)
-        options = {"max_iter": most, "callback": self._progress, "alike": True}
-        options["curvature"] = deepcopy(local.curvature)
-        maximum = climb(function, self.job.settings, **options)
+        (size, most), settings = budget, self.job.settings
+        objective = self.objective(local, *self.validation.others(size))
+        function = VectorFunction(objective, local.kernel, prior=settings.prior)
+        few = settings._replace(max_iter=min(most, settings.max_iter), progress=self._progress)
+        maximum = climb(function, few, alike=True, curvature=deepcopy(local.curvature))
         self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.end is End.STOPPED
         objective, kernel = function.at(maximum.x)
         metric, curvature = objective.metric, maximum.curvature
         return local._replace(kernel=kernel, metric=metric, curvature=curvature)
 
     def scored(self, local: NearestNeighborModel, k: int = _ROUGHLY, validation=None):
-        """The `Trial` of a model, calibrated by the rows held out, given k neighbours."""
+        """The `ValidationScore` of a model, calibrated by the rows held out, given k neighbours."""
         validation = validation or self.validation
         local = local._replace(k=k, factor=1.0)
         left = self._left(validation.chosen, validation.count, local, k)
-        with contracts.arithmetic():
-            mean, variance = neighbors_posterior.moments(
-                local.kernel, left, local.metric, self.n_jobs
-            )
+        with arithmetic():
+            mean, variance = neighbors.moments(local.kernel, left, local.metric, self.n_jobs)
         variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
-        errors, known = (validation.block.y - mean) ** 2, validation.noise
-        factor = variance_factor(errors, variance, known, validation.count, _CENTRAL, _LEAST_FACTOR)
+        factor = _factor(left, mean, variance)
         nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
         smoothness = f"nu={nus[0]}, " if nus else ""
         name = f"neighbors ({smoothness}{name_of(local.metric)}{k} neighbors)"
-        score = validation.score(name, mean, factor * variance + known)
-        return Trial(local._replace(factor=factor), score)
+        score = validation.score(name, mean, factor * variance + validation.noise)
+        return score._replace(model=local._replace(factor=factor))
 
     def conclude(self, local: NearestNeighborModel):
         """The `Fit` of a model; its value is that of random rows."""
         objective = self.objective(local, *self.validation.sample(_CONCLUDED))
-        posterior = posterior_of(self.known, local)
-        with contracts.arithmetic():
-            value = objective.value(local.kernel)
-        objective = replace(objective, posterior=posterior)
-        selection, n_iter = tuple(self.validation.candidates), max(self.n_iter, 1)
-        found = Fit(local.kernel, objective, posterior, value, n_iter, selection=selection)
-        return found._replace(refit=with_other_noise)
+        objective = replace(objective, posterior=posterior_of(self.known, local))
+        found = fit_at(objective, local.kernel, self.n_iter)
+        return found._replace(selection=tuple(self.validation.candidates), refit=with_other_noise)
 
-    def objective(self, local, chosen: Ints, count: Array, learn_metric: bool = False):
+    def objective(self, local: NearestNeighborModel, chosen: Ints, count: Array):
         """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
         left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
-        given = {"metric": local.metric, "n_jobs": self.n_jobs}
-        if learn_metric:
-            given["prior"] = local.prior
+        given = {"metric": local.metric, "prior": local.prior, "n_jobs": self.n_jobs}
         return NeighborsObjective(left=left, rows=rows, total=rows.total_weight(), **given)
 
     def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int):
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
-        near = posterior_of(self.known, local._replace(k=k + 1))
-        nearest = near.around(block.X, self.n_jobs)
-        return neighbors_posterior.left_out(self.known, block, chosen, nearest, count)
+        nearest = posterior_of(self.known, local).around(block.X, self.n_jobs, k + 1)
+        return neighbors.left_out(self.known, block, chosen, nearest, count)
 
     def _started(self, starts: list[Kernel]):
         """The model at the likeliest of some kernels and noises, unless all of them fail."""
@@ -219,34 +192,34 @@ class NearestNeighborSearch:
             kernel = self.job.thorough.kernel.clone_with_theta(kernel.theta)
         return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
 
-    def _mixed(self, best: Trial):
-        """The `Trial` of a metric that is learned, from the best one without.
+    def _mixed(self, best: ValidationScore):
+        """The `ValidationScore` of a metric that is learned, from the best one without.
 
         A column that matters only in a sum with others has a long length scale as long as columns
         are not mixed: the metric begins with shorter ones where a few iterations show that it pays.
         """
-        local, initial = best.local, self._of_the_search(self.job.kernel)
+        local, initial = best.model, self._of_the_search(self.job.kernel)
         kernel = shortened(local.kernel, initial, self.job.rows.n_features)
         if not (kernel is local.kernel or self.is_over()):
             few, places = self.validation.some(_SEVERAL)
             start = self._with_metric(local._replace(kernel=kernel))
-            trial = self.scored(self.climbed(start, _OF_START), validation=few)
-            if trial.score.is_better_than(best.score.take(places)):
-                return self._run(trial.local, _OF_METRIC)
+            tried = self.scored(self.climbed(start, _BRIEF), validation=few)
+            if tried.is_better_than(best.take(places)):
+                return self._run(tried.model, _OF_METRIC)
         return self._run(self._with_metric(local), _OF_METRIC)
 
-    def _to_the_end(self, best: Trial):
-        """The best `Trial` of last runs, each with new neighbours, as long as they gain."""
+    def _to_the_end(self, best: ValidationScore):
+        """The best `ValidationScore` of last runs, with new neighbours, as long as they gain."""
         for _ in range(_MOST_RUNS):
-            last = contracts.if_possible(self._run, best.local, _LAST) or best
+            last = if_possible(self._run, best.model, _LAST, otherwise=best)
             gain, best = density_of(last) - density_of(best), max(best, last, key=density_of)
             if self.is_over() or not gain > _GAIN:
                 break
         return best
 
     def _of_smoothness(self, local: NearestNeighborModel, nu: float):
-        """The `Trial` of another smoothness."""
-        return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _OF_SMOOTHNESS)
+        """The `ValidationScore` of another smoothness."""
+        return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _BRIEF)
 
     def _with_metric(self, local: NearestNeighborModel):
         """The model whose metric may be learned."""
@@ -264,26 +237,27 @@ class NearestNeighborSearch:
 
 def with_other_noise(job: Job, fit: Fit, kernel: Kernel):
     """The `Fit` that goes on with a kernel of other noise, metric held; a factor fits variances."""
-    neighbors, before, n_jobs = fit.objective, fit.posterior, job.settings.options.n_jobs
-    left = neighbors.left
-    function = VectorFunction(neighbors, kernel, prior=job.settings.prior)
+    objective, before, n_jobs = fit.objective, fit.posterior, job.settings.options.n_jobs
+    left = objective.left
+    function = VectorFunction(objective, kernel, prior=job.settings.prior)
     most = min(_OF_NOISE, job.settings.max_iter)
     tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
     maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
     kernel = function.at(maximum.x)[1]
-    posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric)
-    with contracts.arithmetic():
-        mean, variance = neighbors_posterior.moments(kernel, left, before.metric, n_jobs)
-        value = neighbors.value_of(mean, variance)
-    given = (left.y - mean) ** 2, np.maximum(variance - left.noise, 0.0), left.noise, left.count
-    posterior = replace(posterior, factor=variance_factor(*given, _CENTRAL, _LEAST_FACTOR))
-    return fit._replace(
-        kernel=kernel,
-        objective=replace(neighbors, posterior=posterior),
-        posterior=posterior,
-        value=value,
-        n_iter=fit.n_iter + maximum.n_iter,
-    )
+    with arithmetic():
+        mean, variance = neighbors.moments(kernel, left, before.metric, n_jobs)
+        value = objective.value_of(mean, variance)
+    factor = _factor(left, mean, np.maximum(variance - left.noise, 0.0))
+    posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric, factor)
+    objective, n_iter = replace(objective, posterior=posterior), fit.n_iter + maximum.n_iter
+    changed = {"objective": objective, "posterior": posterior, "value": value, "n_iter": n_iter}
+    return fit._replace(kernel=kernel, **changed)
+
+
+def _factor(left: LeaveOneOut, mean: Array, variance: Array) -> float:
+    """The `variance_factor` that rows ask for which are left out, from their latent variances."""
+    errors = (left.y - mean) ** 2
+    return variance_factor(errors, variance, left.noise, left.count, _CENTRAL, _LEAST_FACTOR)
 
 
 def _around(kernel: Kernel, d: int):
@@ -317,9 +291,9 @@ def _bounded(starts: list) -> list:
     return [clone(kernel).set_params(**limits) for kernel in starts]
 
 
-def density_of(trial: Trial):
-    """How likely a `Trial` makes the rows held out; -inf where its numbers are none."""
-    return trial.density if np.isfinite(trial.density) else -np.inf
+def density_of(score: ValidationScore) -> float:
+    """How likely a model makes the rows held out; -inf where its numbers are none."""
+    return score.density if np.isfinite(score.density) else -np.inf
 
 
 _MOST_ENTRIES = 2000  # of a full metric, unless it is asked for: more would fit noise

@@ -7,28 +7,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.engine.neighbors import (
-    DistinctRows,
-    NeighborsPosterior,
-    SiteRows,
-    targets_and_noise,
-)
+from skgp_sparse.engine import neighbors
+from skgp_sparse.engine.neighbors import DistinctRows, NeighborsPosterior, SiteRows
 from skgp_sparse.engine.posterior import scale_of, scaled_inputs
 from skgp_sparse.ground.validation import Array, Ints, check_number, is_auto
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
 from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
 from skgp_sparse.inference.optimizers import End, climb
 from skgp_sparse.methods import contract, neighbor_search
-from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, ValidationSet
-from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch, Trial
-from skgp_sparse.solvers import Fit
+from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
+from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
+from skgp_sparse.solvers import Fit, fit_at
 
 _RUNS, _LEFT_OUT = 5, 2000  # searches of neighbours, at most, and rows of an evaluation ...
 _RUNS_OF_WIDE, _LEFT_OUT_OF_WIDE = 2, 1000  # ... and of more than `_WIDE` columns
@@ -44,16 +41,7 @@ _TOL = 1e-7  # nats per row of which the sites are short then ...
 _TOL_OF_MANY = 1e-4  # ... or this
 
 
-class LocalSites(NamedTuple):
-    """Sites of some rows and their likelihood, and a kernel."""
-
-    objective: LocalSiteObjective
-    kernel: Kernel
-
-    @property
-    def metric(self) -> Array | None:
-        """Metric in which rows are near."""
-        return self.objective.metric
+LocalSites = tuple[LocalSiteObjective, Kernel]  # sites of some rows, found at a kernel
 
 
 class SiteSearch:
@@ -73,7 +61,7 @@ class SiteSearch:
     def __init__(
         self,
         job: Job,
-        random_state: np.random.RandomState,
+        random_state: RandomState,
         validation: ValidationSet | None = None,
         k: int = neighbor_search.FEW,
         k_fit: int = neighbor_search.FIT,
@@ -83,9 +71,7 @@ class SiteSearch:
         self.validation: Any = validation
         self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
         self.stopped, self.prior = False, job.settings.prior
-        is_wide = job.rows.n_features > _WIDE
-        self.runs = _RUNS_OF_WIDE if is_wide else _RUNS
-        self.left_out = _LEFT_OUT_OF_WIDE if is_wide else _LEFT_OUT
+        self.is_wide = job.rows.n_features > _WIDE
 
     def learn(self, rows: Dataset) -> LocalSites:
         """`LocalSites` of a table, or of some of its rows where it has many."""
@@ -99,30 +85,38 @@ class SiteSearch:
                 return local
             return self._climbed(local)
 
-    def first(self, starts: Sequence[Kernel] = ()) -> Trial:
-        """The `Trial` without a metric that is learned."""
+    def first(self, starts: Sequence[Kernel] = ()) -> ValidationScore:
+        """The `ValidationScore` without a metric that is learned."""
         most = most_trained(self.job.rows.n_features)
         return self._scored(self.learn(self.validation.training_rows(most)))
 
-    def refined(self, best: Trial) -> Trial:
-        """The best `Trial`, in a full metric or without."""
+    def refined(self, best: ValidationScore) -> ValidationScore:
+        """The best `ValidationScore`, in a full metric or without."""
         if not neighbor_search.wants_full(self.job) or self.is_over():
             return best
-        mixed = if_possible(lambda: self._scored(self._mixed(best.local)))
-        return max(best, mixed or best, key=neighbor_search.density_of)
+        mixed = if_possible(lambda: self._scored(self._mixed(best.model)), otherwise=best)
+        return max(best, mixed, key=neighbor_search.density_of)
 
-    def with_neighbors(self, best: Trial) -> tuple[Trial, slice]:
-        """`Trial` as it is, and the places of its rows."""
+    def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, slice]:
+        """The score as it is, and the places of its rows."""
         return best, slice(None)
 
     def conclude(self, local: LocalSites) -> Fit:
         """The `Fit` to all rows of the job."""
-        everything, distinct = SiteRows.of(self.job.rows)
+        (objective, kernel), (everything, distinct) = local, SiteRows.of(self.job.rows)
+        are_many = everything.n_rows > most_trained(self.job.rows.n_features)
+        most, tol = _LAST, _TOL
+        if are_many or self.job.settings.deadline.is_over():
+            most, tol = _LAST_OF_MANY, _TOL_OF_MANY
         with arithmetic():
-            objective, kernel = self._of_all(*local, everything), local.kernel
+            sites = objective.sites
+            if objective.near.n_rows < everything.n_rows:
+                sites = self._predicted_sites(objective, kernel, everything)
+            objective = replace(objective, near=everything, sites=sites)
+            objective = self._around(objective, kernel, most, tol)
+            objective = replace(objective, chosen=self._chosen(objective))
             posterior = posterior_of(objective, kernel, distinct.X, self.k)
-            conclusion = replace(objective, posterior=posterior).conclude(kernel)
-        return Fit(kernel=kernel, n_iter=max(self.n_iter, 1), **conclusion._asdict())
+        return fit_at(replace(objective, posterior=posterior), kernel, self.n_iter)
 
     def is_over(self) -> bool:
         """Whether a callback or the deadline has asked to end the search."""
@@ -132,45 +126,38 @@ class SiteSearch:
         """The `LocalSites` to start with."""
         job, rows = self.job, self.job.rows
         model: Any = job.model
-        first = LocalSiteObjective(
-            near=known,
-            sites=np.zeros((2, known.n_rows)),
-            likelihood=model.method.likelihood,
-            rows=rows,
-            total=rows.total_weight(),
-            n_jobs=self.n_jobs,
-        )
-        start = LocalSites(self._around(first, job.kernel, _FIRST), job.kernel)
+        likelihood, total = model.method.likelihood, rows.total_weight()
+        of_all = {"rows": rows, "total": total, "likelihood": likelihood, "n_jobs": self.n_jobs}
+        first = LocalSiteObjective(near=known, sites=np.zeros((2, known.n_rows)), **of_all)
+        start = self._around(first, job.kernel, _FIRST), job.kernel
         if job.before is None or not job.settings.solver.moves:
             return start
-        other = LocalSites(self._around(first, job.before[0], _FIRST), job.before[0])
+        other = self._around(first, job.before[0], _FIRST), job.before[0]
         return max(start, other, key=lambda one: self._value(*one))
 
     def _mixed(self, local: LocalSites) -> LocalSites:
         """The `LocalSites` in a metric that is learned."""
-        objective, kernel = local
+        (objective, kernel), d = local, self.job.rows.n_features
         with arithmetic():
-            prior = neighbor_search.full(
-                kernel, self.job.rows.n_features, neighbor_search.NATS_WITH_SITES
-            )
+            prior = neighbor_search.full(kernel, d, neighbor_search.NATS_WITH_SITES)
             objective = replace(objective, metric=prior.start, prior=prior)
-            return self._climbed(LocalSites(self._around(objective, kernel, _NEXT), kernel))
+            return self._climbed((self._around(objective, kernel, _NEXT), kernel))
 
-    def _scored(self, local: LocalSites) -> Trial:
-        """The `Trial` of sites and hyperparameters."""
+    def _scored(self, local: LocalSites) -> ValidationScore:
+        """The `ValidationScore` of sites and hyperparameters."""
         objective, kernel = local
         name = f"neighbors ({neighbor_search.name_of(objective.metric)}{self.k} neighbors)"
         process = posterior_of(objective, kernel, objective.near.X, self.k)
-        score = self.validation.score_posterior
-        return Trial(local, score(name, process, self.n_jobs, objective.likelihood))
+        likelihood = objective.likelihood
+        score = self.validation.score_posterior(name, process, self.n_jobs, likelihood)
+        return score._replace(model=local)
 
     def _climbed(self, local: LocalSites) -> LocalSites:
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = local, self.job.settings
-        tell = settings.progress and partial(
-            settings.progress, quantity=neighbor_search.LEAVE_ONE_OUT
-        )
-        for index in range(self.runs):
+        quantity = neighbor_search.LEAVE_ONE_OUT
+        tell = settings.progress and partial(settings.progress, quantity=quantity)
+        for index in range(_RUNS_OF_WIDE if self.is_wide else _RUNS):
             if index:
                 objective = self._around(objective, kernel, _NEXT)
             objective = replace(objective, chosen=self._chosen(objective))
@@ -183,26 +170,11 @@ class SiteSearch:
             is_little = maximum.value - first < _NEGLIGIBLE_GAIN * objective.size()
             if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break
-        return LocalSites(self._around(objective, kernel, _NEXT), kernel)
+        return self._around(objective, kernel, _NEXT), kernel
 
     def _value(self, objective: LocalSiteObjective, kernel: Kernel) -> float:
         """The objective and the prior together."""
         return objective.value(kernel) + self.prior.log_density(kernel.theta)
-
-    def _of_all(
-        self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows
-    ) -> LocalSiteObjective:
-        """The objective with the sites of all rows at a kernel."""
-        known, sites = objective.near, objective.sites
-        if known.n_rows < everything.n_rows:
-            sites = self._predicted_sites(objective, kernel, everything)
-        most, tol = _LAST, _TOL
-        are_many = everything.n_rows > most_trained(self.job.rows.n_features)
-        if are_many or self.job.settings.deadline.is_over():
-            most, tol = _LAST_OF_MANY, _TOL_OF_MANY
-        objective = replace(objective, near=everything, sites=sites)
-        objective = self._around(objective, kernel, most, tol)
-        return replace(objective, chosen=self._chosen(objective))
 
     def _predicted_sites(
         self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows
@@ -216,7 +188,7 @@ class SiteSearch:
 
     def _chosen(self, objective: LocalSiteObjective) -> Ints | None:
         """Rows that are left out, twice as many in a metric; None: all of them."""
-        n, most = objective.near.n_rows, self.left_out
+        n, most = objective.near.n_rows, _LEFT_OUT_OF_WIDE if self.is_wide else _LEFT_OUT
         most *= 1 if objective.metric is None else 2
         return None if n <= most else np.sort(self.random_state.choice(n, most, replace=False))
 
@@ -240,7 +212,7 @@ def posterior_of(
     objective: LocalSiteObjective, kernel: Kernel, X: Array, k: int
 ) -> NeighborsPosterior:
     """`NeighborsPosterior` given k places with their sites; X has the places as they are kept."""
-    targets, noise = targets_and_noise(*objective.near.at_places(objective.sites))
+    targets, noise = neighbors.targets_and_noise(*objective.near.at_places(objective.sites))
     places = DistinctRows(X, targets[:, None], noise, np.ones(len(X)), None)
     return NeighborsPosterior.of(kernel, places, k, objective.metric)
 
@@ -260,7 +232,7 @@ class Neighbors(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import Neighbors
-    >>> rng = np.random.RandomState(0)
+    >>> rng = RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(3000, 1))
     >>> y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=3000)
     >>> model = SparseGPRegressor(posterior=Neighbors(n_neighbors=50), random_state=0).fit(X, y)
@@ -269,9 +241,7 @@ class Neighbors(PosteriorMethod):
     """
 
     name = "neighbors"
-    is_exact_for_few = True
-    learns_metric = True
-    takes_learned_noise = True
+    is_exact_for_few = learns_metric = takes_learned_noise = True
 
     def __init__(
         self,
@@ -281,7 +251,7 @@ class Neighbors(PosteriorMethod):
         self.n_neighbors = n_neighbors
         self.n_neighbors_fit = n_neighbors_fit
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` given neighbours."""
         if job.model.has_sites:
             return self._fit_with_sites(job, random_state)
@@ -293,9 +263,9 @@ class Neighbors(PosteriorMethod):
         if job.settings.solver.starts_on_subset:
             starts.append(contract.start_on_subset(job, random_state).kernel)
         best = search.refined(search.first(starts))
-        return search.conclude(search.with_neighbors(best)[0].local)
+        return search.conclude(search.with_neighbors(best)[0].model)
 
-    def _fit_with_sites(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def _fit_with_sites(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` to rows with a likelihood."""
         if job.settings.solver.starts_on_subset:
             job = contract.start_on_subset(job, random_state)
@@ -303,7 +273,7 @@ class Neighbors(PosteriorMethod):
         if not (neighbor_search.wants_full(job) and job.settings.solver.moves):
             return search.conclude(search.learn(job.rows))
         search.validation = ValidationSet(job.rows, random_state, has_sites=True)
-        fit = search.conclude(search.refined(search.first()).local)
+        fit = search.conclude(search.refined(search.first()).model)
         return fit._replace(selection=tuple(search.validation.candidates))
 
     @property
@@ -315,10 +285,9 @@ class Neighbors(PosteriorMethod):
         """Raise unless numbers of neighbours are positive."""
         if not is_auto(self.n_neighbors):
             check_number(self.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
-        few = self.n_neighbors_fit
-        check_number(few, "posterior__n_neighbors_fit", name, Integral, low=1)
+        check_number(self.n_neighbors_fit, "posterior__n_neighbors_fit", name, Integral, low=1)
 
-    def refuses(self, request: Request) -> str | None:
+    def refuses(self, request: contract.Request) -> str | None:
         """Several latent values of a row."""
         if request.n_latent > 1:
             return (

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from copy import deepcopy
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
@@ -45,7 +46,7 @@ class PosteriorSelection(PosteriorMethod):
     def __init__(self, rival: PosteriorMethod | None = None):
         self.rival = rival
 
-    def fit(self, job: Job, random_state: np.random.RandomState):
+    def fit(self, job: Job, random_state: RandomState):
         """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
         trials = Trials(job, random_state)
         return trials.fit(trials.rival.wins(trials.of_rival, trials.of_neighbors))
@@ -55,7 +56,7 @@ class PosteriorSelection(PosteriorMethod):
         return None
 
 
-def agree(jobs: list[Job], random_states: list[np.random.RandomState], run: Callable):
+def agree(jobs: list[Job], random_states: list[RandomState], run: Callable):
     """The jobs, with the method that wins in some of them for all, and candidates by number."""
     are_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
     numbers, most = np.flatnonzero(are_open), min(_MOST_PROBLEMS, sum(are_open))
@@ -75,13 +76,13 @@ def agree(jobs: list[Job], random_states: list[np.random.RandomState], run: Call
         job._replace(posterior_method=method) if is_open else job
         for job, is_open in zip(jobs, are_open)
     ]
-    return decided, {k: one.candidates for k, one in zip(some, trials)}
+    return decided, {k: tuple(one.validation.candidates) for k, one in zip(some, trials)}
 
 
 class Trials:
     """Trials of neighbours and their rival, who predict rows of a `Job` that are held out."""
 
-    def __init__(self, job: Job, random_state: np.random.RandomState):
+    def __init__(self, job: Job, random_state: RandomState):
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         is_exact = isinstance(job.posterior_method.rival, Exact)
         if is_exact:
@@ -99,7 +100,7 @@ class Trials:
         starts = [begun.kernel, job.kernel]
         failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
         self.best = if_possible(self.search.first, starts)
-        self.of_neighbors = self.best.score if self.best else failed
+        self.of_neighbors = self.best or failed
         has_time = deadline.allows(_OF_RIVAL) or not self.best
         tried = if_possible(self.rival.first) if has_time else None
         self.of_rival = tried or failed
@@ -108,19 +109,16 @@ class Trials:
 
     def _go_on(self):
         """Hold the trials after the first ones."""
-        refined = if_possible(self.search.refined, self.best) or self.best
+        refined = if_possible(self.search.refined, self.best, otherwise=self.best)
         self.best = max(self.best, refined, key=neighbor_search.density_of)
-        is_open = not (
-            self.search.is_over() or self.best.score.is_better_than(self.of_rival, _BEHIND)
-        )
-        if is_open:
-            again = if_possible(self.rival.again, self.best.local) or self.of_rival
+        if not (self.search.is_over() or self.best.is_better_than(self.of_rival, _BEHIND)):
+            again = if_possible(self.rival.again, self.best.model) or self.of_rival
             self.of_rival = max(again, self.of_rival, key=neighbor_search.density_of)
         found = if_possible(self.search.with_neighbors, self.best)
         if found is not None:
             self.best, rows = found
             self.of_rival = self.of_rival.take(rows)
-        self.of_neighbors = self.best.score
+        self.of_neighbors = self.best
 
     def fit(self, rival_wins: bool):
         """The `Fit` of the winner; that of the other one if it cannot be computed."""
@@ -128,18 +126,16 @@ class Trials:
             fit = self.rival.fit()
         else:
             fit = if_possible(self.rival.fit) if rival_wins else None
-            fit = fit or self.search.conclude(self.best.local)
-        return fit._replace(selection=self.candidates)
-
-    candidates = property(lambda self: tuple(self.validation.candidates))
+            fit = fit or self.search.conclude(self.best.model)
+        return fit._replace(selection=tuple(self.validation.candidates))
 
 
 class ExactRival:
     """The exact process of all rows, hyperparameters held that were learned from fewer rows."""
 
-    def __init__(self, job: Job, validation: ValidationSet, random_state: np.random.RandomState):
+    def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
-        self.best = None  # score and fit
+        self.best = None  # `ValidationScore` of a `Fit`
 
     def first(self):
         """The `ValidationScore` of the process."""
@@ -149,7 +145,7 @@ class ExactRival:
         """The best `ValidationScore`, also with the hyperparameters of neighbours."""
         if local.metric is None:
             if_possible(self._tried, local.kernel, "exact (hyperparameters of neighbors)")
-        return self.best and self.best[0]
+        return self.best
 
     @staticmethod
     def wins(score: ValidationScore, neighbors: ValidationScore):
@@ -160,7 +156,7 @@ class ExactRival:
         """The `Fit` of the best trial."""
         if self.best is None:
             self._tried(self.job.kernel, "exact")
-        return self.best[1]
+        return self.best.model
 
     def _tried(self, kernel: Kernel, name: str):
         job, validation = self.job, self.validation
@@ -170,15 +166,15 @@ class ExactRival:
             left = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
         variance = left.variance + fit.posterior.noise_variance(validation.block.X)
         score = validation.score(name, left.mean, variance + validation.noise)
-        if self.best is None or score.density > self.best[0].density:
-            self.best = score, fit
+        if self.best is None or score.density > self.best.density:
+            self.best = score._replace(model=fit)
         return score
 
 
 class RivalOfPoints:
     """Inducing points, before they are optimised and after some iterations."""
 
-    def __init__(self, job: Job, validation: ValidationSet, random_state: np.random.RandomState):
+    def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
         self.points, self.objective = InducingPoints(), None
 

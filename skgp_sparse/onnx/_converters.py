@@ -1,7 +1,7 @@
 """Converters of both estimators for `skl2onnx`: names, shapes and formulas of the outputs.
 
-The graph of a prediction has kernel matrices between queries and fixed points (`cross`), mean and
-variance of a latent process (`latent_moments`), and the normal distribution (`normal_cdf`).
+The graph of a prediction has kernel matrices between queries and fixed points, mean and variance of
+a latent process (`latent_moments`), and the normal distribution (`normal_cdf`).
 """
 
 import operator as of_numbers
@@ -24,12 +24,12 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse._estimator import SparseGP, fitted_view
+from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
-from skgp_sparse.ground.validation import AnyArray, Array
+from skgp_sparse.ground.validation import Array
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.regression import SparseGPRegressor
 
@@ -52,16 +52,8 @@ class Operators:
         return getattr(onnx_ops, f"Onnx{name}")(*arrays, op_version=self.version, **attributes)
 
 
-def cross(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node:
-    """The kernel matrix (n, m) between the node X (n, d) and the points Z (m, d), without noise."""
-    K = _formula(ops, kernel, X, Z)
-    if isinstance(K, float):
-        return ops.Add(ops.MatMul(X, np.zeros(Z.T.shape)), K)
-    return K
-
-
 def _formula(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
-    """A node (n, m), or a number; raises if there is no formula."""
+    """The kernel between X (n, d) and Z (m, d), without noise: a node (n, m), or a number."""
     if type(kernel) not in _FORMULAS or getattr(kernel, "nu", 0.5) not in _OF_MATERN:
         _refuse(f"kernel with the part {kernel}", f"Use sums and products of {_NAMES}")
     return _FORMULAS[type(kernel)](ops, kernel, X, Z)
@@ -205,7 +197,10 @@ def _times_transposed(ops: Operators, A: Node, B: Array) -> Node:
 def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
     """Kernel functions, or cosines and sines (n, m)."""
     if not features.complete:
-        return cross(ops, features.kernel, X, features.Z)
+        K = _formula(ops, features.kernel, X, features.Z)
+        if isinstance(K, float):
+            return ops.Add(ops.MatMul(X, np.zeros(features.Z.T.shape)), K)
+        return K
     offsets = ops.Sub(X, features.basis.origin[None])
     phase = _times_transposed(ops, offsets, features.frequencies)
     cosine = ops.Sin(ops.Add(phase, np.pi / 2))  # runtimes of Python 3.10 have no double cosine
@@ -267,16 +262,13 @@ def register() -> None:
         parser=_outputs_of_regression,
         options={"return_std": [False, True]},
     )
+    switch = [False, True]
     update_registered_converter(
         SparseGPClassifier,
         "SkgpSparseGPClassifier",
         calculate_linear_classifier_output_shapes,
         _convert_classifier,
-        options={
-            "zipmap": [True, False, "columns"],
-            "nocl": [False, True],
-            "output_class_labels": [False, True],
-        },
+        options={"zipmap": [*switch, "columns"], "nocl": switch, "output_class_labels": switch},
     )
 
 
@@ -302,15 +294,9 @@ def _shapes_of_regression(operator: Operator) -> None:
 
 
 def _convert_regressor(scope: Scope, operator: Operator, container: Container) -> None:
-    model, outputs = operator.raw_operator, operator.outputs
+    """Write mean (n, p) and standard deviation, (n,) or (n, p), in units of y."""
+    view, name = fitted_view(operator.raw_operator), type(operator.raw_operator).__name__
     ops, X = _start(operator, container)
-    for output, node in zip(outputs, _moments(ops, X, model)):
-        _finish(ops, node, output, scope, container)
-
-
-def _moments(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
-    """Mean (n, p) and standard deviation, (n,) or (n, p), in units of y."""
-    view, name = fitted_view(model), type(model).__name__
     if isinstance(view, ResponseView):
         likelihood = type(view.likelihood).__name__
         _refuse(f"{name} with the likelihood {likelihood}", "Set likelihood='gaussian'")
@@ -320,21 +306,16 @@ def _moments(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
         mean = ops.MatMul(mean, np.eye(len(units.scale))[units.scale > 0])
     std = ops.Mul(ops.Sqrt(variance), units.scale)
     std = std if len(units.scale) > 1 else ops.Reshape(std, np.array([-1]))
-    return ops.Add(ops.Mul(mean, units.scale), units.mean), std
+    mean = ops.Add(ops.Mul(mean, units.scale), units.mean)
+    for output, node in zip(operator.outputs, (mean, std)):
+        _finish(ops, node, output, scope, container)
 
 
 def _convert_classifier(scope: Scope, operator: Operator, container: Container) -> None:
+    """Write labels (n,) and probabilities (n, n_classes)."""
     model, (label, probability) = operator.raw_operator, operator.outputs
-    ops, X = _start(operator, container)
-    best, probabilities = _decide(ops, X, model)
-    classes = _labels(get_label_classes(scope, model))
-    ops.Gather(classes, best, output_names=[label]).add_to(scope, container)
-    _finish(ops, probabilities, probability, scope, container)
-
-
-def _decide(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
-    """Index of the class (n,) and probabilities (n, n_classes)."""
     view, name = fitted_view(model), type(model).__name__
+    ops, X = _start(operator, container)
     if view.n_classes > 2 and view.multi_class != "one_vs_rest":
         given = f"multi_class={view.multi_class!r}"
         _refuse(f"{name} with {given}", "Set multi_class='one_vs_rest'")
@@ -348,22 +329,20 @@ def _decide(ops: Operators, X: Node, model: SparseGP) -> tuple[Node, Node]:
         mean, variance = latent_moments(ops, latent.process, X, name)
         columns.append(normal_cdf(ops, ops.Div(mean, ops.Sqrt(ops.Add(variance, 1.0)))))
     if view.n_classes == 2:
-        (positive,) = columns
         best = ops.Cast(ops.Greater(mean, 0.0), to=onnx_proto.TensorProto.INT64)
-        probabilities = ops.Concat(ops.Sub(1.0, positive), positive, axis=1)
-        return ops.Reshape(best, np.array([-1])), probabilities
-    positive = ops.Concat(*columns, axis=1)
-    total = ops.MatMul(positive, np.ones((view.n_classes, 1)))
-    share = ops.Div(positive, ops.Max(total, np.finfo(float).tiny))
-    nothing = ops.Not(ops.Greater(total, 0.0))
-    probabilities = ops.Where(nothing, np.array([[1.0 / view.n_classes]]), share)
-    return ops.ArgMax(positive, axis=1, keepdims=0), probabilities
-
-
-def _labels(classes: AnyArray) -> AnyArray:
-    """The labels as constants of ONNX: strings or whole numbers."""
-    classes = np.asarray(classes)
-    return classes.astype(str if classes.dtype.kind in "USO" else np.int64)
+        best = ops.Reshape(best, np.array([-1]))
+        probabilities = ops.Concat(ops.Sub(1.0, columns[0]), columns[0], axis=1)
+    else:
+        positive = ops.Concat(*columns, axis=1)
+        total = ops.MatMul(positive, np.ones((view.n_classes, 1)))
+        share = ops.Div(positive, ops.Max(total, np.finfo(float).tiny))
+        nothing = ops.Not(ops.Greater(total, 0.0))
+        probabilities = ops.Where(nothing, np.array([[1.0 / view.n_classes]]), share)
+        best = ops.ArgMax(positive, axis=1, keepdims=0)
+    labels = np.asarray(get_label_classes(scope, model))
+    classes = labels.astype(str if labels.dtype.kind in "USO" else np.int64)
+    ops.Gather(classes, best, output_names=[label]).add_to(scope, container)
+    _finish(ops, probabilities, probability, scope, container)
 
 
 def _start(operator: Operator, container: Container) -> tuple[Operators, Node]:

@@ -23,8 +23,8 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import lag_correlation
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
-from skgp_sparse.explain.leave_one_out import LeftOutRows, calibrated_labels, predicted, why_unknown
-from skgp_sparse.explain.weighted_means import logs_of_labels
+from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, left_out_labels, why_unknown
+from skgp_sparse.explain.weighted_means import WeightedMean, logs_of_labels
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
@@ -132,11 +132,11 @@ def _explained(found: Any, rows: Dataset) -> list[list[float]]:
     fits, observations = found.fits, found.observations
     has_labels = rows.classes is not None and observations.have_all_rows
     if not has_labels or any(map(why_unknown, fits)):
-        return [_of_fit(job, fit) for job, fit in zip(found.jobs, fits)]
+        return [_of_fit(job, fit, found.beside) for job, fit in zip(found.jobs, fits)]
     labels = np.ravel(rows.y)
     chosen, weight = _some_of_each(labels, rows.row_weights(), len(rows.classes))
     view = observations.view(fits, found.units)._replace(calibration=found.beside)
-    probabilities = calibrated_labels(fits, view, chosen, observations.parameters.n_jobs)
+    probabilities = left_out_labels(fits, view, chosen, observations.parameters.n_jobs)
     known = probabilities, labels[chosen], weight
     each = _of_each_class(*known)
     if observations.multi_class == "softmax":
@@ -172,12 +172,12 @@ def _of_labels(probabilities: Array, labels: Ints, weight: Array) -> float:
     return max(_of_gain(gain, weight, -np.sum(xlogy(share, share))), _at_most(squares, weight))
 
 
-def _of_fit(job: Job, fit: Fit) -> list[float]:
+def _of_fit(job: Job, fit: Fit, beside: WeightedMean | None) -> list[float]:
     """Shares of the variances of its targets that a fit explains of some rows."""
     chosen = job.rows.sample(_ROWS, np.random.RandomState(0))
     n_jobs = job.settings.options.n_jobs
     if why_unknown(fit) is None:
-        found = predicted(fit, chosen, n_jobs)
+        found = left_out(fit, chosen, n_jobs, beside and beside.weights)
     else:
         X = job.rows.block(chosen).X
         found = LeftOutRows.of(fit, chosen, fit.posterior.mean_and_variance(X, n_jobs))
@@ -191,7 +191,7 @@ def _of_fit(job: Job, fit: Fit) -> list[float]:
 
 def _of_numbers(found: LeftOutRows, y: Array, mean: Array, density: Array) -> float:
     """The share of the variance of a target (k,) that its predictions explain."""
-    weight, likelihood = np.ones(len(y)), found.fit.likelihood
+    weight, likelihood = np.ones(len(y)), found.likelihood
     if np.ptp(y) == 0.0:
         return 1.0
     constant = _constant(found, y)
@@ -203,7 +203,7 @@ def _of_numbers(found: LeftOutRows, y: Array, mean: Array, density: Array) -> fl
 
 def _constant(found: LeftOutRows, y: Array) -> Array:
     """Log densities (k,) of a target at the likeliest latent distribution that all rows share."""
-    centre, variance, likelihood = 0.0, 1.0, found.fit.likelihood
+    centre, variance, likelihood = 0.0, 1.0, found.likelihood
     if likelihood is None:
         variance = np.var(y)
         centre, variance = y.mean(), max(variance - found.known.mean(), 0.01 * variance)

@@ -99,10 +99,10 @@ class LearnedNoise(FitStep):
 
 def _seen(fit: Fit, job: Job):
     """The fit that knows what it says of rows which are left out, some of all or, if exact, all."""
-    rows = fit.rows
-    chosen = leave_one_out.some_rows(rows, _MOST_ROWS)
+    knows_all = fit.posterior.is_exact and fit.used_rows is fit.rows
+    chosen = leave_one_out.some_rows(fit.rows, len(fit.rows) if knows_all else _MOST_ROWS)
     few = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
-    return fit._replace(left_out=leave_one_out.known_rows(few, chosen, job.settings.options.n_jobs))
+    return fit._replace(left_out=leave_one_out.left_out(few, chosen, job.settings.options.n_jobs))
 
 
 def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.RandomState):
@@ -122,7 +122,7 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
         posterior, mean = second.posterior, float(second.rows.units.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
         factor, white = LogNoiseFunction(*logs_of), fit.kernel.k2
-        others = leave_one_out.predicted(second, np.arange(len(chosen)), n_jobs)
+        others = leave_one_out.left_out(second, np.arange(len(chosen)), n_jobs)
         of_others = factor.mean + others.mean[:, 0]
         level, promised = _likeliest_level(before, noise, of_others, weight)
         if not is_wanted and promised <= _NATS:
@@ -146,7 +146,7 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
 
 def _predicted(fit: Fit, chosen: Ints, n_jobs: int):
     """`LeftOutRows` of chosen rows that the fit knows."""
-    return leave_one_out.predicted(leave_one_out.as_left_out(fit), chosen, n_jobs)
+    return leave_one_out.left_out(leave_one_out.as_left_out(fit), chosen, n_jobs)
 
 
 def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_jobs: int):
@@ -160,7 +160,7 @@ def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_j
     else:
         near = fit.posterior.with_fewer_neighbors(_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
-    return leave_one_out.predicted(other, chosen, n_jobs)
+    return leave_one_out.left_out(other, chosen, n_jobs)
 
 
 def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Array):

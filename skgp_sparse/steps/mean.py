@@ -40,7 +40,6 @@ from skgp_sparse.explain.leave_one_out import (
     why_unknown,
 )
 from skgp_sparse.explain.weighted_means import (
-    LeftOutMean,
     MeanFunction,
     StackedRows,
     WeightedMean,
@@ -84,7 +83,7 @@ class Residuals(FitStep):
         weights, (fit,) = MeanWeights.added(self.rows.n_targets), found.fits
         units = found.units._replace(mean=np.zeros(self.rows.n_targets))
         if self.observations.likelihood is None:
-            fit = fit._replace(mean=LeftOutMean(_in_table(fit, self.latent), weights))
+            fit = fit._replace(mean=_in_table(fit, self.latent))
         beside = WeightedMean(self.function, units, 0.0, weights)
         return found._replace(fits=[fit], beside=beside)
 
@@ -160,7 +159,7 @@ def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
     weights = stacking.weights()
     if not _is_chosen(found.observations) and not _pays(stacking, weights):
         return found
-    fit = fit._replace(mean=LeftOutMean(predicted, weights))
+    fit = fit._replace(mean=predicted)
     mean = WeightedMean(function, found.units, level, weights)
     return found._replace(fits=[fit], beside=mean)
 
@@ -169,7 +168,7 @@ def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     """Whether rows that are left out, and their means, are predicted better than by the process."""
     alone = stacking.without_mean()
     gain = stacking.densities(weights) - stacking.densities(alone)
-    if stacking.left.fit.likelihood is not None:
+    if stacking.left.likelihood is not None:
         return _is_clear(gain)
     is_closer = stacking.loss(weights) < 0.998 * stacking.loss(alone)
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
@@ -205,8 +204,7 @@ def _of_labels(found: Any, rows: Dataset, function: MeanFunction | None, latent:
         return found
     fits = found.fits
     if best.function is not None:
-        mean = LeftOutMean(_in_table(fits[0], latent))
-        fits = [fits[0]._replace(mean=mean), *fits[1:]]
+        fits = [fits[0]._replace(mean=_in_table(fits[0], latent)), *fits[1:]]
     return found._replace(fits=fits, beside=best)
 
 

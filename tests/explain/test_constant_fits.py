@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from inside import LeftOutMean, MeanWeights, fit_warnings
+from inside import MeanWeights, WeightedMean, fit_warnings
 from scipy.special import logit
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
@@ -78,8 +78,9 @@ def test_what_is_judged_is_predicted_with_the_mean(monkeypatch):
     def with_weight(weight):
         def warned(found, rows):
             weights = MeanWeights(logit(np.full(1, weight)), np.zeros(1), np.ones(1))
-            fits = [f._replace(mean=LeftOutMean(f.rows.y, weights)) for f in found.fits]
-            warn_of_constant_fits(found._replace(fits=fits), rows)
+            fits = [f._replace(mean=f.rows.y) for f in found.fits]
+            beside = WeightedMean(None, found.units, 0.0, weights)
+            warn_of_constant_fits(found._replace(fits=fits, beside=beside), rows)
 
         monkeypatch.setattr(fit_warnings, "warn_of_constant_fits", warned)
         return told(lambda: SparseGPRegressor(LONG + WhiteKernel(), random_state=0).fit(*known))

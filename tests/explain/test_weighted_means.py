@@ -7,7 +7,6 @@ import pytest
 from conftest import agree
 from inside import (
     Calibration,
-    LeftOutMean,
     LeftOutRows,
     MeanWeights,
     calibrated,
@@ -47,7 +46,7 @@ def weight_and_factor(model, std):
 
 def predicted_without(model):
     """Predictions of training rows by fits of the mean without them, in units of y."""
-    predicted, places = model._fitted.fits[0].mean.predictions, model._fitted.fits[0].rows.places
+    predicted, places = model._fitted.fits[0].mean, model._fitted.fits[0].rows.places
     return model._fitted.units.inverse(predicted if places is None else predicted[places])[:, 0]
 
 
@@ -119,15 +118,13 @@ def test_factors_of_variances_have_the_highest_density():
     assert are_best(loss, np.array(model._fitted.beside.weights.log_factor))
 
 
-def test_left_out_rows_without_a_weight_stay():
+def test_left_out_rows_have_a_weighted_mean():
     moments = np.ones((2, 1)), np.ones(2), np.full(2, 0.5)
-    left = LeftOutRows(None, np.array([0, 3]), None, *moments)
-    assert LeftOutMean(np.zeros((4, 1))).beside(left) is left
+    left = LeftOutRows(None, None, np.array([0, 3]), None, *moments)
     weights = MeanWeights(np.log([1 / 3]), np.zeros(1), np.ones(1), (np.log(0.25), 0.0))
-    found = LeftOutMean(np.arange(4.0)[:, None], weights).beside(left)
+    found = left.beside(np.array([[0.0], [3.0]]), weights)
     assert_allclose(found.mean, [[0.75], [1.5]])
-    assert_allclose(found.variance, [0.25, 0.25])
-    assert_allclose(found.noise, [0.125, 0.125])
+    assert_allclose(found.total, [0.375, 0.375])
 
 
 def test_weights_of_rows_are_copies():
@@ -264,7 +261,7 @@ def test_left_out_labels_are_calibrated(labels):
     calibration = model._fitted.beside
     plain = SparseGPClassifier(mean=None, calibration=None, random_state=0).fit(X, labels)
     fit = model._fitted.fits[0]
-    latent = fit.mean.predictions if fit.mean is not None else None
+    latent = fit.mean
     if latent is not None and fit.rows.places is not None:
         latent = latent[fit.rows.places]
     own = plain.loo_predict_proba()

@@ -8,7 +8,7 @@ from conftest import differences, row_differences
 from inside import (
     VectorFunction,
     heteroscedastic_noise,
-    known_rows,
+    left_out,
     left_out_numbers,
     plan,
     some_rows,
@@ -162,7 +162,7 @@ def test_known_rows_are_of_one_posterior():
     few = fit.posterior.with_fewer_neighbors(5)
     fewer = left_out_numbers(fit._replace(posterior=few), 40, 1)
     assert np.abs(fewer.mean - left_out_numbers(fit, 40, 1).mean).max() > 1e-6
-    some = known_rows(fit._replace(left_out=None), some_rows(fit.rows, 20), 1)
+    some = left_out(fit._replace(left_out=None), some_rows(fit.rows, 20), 1)
     others = left_out_numbers(fit._replace(left_out=some), 40, 1)  # half of which are not known
     assert_allclose(others.mean, left_out_numbers(fit, 40, 1).mean, rtol=1e-8, atol=1e-8)
 
