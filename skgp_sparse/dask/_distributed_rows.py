@@ -29,19 +29,12 @@ from distributed import Client, Future, get_client
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
+from skgp_sparse.data import moments
 from skgp_sparse.data.arrays import ArrayDataset, joined
 from skgp_sparse.data.checks import Given, Rules, is_lazy, naming
 from skgp_sparse.data.dataset import Batch, Dataset, Layout, block_budget, even_slices, row_blocks
 from skgp_sparse.data.door import check_form
-from skgp_sparse.data.moments import (
-    Moments,
-    TargetScaler,
-    merge,
-    moments_of,
-    or_one,
-    spread_or_zero,
-    unique_rows,
-)
+from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.ground.parallel import single_threaded_blas, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, MaybeArray, as_text
 
@@ -105,7 +98,7 @@ def summarise(rows: ArrayDataset) -> Summary:
         if not len(counting):
             return Summary(len(rows), targets=targets)
         X = counting.X.astype(np.float64)
-        inputs, noise = moments_of(X, counting.weight), float(np.max(rows.noise))
+        inputs, noise = moments.moments_of(X, counting.weight), float(np.max(rows.noise))
     return Summary(len(rows), inputs, X.min(axis=0), X.max(axis=0), targets, noise)
 
 
@@ -382,7 +375,7 @@ class DaskDataset(Dataset):
 
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets."""
-        return merge(summary.targets for summary in self.summaries)
+        return moments.merge(summary.targets for summary in self.summaries)
 
     @cached_property
     def weight(self) -> Array | None:  # type: ignore[override]
@@ -459,30 +452,28 @@ class DaskDataset(Dataset):
         """Standardised targets (n, p), which come to the client; see `Dataset.targets`."""
         return self.units.forward(self._column("y", rows or slice(None)))
 
+    @cached_property
     def spread(self) -> Array:
         """Spread of every input column, 0 where it is constant."""
-        _, mean, spread = merge(summary.inputs for summary in self.summaries)
+        _, mean, spread = moments.merge(summary.inputs for summary in self.summaries)
         low = reduce(np.minimum, (summary.low for summary in self.summaries))
         high = reduce(np.maximum, (summary.high for summary in self.summaries))
-        unit = or_one(np.maximum(high - mean, mean - low))
-        return spread_or_zero(spread / unit, unit)
+        unit = moments.or_one(np.maximum(high - mean, mean - low))
+        return moments.spread_or_zero(spread / unit, unit)
 
     def distinct(self, most: float = np.inf) -> Array | None:
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
         found = self._ask(ArrayDataset.distinct, most)
         if any(one is None for one in found):
             return None
-        inputs = unique_rows(np.vstack(found))
+        inputs = moments.unique_rows(np.vstack(found))
         return inputs if len(inputs) <= most else None
 
-    def _squares(self) -> tuple[Any, Any]:
-        return self._size, self._size**2
-
     @cached_property
-    def _size(self) -> Any:
-        """Root mean squares of the standardised targets (p,)."""
-        moments = self._ask(lambda rows: moments_of(rows.targets(), rows.weight))
-        return merge(moments).root_mean_square()
+    def _squares(self) -> tuple[Any, Any]:
+        found = self._ask(lambda rows: moments.moments_of(rows.targets(), rows.weight))
+        size = moments.merge(found).root_mean_square()
+        return size, size**2
 
     @cached_property
     def _edges(self) -> Any:
