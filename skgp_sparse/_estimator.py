@@ -482,8 +482,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         else:
             validate_data(self, X, reset=False, skip_check_array=True)
             if checks.is_frame(X) or types is not None:
-                types = types or ColumnTypes([*X.columns], [NUMBER] * X.shape[1], {})
-                X = types.encoded(X, name)
+                X = (types or ColumnTypes([*X.columns], [NUMBER] * X.shape[1])).encoded(X, name)
             X = check_array(X, dtype=checks.FLOATS, ensure_all_finite=False, input_name="X")
             lacks = False if values is None else missing_entries(X, values)
             self._check_missing(np.where(lacks, 0.0, X))

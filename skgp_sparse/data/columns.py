@@ -216,8 +216,8 @@ def _coded(values: AnyArray, codes: dict) -> Array:
 class ColumnTypes:
     """The types of the columns of the training rows, and the levels of categories."""
 
-    def __init__(self, names: list, kinds: list[str], values: dict[int, AnyArray]) -> None:
-        self.names, self.kinds, self.values = names, kinds, values
+    def __init__(self, names: list, kinds: list[str], values: dict | None = None) -> None:
+        self.names, self.kinds, self.values = names, kinds, values or {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: one for name, one in vars(self).items() if name != "codes"}
