@@ -340,8 +340,6 @@ class DaskDataset(Dataset):
     task: Any = None  # the problem of a classifier whose labels are the targets
     least_noise: float = 0.0
 
-    in_memory = False
-
     n_targets = property(lambda self: self.units.n_varying)
     classes = property(lambda self: None if self.task else self.labels)
     sizes = property(lambda self: [summary.rows for summary in self.summaries])

@@ -243,7 +243,10 @@ class ArrayDataset(Dataset):
         if not is_small(self.X.size):
             return self
         dataset = self.counting()
-        same = dataset._equal_rows()
+        known = [0.0 if column is None else column for column in (dataset.noise, dataset.offset)]
+        columns = [dataset.X, dataset.y, *(np.broadcast_to(one, len(dataset)) for one in known)]
+        columns += [] if dataset.X_std is None else [dataset.X_std]  # all but the weight
+        same = Distinct(np.column_stack(columns))
         total = same.copies(dataset.weight)
         places = np.full(len(self), -1)
         places[self.row_weights() > 0] = same.index
@@ -254,13 +257,6 @@ class ArrayDataset(Dataset):
             merged=self.weight is None,
             places=places,
         )
-
-    def _equal_rows(self) -> Distinct:
-        """The distinct rows, which differ in any column but the weight."""
-        known = [0.0 if column is None else column for column in (self.noise, self.offset)]
-        columns = [self.X, self.y, *(np.broadcast_to(column, len(self)) for column in known)]
-        columns += [] if self.X_std is None else [self.X_std]
-        return Distinct(np.column_stack(columns))
 
 
 def joined(datasets: Sequence[ArrayDataset]) -> ArrayDataset:

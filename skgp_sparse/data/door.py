@@ -41,18 +41,11 @@ class OpenSource:
 
     def __init__(self, source: Source, name: str) -> None:
         self.source, self.name, self.sizes = source, name, list[int]()
+        self.words = f"source ({type(source).__name__})"  # in errors
         self._last: Any = None, None  # the number of a chunk and its columns
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_last": (None, None)}
-
-    def __len__(self) -> int:
-        return int(self.edges[-1])
-
-    @property
-    def words(self) -> str:
-        """Name the source in errors."""
-        return f"source ({type(self.source).__name__})"
 
     @cached_property
     def edges(self) -> Ints:
@@ -339,7 +332,7 @@ class ChunkedDataset(Dataset):
     n_targets = property(lambda self: self.units.n_varying)
 
     def __len__(self) -> int:
-        return len(self.source) if self.index is None else len(self.index)
+        return int(self.source.edges[-1]) if self.index is None else len(self.index)
 
     def block(self, rows: Index) -> Batch:
         """Rows selected by a slice or an index array, as a `Batch`."""

@@ -22,7 +22,6 @@ from skgp_sparse.ground.parallel import empty, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Scalars, Triple
 
 Function = Callable[..., tuple[Array, ...]]
-_Part = tuple[Array, Array, Bools, float, int, int]
 
 STRIP = 2.8
 _FEW_NODES = ((0.1, 6), (0.25, 9))  # largest standard deviation, Gauss-Hermite nodes
@@ -366,7 +365,7 @@ def log_sum_exp(mean: Array, variance: Array) -> Triple:
     return value + mean.max(axis=0), p / p.sum(axis=0), curvature
 
 
-def _softmax_parts(mean: Array, variance: Array) -> Iterator[tuple[Ints, _Part]]:
+def _softmax_parts(mean: Array, variance: Array) -> Iterator[tuple[Ints, tuple]]:
     """Divide the rows into parts that need similar nodes."""
     n_classes, n = mean.shape
     x, left, right, has_tail = _ranges(mean, variance)

@@ -136,10 +136,10 @@ class _Curves:
     def place(self, rows: Array) -> Place:
         return dict(zip(self.names, rows))
 
-    def check_alone(self, rows: Array, digits: float, unit: float) -> None:
-        """Check that what is returned for a row depends on this row only."""
+    def check_alone(self, rows: Array, few: int, digits: float, unit: float) -> None:
+        """Check that what is returned for a row depends on this row only, also with few rows."""
         whole = self(rows)
-        for some in np.arange(rows.shape[1])[::-2], np.arange(1), np.arange(0):
+        for some in np.arange(rows.shape[1])[::-2], np.arange(few):
             for part, alone, values in zip(self.parts, self(rows[:, some]), whole):
                 allowed = digits * (unit + np.abs(values[some]))
                 what = f"{self.what}: {part} of a row alone"
@@ -296,7 +296,7 @@ def check_bound(bound: Bound) -> None:
         return phi, slope if np.ndim(slope) else np.full(x.shape, slope)
 
     def reduce(n: float, means: Array) -> tuple[Array, Array]:
-        value, slope = np.array([[*bound.reduce(float(total), n)] for total in n * means]).T
+        value, slope = np.reshape([[*bound.reduce(float(x), n)] for x in n * means], (-1, 2)).T
         return value / n, slope
 
     low, high = _RATIOS * (1.0 - _SHIFT), np.maximum(_RATIOS * (1.0 + _SHIFT), 1e-9)  # one side
@@ -310,7 +310,7 @@ def check_bound(bound: Bound) -> None:
         good, expected = phi >= 0, "no negative number, as is_lower_bound is True"
         everywhere(good | (not bound.is_lower_bound), phi, what, expected, place)
         curve.check_slopes(_RATIOS, low, high, most)
-        curve.check_alone(_RATIOS, 1e-10, 0.0)
+        curve.check_alone(_RATIOS, 0, 1e-10, 0.0)
     # the first length scale makes rows independent
     for length_scale in (0.01, 0.3, 1.0, 4.0) if bound.is_lower_bound else ():
         _check_claim(bound, RBF(length_scale))
@@ -410,7 +410,7 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
 def _check_curves(likelihood: Likelihood, curves: dict[str, _Curves], rows: Array) -> None:
     """Check `expected` and `tilted` at rows of y, mean and variance, (3, n)."""
     for curve in curves.values():
-        curve.check_alone(rows, 1e-9, 1.0)
+        curve.check_alone(rows, 1, 1e-9, 1.0)
         curvature, what = curve(rows)[2], "no negative number: p(y | f) must be log-concave in f"
         good = curvature >= -1e-9 * _largest(curvature[np.isfinite(curvature)])
         good |= not likelihood.is_log_concave
