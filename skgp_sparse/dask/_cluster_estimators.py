@@ -15,7 +15,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask import delayed
-from distributed import Client, Future
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import accuracy_score, r2_score
@@ -127,9 +126,7 @@ def _predict_lazily(
     return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
 
-def _predicted(
-    estimator: SparseGP, method: str, like: list[AnyArray], X: Sequence, **given: object
-) -> Any:
+def _predicted(estimator: SparseGP, method: str, like: list, X: Sequence, **given: object) -> Any:
     """Predictions of a plain estimator for a block of rows; `like` for an empty one."""
     with single_threaded_blas():
         return _as_tuple(getattr(estimator, method)(X, **given)) if len(X) else like
@@ -137,25 +134,6 @@ def _predicted(
 
 def _as_tuple(answer: AnyArray | tuple) -> tuple[AnyArray, ...]:
     return answer if isinstance(answer, tuple) else (answer,)
-
-
-def table_of(
-    client: Client, rules: Rules, parts: list[Future], n: int, outline: ArrayDataset
-) -> Dataset:
-    """Rows of parts as a `Dataset`, in the client if they are few; see `load`."""
-    has_weight, has_offset = outline.weight is not None, outline.offset is not None
-    if is_small(n * outline.n_features):
-        few = joined(distributed_rows.ask_each(client, parts, ArrayDataset.subset, slice(None)))
-        check_any_weight(few.row_weights().any())
-        return encoded(few, rules)
-    scaler, d = rules.scaler(outline.y.shape[1:]), outline.n_features
-    rows = DaskDataset(client, parts, d, [], scaler, has_weight, has_offset).summarised()
-    check_any_weight(any(summary.inputs for summary in rows.summaries))
-    if not rules.labels:
-        return rows
-    labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
-    classes = check_classes(labels, weights if has_weight else None, rules.name)[0]
-    return replace(rows, labels=classes)
 
 
 class OnCluster(SparseGP):
@@ -216,10 +194,23 @@ class OnCluster(SparseGP):
             )
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
         columns["alpha"] = getattr(self, "alpha", None)
-        found = distributed_rows.load(self.client_, rules, self._held, X, **columns)
+        client = self.client_
+        parts, n, outline = distributed_rows.load(client, rules, self._held, X, **columns)
         names = getattr(X, "_meta", X) if hasattr(X, "columns") else X
         validate_data(self, names, skip_check_array=True)
-        return table_of(self.client_, rules, *found)
+        if is_small(n * outline.n_features):  # the rows come to the client
+            few = joined(distributed_rows.ask_each(client, parts, ArrayDataset.subset, slice(None)))
+            check_any_weight(few.row_weights().any())
+            return encoded(few, rules)
+        are_there = outline.weight is not None, outline.offset is not None
+        scaler = rules.scaler(outline.y.shape[1:])
+        rows = DaskDataset(client, parts, outline.n_features, [], scaler, *are_there).summarised()
+        check_any_weight(any(summary.inputs for summary in rows.summaries))
+        if not rules.labels:
+            return rows
+        labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
+        classes = check_classes(labels, weights if are_there[0] else None, rules.name)[0]
+        return replace(rows, labels=classes)
 
 
 @described

@@ -223,9 +223,10 @@ _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
 _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 
 
-def load(
-    client: Client, rules: Rules, held: ExitStack, X: object, **columns: Any
-) -> tuple[list[Future], int, ArrayDataset]:
+Loaded = tuple[list[Future], int, ArrayDataset]  # parts, how many rows they have, one without
+
+
+def load(client: Client, rules: Rules, held: ExitStack, X: object, **columns: Any) -> Loaded:
     """Futures of parts of the user's collections, how many rows they have, and one without rows."""
     with ExitStack() as until_loaded:
         blocks, sizes = blocks_of_inputs(X, rules.name), None
@@ -242,7 +243,7 @@ def load(
         ]
         parts = _hold(client, wanted, held)
         outlines = ask_each(client, parts, outline_of)
-    return _in_good_parts(client, parts, outlines, held, rules.name)
+    return _good_parts(client, parts, outlines, held, rules.name)
 
 
 def blocks_of_inputs(X: object, name: str) -> list:
@@ -270,9 +271,7 @@ def known_sizes(collection: object) -> Any:
     return None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
 
 
-def aligned(
-    column: Any, what: str, X: Any, blocks: list[Delayed], sizes: Sequence | None
-) -> list[Delayed]:
+def aligned(column: Any, what: str, X: Any, blocks: list, sizes: Sequence | None) -> list[Delayed]:
     """Parts of a column for each block of X: partitions of a collection, or slices of an array."""
     if not is_lazy(column):
         if sizes is None:
@@ -301,9 +300,7 @@ def _hold(client: Client, wanted: list[Delayed], held: ExitStack) -> list[Future
     return futures
 
 
-def _in_good_parts(
-    client: Client, parts: list[Future], outlines: list, held: ExitStack, name: str
-) -> tuple[list[Future], int, ArrayDataset]:
+def _good_parts(client: Client, parts: list, outlines: list, held: ExitStack, name: str) -> Loaded:
     """The parts that have rows, the large ones cut; the number of rows; a table without them."""
     full = [(number, *outline) for number, outline in enumerate(outlines) if outline is not None]
     if not full:

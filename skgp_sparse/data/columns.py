@@ -122,9 +122,7 @@ def _of_pandas(X: "DataFrame", kinds: Sequence[str | None]) -> list[Column]:
     return [columns[j] for j in range(len(dtypes))]
 
 
-def _together(
-    X: "DataFrame", chosen: list[int], dtype: type, objects: Callable | None
-) -> list[Column]:
+def _together(X: "DataFrame", chosen: list, dtype: type, objects: Callable | None) -> list[Column]:
     """Columns of a data frame that are read as one array, of all `objects` where they are few."""
     if objects is None:
         read = cache(lambda: X.iloc[:, chosen].to_numpy(dtype=dtype))

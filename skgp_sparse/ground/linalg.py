@@ -219,9 +219,7 @@ def _gram_of_scaled(V: Array, a: Array) -> Array:
     return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
 
 
-def _in_place(
-    change: Callable[[Array, Array, bytes], None], A: Array, T: Array, out: Array | None, op: bytes
-) -> Array:
+def _in_place(change: Callable, A: Array, T: Array, out: Array | None, op: bytes) -> Array:
     """A, multiplied or divided by triangular T or Tᵀ (`op` N or T), in `out` or a new array."""
     out = empty(A.shape) if out is None else out
     T = np.ascontiguousarray(T, dtype=np.float64)

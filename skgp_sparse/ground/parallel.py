@@ -181,9 +181,7 @@ def _give_back(memory: Array) -> None:
 class Deadline:
     """A moment, so many seconds from now on; who first hears of it has `tell` called, once."""
 
-    def __init__(
-        self, seconds: float = float("inf"), tell: Callable[[], object] | None = None
-    ) -> None:
+    def __init__(self, seconds: float = float("inf"), tell: Callable | None = None) -> None:
         self.start, self.tell = monotonic(), tell
         self.moment = self.start + seconds
 
