@@ -89,14 +89,12 @@ def lazy(method: Callable, probed_by: Callable | None = None) -> Callable:
                 f"{type(self).__name__}.{method.__name__} computes the covariance of all pairs of "
                 "rows, but X is a dask collection. Pass some, such as X[:100].compute()."
             )
-        return _predict_lazily(self.to_local(), method, probed_by or method, **given)
+        return _lazily(self.to_local(), method, probed_by or method, **given)
 
     return predict
 
 
-def _predict_lazily(
-    local: SparseGP, method: Callable, probed_by: Callable, X: Any, **given: Any
-) -> Any:
+def _lazily(local: SparseGP, method: Callable, probed_by: Callable, X: Any, **given: Any) -> Any:
     blocks = distributed_rows.blocks_of_inputs(X, f"Dask{type(local).__name__}.{method.__name__}")
     expected, sizes = getattr(local, "n_features_in_", X.shape[1]), known_sizes(X)
     if X.shape[1] != expected:

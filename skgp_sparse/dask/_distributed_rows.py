@@ -237,10 +237,8 @@ def load(client: Client, rules: Rules, held: ExitStack, X: object, **columns: An
             given = column, f"{rules.name}: {what}", X, blocks, sizes
             columns[what] = aligned(*given) if np.ndim(column) else [column] * len(blocks)
         shared, call = once(rules), delayed(checked, pure=False)
-        wanted = [
-            call(number, shared, block, **dict(zip(columns, values)))
-            for number, (block, *values) in enumerate(zip(blocks, *columns.values()))
-        ]
+        each = [dict(zip(columns, values)) for values in zip(*columns.values())]
+        wanted = [call(k, shared, block, **own) for k, (block, own) in enumerate(zip(blocks, each))]
         parts = _hold(client, wanted, held)
         outlines = ask_each(client, parts, outline_of)
     return _good_parts(client, parts, outlines, held, rules.name)
@@ -490,6 +488,5 @@ class DaskDataset(Dataset):
             for part, (edge, size) in enumerate(zip(self._edges.tolist(), self.sizes))
             if start < edge + size and edge < stop
         }
-        return np.concatenate(
-            self._ask(lambda table, which: getattr(table, name)[which], rows=chosen)
-        )
+        columns = self._ask(lambda table, which: getattr(table, name)[which], rows=chosen)
+        return np.concatenate(columns)

@@ -218,9 +218,8 @@ class ArrayDataset(Dataset):
     def in_units_of_y(self) -> "ArrayDataset":
         """The table with targets in the units of the user, as if these rows had been passed."""
         offset = None if self.offset is None else self.offset * self.units.scale[0]
-        return ArrayDataset(
-            self.X, self.y, self.noise, self.weight, offset=offset, X_std=self.X_std
-        )
+        passed = self.X, self.y, self.noise, self.weight
+        return ArrayDataset(*passed, offset=offset, X_std=self.X_std)
 
     def of_problem(self, task: Any) -> "ArrayDataset":
         """The table of the rows of a problem with its labels."""

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 NUMBER, TIME, DURATION, CATEGORY = "a number", "a time", "a duration", "a category"
 TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"
-_PYTHON_TIMES = {
-    TIME: (date, np.datetime64),
-    DURATION: (timedelta, np.timedelta64),
-    TIME_OF_DAY: (time,),
-}
+_TIMES = {TIME: (date, np.datetime64), DURATION: (timedelta, np.timedelta64), TIME_OF_DAY: (time,)}
 _FEW_ROWS = 256  # of which all values are read as objects: to choose columns would take longer
 
 
@@ -85,7 +81,7 @@ def _of_objects(values: AnyArray) -> Column:
         return Column(EMPTY, lambda: np.full(len(values), np.nan))
     if all(issubclass(kind, (Real, Decimal, *BOOLS)) for kind in kinds):
         return Column(NUMBER, lambda: np.where(missing, np.nan, values).astype(np.float64))
-    for what, of_python in _PYTHON_TIMES.items():
+    for what, of_python in _TIMES.items():
         if all(issubclass(kind, of_python) for kind in kinds):
             return Column(what, partial(_days_of_objects, values, missing, what))
     return Column(CATEGORY, lambda: values, is_text=True)

@@ -34,7 +34,10 @@ _ROWS_PER_PIECE = 1 << 20  # rows of which numbers of every row are in memory at
 
 
 class Batch(NamedTuple):
-    """Some training rows, ready for arithmetic."""
+    """Some training rows, ready for arithmetic.
+
+    A row of weight w counts as w rows. The noise is in the units of the standardised targets.
+    """
 
     X: Array  # (n, d)
     y: Array  # (n, p) standardised

@@ -350,7 +350,8 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
     `response` is compared with samples of `sample`, and so is `quantile` if it is defined; a finite
     variance of a distribution with an infinite fourth moment cannot be confirmed that way. The
     gradients with respect to learned parameters are compared with central differences. The
-    probabilities of a `Binary` likelihood must agree with `tilted`.
+    probabilities of a `Binary` likelihood must agree with `tilted`. If the likelihood
+    `standardises`, the density of targets in other units must be that of `rescaled`.
 
     Parameters
     ----------
@@ -565,7 +566,9 @@ def check_posterior(method: PosteriorMethod) -> dict[str, str]:
     The method is fitted to a table of 60 rows. Means, variances, covariances and samples of its
     `Posterior` must belong together, variances must not be negative, and neither blocks of rows,
     types of numbers nor pickles may change a prediction. Then uses of an estimator are tried. Each
-    must work, or be refused by an error of one or more sentences.
+    must work, or be refused by an error of one or more sentences. Weights and known noise that are
+    not refused must change predictions, and with ``optimizer=None`` the kernel must stay as it is,
+    unless predictions do not depend on the rows at all.
 
     Parameters
     ----------
