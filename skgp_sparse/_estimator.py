@@ -27,7 +27,7 @@ from skgp_sparse.choices.choices import check_linear_mean
 from skgp_sparse.choices.parameter_checks import check_parameters
 from skgp_sparse.data import checks
 from skgp_sparse.data.checks import Given
-from skgp_sparse.data.columns import FROM_DTYPE, as_table, numbers_only, types_of
+from skgp_sparse.data.columns import FROM_DTYPE, NUMBER, ColumnTypes, as_table, types_of
 from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
 from skgp_sparse.engine.posteriors_around import missing_entries, spread_values
 from skgp_sparse.ground.parallel import single_threaded_blas
@@ -482,7 +482,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         else:
             validate_data(self, X, reset=False, skip_check_array=True)
             if checks.is_frame(X) or types is not None:
-                X = (types or numbers_only(X)).encoded(X, name)
+                X = (types or ColumnTypes([*X.columns], [NUMBER] * X.shape[1])).encoded(X, name)
             X = check_array(X, dtype=checks.FLOATS, ensure_all_finite=False, input_name="X")
             lacks = False if values is None else missing_entries(X, values)
             self._check_missing(np.where(lacks, 0.0, X))

@@ -153,7 +153,7 @@ def random(
     >>> random(X, 5, RBF(), np.random.RandomState(0)).ravel()
     array([0., 1.])
     """
-    distinct = Distinct.of(X)
+    distinct = Distinct(X)
     mass, size = distinct.copies(sample_weight), min(n_inducing, len(distinct.first))
     p = mass / mass.sum()
     return X[np.sort(random_state.choice(distinct.first, size, replace=False, p=p))]

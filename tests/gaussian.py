@@ -25,6 +25,12 @@ class Gaussian(Parametric):
         self.variance = variance
         self.variance_bounds = variance_bounds
 
+    def rescaled(self, origin, unit):
+        """Convert the variance and its bounds; see `Likelihood.rescaled`."""
+        bounds = self.variance_bounds
+        bounds = bounds if isinstance(bounds, str) else tuple(np.divide(bounds, unit**2))
+        return type(self)(self.variance / unit**2, bounds)
+
     def first_sites(self, y):
         """Return the likelihood itself as a function of ``f``; see `Likelihood.first_sites`."""
         precision = np.full(len(y), 1.0 / self.variance)

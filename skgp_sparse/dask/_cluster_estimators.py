@@ -15,7 +15,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask import delayed
-from distributed import Client, Future
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import accuracy_score, r2_score
@@ -23,16 +22,8 @@ from sklearn.utils.validation import validate_data
 
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse.classification import SparseGPClassifier
-from skgp_sparse.dask._distributed_rows import (
-    DaskDataset,
-    aligned,
-    ask_each,
-    blocks_of_inputs,
-    known_sizes,
-    load,
-    once,
-    resolve_client,
-)
+from skgp_sparse.dask import _distributed_rows as distributed_rows
+from skgp_sparse.dask._distributed_rows import DaskDataset, known_sizes, once
 from skgp_sparse.data.arrays import ArrayDataset, joined
 from skgp_sparse.data.checks import Given, Rules, check_classes, is_lazy, within_limits
 from skgp_sparse.data.columns import ColumnTypes
@@ -80,9 +71,6 @@ def init_with_client(plain: type[SparseGP]) -> Callable[..., None]:
     return __init__
 
 
-_BY_ROW = ("y", "offset")  # arguments of which each block of X has its own
-
-
 def lazy(method: Callable, probed_by: Callable | None = None) -> Callable:
     """A method of the plain estimator that answers dask collections with dask arrays.
 
@@ -101,23 +89,22 @@ def lazy(method: Callable, probed_by: Callable | None = None) -> Callable:
                 f"{type(self).__name__}.{method.__name__} computes the covariance of all pairs of "
                 "rows, but X is a dask collection. Pass some, such as X[:100].compute()."
             )
-        return _predict_lazily(self.to_local(), method, probed_by or method, **given)
+        return _lazily(self.to_local(), method, probed_by or method, **given)
 
     return predict
 
 
-def _predict_lazily(
-    local: SparseGP, method: Callable, probed_by: Callable, X: Any, **given: Any
-) -> Any:
-    blocks = blocks_of_inputs(X, f"Dask{type(local).__name__}.{method.__name__}")
+def _lazily(local: SparseGP, method: Callable, probed_by: Callable, X: Any, **given: Any) -> Any:
+    blocks = distributed_rows.blocks_of_inputs(X, f"Dask{type(local).__name__}.{method.__name__}")
     expected, sizes = getattr(local, "n_features_in_", X.shape[1]), known_sizes(X)
     if X.shape[1] != expected:
         raise ValueError(
             f"X must have {expected} columns, as in fit. Got a collection of shape {X.shape}."
         )
-    columns = {what: given.pop(what) for what in _BY_ROW if np.ndim(given.get(what, 0))}
+    # each block of X has its own part of these
+    columns = {what: given.pop(what) for what in ("y", "offset") if np.ndim(given.get(what, 0))}
     for what, column in columns.items():
-        columns[what] = aligned(column, what, X, blocks, sizes)
+        columns[what] = distributed_rows.aligned(column, what, X, blocks, sizes)
     row: Any = np.vstack(getattr(local, "inducing_points_", [np.zeros(expected)]))[:1]
     if hasattr(local, "feature_names_in_"):
         import pandas
@@ -137,9 +124,7 @@ def _predict_lazily(
     return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
 
-def _predicted(
-    estimator: SparseGP, method: str, like: list[AnyArray], X: Sequence, **given: object
-) -> Any:
+def _predicted(estimator: SparseGP, method: str, like: list, X: Sequence, **given: object) -> Any:
     """Predictions of a plain estimator for a block of rows; `like` for an empty one."""
     with single_threaded_blas():
         return _as_tuple(getattr(estimator, method)(X, **given)) if len(X) else like
@@ -147,25 +132,6 @@ def _predicted(
 
 def _as_tuple(answer: AnyArray | tuple) -> tuple[AnyArray, ...]:
     return answer if isinstance(answer, tuple) else (answer,)
-
-
-def table_of(
-    client: Client, rules: Rules, parts: list[Future], n: int, outline: ArrayDataset
-) -> Dataset:
-    """Rows of parts as a `Dataset`, in the client if they are few; see `load`."""
-    has_weight, has_offset = outline.weight is not None, outline.offset is not None
-    if is_small(n * outline.n_features):
-        few = joined(ask_each(client, parts, ArrayDataset.subset, slice(None)))
-        check_any_weight(few.row_weights().any())
-        return encoded(few, rules)
-    scaler, d = rules.scaler(outline.y.shape[1:]), outline.n_features
-    rows = DaskDataset(client, parts, d, [], scaler, has_weight, has_offset).summarised()
-    check_any_weight(any(summary.inputs for summary in rows.summaries))
-    if not rules.labels:
-        return rows
-    labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
-    classes = check_classes(labels, weights if has_weight else None, rules.name)[0]
-    return replace(rows, labels=classes)
 
 
 class OnCluster(SparseGP):
@@ -178,7 +144,7 @@ class OnCluster(SparseGP):
     @property
     def client_(self) -> Any:
         """The client that `fit` uses: `client`, or the one that is current."""
-        return resolve_client(self.client, type(self).__name__)
+        return distributed_rows.resolve_client(self.client, type(self).__name__)
 
     def to_local(self) -> Any:
         """Make the plain estimator with the same parameters, fitted if this one is.
@@ -226,10 +192,23 @@ class OnCluster(SparseGP):
             )
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
         columns["alpha"] = getattr(self, "alpha", None)
-        found = load(self.client_, rules, self._held, X, **columns)
+        client = self.client_
+        parts, n, outline = distributed_rows.load(client, rules, self._held, X, **columns)
         names = getattr(X, "_meta", X) if hasattr(X, "columns") else X
         validate_data(self, names, skip_check_array=True)
-        return table_of(self.client_, rules, *found)
+        if is_small(n * outline.n_features):  # the rows come to the client
+            few = joined(distributed_rows.ask_each(client, parts, ArrayDataset.subset, slice(None)))
+            check_any_weight(few.row_weights().any())
+            return encoded(few, rules)
+        are_there = outline.weight is not None, outline.offset is not None
+        scaler = rules.scaler(outline.y.shape[1:])
+        rows = DaskDataset(client, parts, outline.n_features, [], scaler, *are_there).summarised()
+        check_any_weight(any(summary.inputs for summary in rows.summaries))
+        if not rules.labels:
+            return rows
+        labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
+        classes = check_classes(labels, weights if are_there[0] else None, rules.name)[0]
+        return replace(rows, labels=classes)
 
 
 @described

@@ -29,19 +29,12 @@ from distributed import Client, Future, get_client
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
+from skgp_sparse.data import moments
 from skgp_sparse.data.arrays import ArrayDataset, joined
 from skgp_sparse.data.checks import Given, Rules, is_lazy, naming
 from skgp_sparse.data.dataset import Batch, Dataset, Layout, block_budget, even_slices, row_blocks
 from skgp_sparse.data.door import check_form
-from skgp_sparse.data.moments import (
-    Moments,
-    TargetScaler,
-    merge,
-    moments_of,
-    or_one,
-    spread_or_zero,
-    unique_rows,
-)
+from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.ground.parallel import single_threaded_blas, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, MaybeArray, as_text
 
@@ -105,7 +98,7 @@ def summarise(rows: ArrayDataset) -> Summary:
         if not len(counting):
             return Summary(len(rows), targets=targets)
         X = counting.X.astype(np.float64)
-        inputs, noise = moments_of(X, counting.weight), float(np.max(rows.noise))
+        inputs, noise = moments.moments_of(X, counting.weight), float(np.max(rows.noise))
     return Summary(len(rows), inputs, X.min(axis=0), X.max(axis=0), targets, noise)
 
 
@@ -230,9 +223,10 @@ _FEWEST_ROWS = 1 << 14  # ... unless it has fewer rows, ...
 _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 
 
-def load(
-    client: Client, rules: Rules, held: ExitStack, X: object, **columns: Any
-) -> tuple[list[Future], int, ArrayDataset]:
+Loaded = tuple[list[Future], int, ArrayDataset]  # parts, how many rows they have, one without
+
+
+def load(client: Client, rules: Rules, held: ExitStack, X: object, **columns: Any) -> Loaded:
     """Futures of parts of the user's collections, how many rows they have, and one without rows."""
     with ExitStack() as until_loaded:
         blocks, sizes = blocks_of_inputs(X, rules.name), None
@@ -243,13 +237,11 @@ def load(
             given = column, f"{rules.name}: {what}", X, blocks, sizes
             columns[what] = aligned(*given) if np.ndim(column) else [column] * len(blocks)
         shared, call = once(rules), delayed(checked, pure=False)
-        wanted = [
-            call(number, shared, block, **dict(zip(columns, values)))
-            for number, (block, *values) in enumerate(zip(blocks, *columns.values()))
-        ]
+        each = [dict(zip(columns, values)) for values in zip(*columns.values())]
+        wanted = [call(k, shared, block, **own) for k, (block, own) in enumerate(zip(blocks, each))]
         parts = _hold(client, wanted, held)
         outlines = ask_each(client, parts, outline_of)
-    return _in_good_parts(client, parts, outlines, held, rules.name)
+    return _good_parts(client, parts, outlines, held, rules.name)
 
 
 def blocks_of_inputs(X: object, name: str) -> list:
@@ -277,9 +269,7 @@ def known_sizes(collection: object) -> Any:
     return None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
 
 
-def aligned(
-    column: Any, what: str, X: Any, blocks: list[Delayed], sizes: Sequence | None
-) -> list[Delayed]:
+def aligned(column: Any, what: str, X: Any, blocks: list, sizes: Sequence | None) -> list[Delayed]:
     """Parts of a column for each block of X: partitions of a collection, or slices of an array."""
     if not is_lazy(column):
         if sizes is None:
@@ -308,9 +298,7 @@ def _hold(client: Client, wanted: list[Delayed], held: ExitStack) -> list[Future
     return futures
 
 
-def _in_good_parts(
-    client: Client, parts: list[Future], outlines: list, held: ExitStack, name: str
-) -> tuple[list[Future], int, ArrayDataset]:
+def _good_parts(client: Client, parts: list, outlines: list, held: ExitStack, name: str) -> Loaded:
     """The parts that have rows, the large ones cut; the number of rows; a table without them."""
     full = [(number, *outline) for number, outline in enumerate(outlines) if outline is not None]
     if not full:
@@ -347,8 +335,6 @@ class DaskDataset(Dataset):
     task: Any = None  # the problem of a classifier whose labels are the targets
     least_noise: float = 0.0
 
-    in_memory = False
-
     n_targets = property(lambda self: self.units.n_varying)
     classes = property(lambda self: None if self.task else self.labels)
     sizes = property(lambda self: [summary.rows for summary in self.summaries])
@@ -382,7 +368,7 @@ class DaskDataset(Dataset):
 
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets."""
-        return merge(summary.targets for summary in self.summaries)
+        return moments.merge(summary.targets for summary in self.summaries)
 
     @cached_property
     def weight(self) -> Array | None:  # type: ignore[override]
@@ -459,30 +445,28 @@ class DaskDataset(Dataset):
         """Standardised targets (n, p), which come to the client; see `Dataset.targets`."""
         return self.units.forward(self._column("y", rows or slice(None)))
 
+    @cached_property
     def spread(self) -> Array:
         """Spread of every input column, 0 where it is constant."""
-        _, mean, spread = merge(summary.inputs for summary in self.summaries)
+        _, mean, spread = moments.merge(summary.inputs for summary in self.summaries)
         low = reduce(np.minimum, (summary.low for summary in self.summaries))
         high = reduce(np.maximum, (summary.high for summary in self.summaries))
-        unit = or_one(np.maximum(high - mean, mean - low))
-        return spread_or_zero(spread / unit, unit)
+        unit = moments.or_one(np.maximum(high - mean, mean - low))
+        return moments.spread_or_zero(spread / unit, unit)
 
     def distinct(self, most: float = np.inf) -> Array | None:
         """Distinct inputs of positive weight, sorted; None where there are more than `most`."""
         found = self._ask(ArrayDataset.distinct, most)
         if any(one is None for one in found):
             return None
-        inputs = unique_rows(np.vstack(found))
+        inputs = moments.unique_rows(np.vstack(found))
         return inputs if len(inputs) <= most else None
 
-    def _squares(self) -> tuple[Any, Any]:
-        return self._size, self._size**2
-
     @cached_property
-    def _size(self) -> Any:
-        """Root mean squares of the standardised targets (p,)."""
-        moments = self._ask(lambda rows: moments_of(rows.targets(), rows.weight))
-        return merge(moments).root_mean_square()
+    def _squares(self) -> tuple[Any, Any]:
+        found = self._ask(lambda rows: moments.moments_of(rows.targets(), rows.weight))
+        size = moments.merge(found).root_mean_square()
+        return size, size**2
 
     @cached_property
     def _edges(self) -> Any:
@@ -504,6 +488,5 @@ class DaskDataset(Dataset):
             for part, (edge, size) in enumerate(zip(self._edges.tolist(), self.sizes))
             if start < edge + size and edge < stop
         }
-        return np.concatenate(
-            self._ask(lambda table, which: getattr(table, name)[which], rows=chosen)
-        )
+        columns = self._ask(lambda table, which: getattr(table, name)[which], rows=chosen)
+        return np.concatenate(columns)

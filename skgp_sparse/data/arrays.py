@@ -41,7 +41,7 @@ class DistinctInputs(NamedTuple):
         if len(parts) == 1:
             return parts[0]
         X = np.vstack([part.X for part in parts])
-        same = Distinct.of(X)
+        same = Distinct(X)
         place = np.append(same.index, 0)  # a last part without rows points there
         starts = np.cumsum([0, *(len(part.X) for part in parts[:-1])])
         index = np.concatenate([place[start + part.index] for start, part in zip(starts, parts)])
@@ -53,7 +53,7 @@ class DistinctInputs(NamedTuple):
         n = len(block.X)
         noise, weight = (np.full(n, column) for column in (block.noise, block.weight))
         X = block.X[weight > 0]
-        same, index = Distinct.of(X), np.zeros(n, dtype=np.intp)
+        same, index = Distinct(X), np.zeros(n, dtype=np.intp)
         index[weight > 0] = same.index
         return cls(X[same.first], index, block.y, noise, weight)
 
@@ -64,15 +64,28 @@ class DistinctInputs(NamedTuple):
         return np.stack([self.sum(column) for column in values.T], axis=1)
 
 
-class GroupMeans(NamedTuple):
-    """Weighted means of rows that coincide, and the constant of the log marginal likelihood."""
+class GroupMeans:
+    """Precision-weighted means of rows that coincide, and their noise variances.
 
-    s2: Array  # (n,) noise variance
-    D: Array  # (u,)
-    mean: Array  # (u, p) ȳ
-    rest: Array  # (n, p) y_i - ȳ_j
-    constant: float
-    pull_diagonal: Callable
+    Rows that coincide are one observation of their precision-weighted mean, with sums over the rows
+    i of group j:
+
+        1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²
+
+    Of n rows and u groups, `s2` (n,) are the noise variances σ², `mean` (u, p) is ȳ, and `rest`
+    (n, p) ``y_i - ȳ_j``.
+    """
+
+    def __init__(self, kernel: Kernel, groups: DistinctInputs) -> None:
+        _, learned, self.pull_diagonal = kernels.diagonal(kernel, groups.X)
+        self.s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
+        precision = groups.weight / self.s2
+        self.D = 1.0 / groups.sum(precision)
+        self.mean = self.D[:, None] * groups.sum(precision[:, None] * groups.y)
+        self.rest = groups.y - self.mean[groups.index]
+        logs = groups.weight @ (np.log(self.s2) + LOG_2PI) - np.log(self.D).sum()
+        quadratic = (precision[:, None] * self.rest**2).sum()
+        self.constant = -0.5 * (self.mean.shape[1] * logs + quadratic)
 
     def value(self, log_det: float, half: Array) -> float:
         """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
@@ -80,39 +93,17 @@ class GroupMeans(NamedTuple):
         return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
 
 
-def means_of(kernel: Kernel, groups: DistinctInputs) -> GroupMeans:
-    """`GroupMeans` of rows that coincide: their precision-weighted means and noise variances.
+class Bundles:
+    """Blocks taken together, for functions that cost less per row the more rows they see.
 
-    Rows that coincide are one observation of their precision-weighted mean, with sums over the rows
-    i of group j:
-
-        1/D_j = Σ w_i/σ_i²,      ȳ_j = D_j Σ w_i y_i/σ_i²
+    A bundle has about `least` rows. `groups` are slices of blocks, and `sizes` rows of each block.
     """
-    _, learned, pull_diagonal = kernels.diagonal(kernel, groups.X)
-    s2 = np.broadcast_to(learned, len(groups.X))[groups.index] + groups.noise
-    precision = groups.weight / s2
-    D = 1.0 / groups.sum(precision)
-    mean = D[:, None] * groups.sum(precision[:, None] * groups.y)
-    rest = groups.y - mean[groups.index]
-    logs = groups.weight @ (np.log(s2) + LOG_2PI) - np.log(D).sum()
-    quadratic = (precision[:, None] * rest**2).sum()
-    constant = -0.5 * (mean.shape[1] * logs + quadratic)
-    return GroupMeans(s2, D, mean, rest, constant, pull_diagonal)
 
-
-class Bundles(NamedTuple):
-    """Blocks taken together, for functions that cost less per row the more rows they see."""
-
-    groups: list[slice]  # of blocks
-    sizes: list[int]  # rows of each block
-
-    @classmethod
-    def of(cls, blocks: list[slice], least: int) -> "Bundles":
-        """Bundles of about so many rows."""
-        sizes = [block.stop - block.start for block in blocks]
-        which = np.cumsum([0, *sizes[:-1]]) // max(least, 1)
-        edges = [*np.flatnonzero(np.diff(which, prepend=-1)), len(sizes)]
-        return cls([slice(*pair) for pair in pairwise(edges)], sizes)
+    def __init__(self, blocks: list[slice], least: int) -> None:
+        self.sizes = [block.stop - block.start for block in blocks]
+        which = np.cumsum([0, *self.sizes[:-1]]) // max(least, 1)
+        edges = [*np.flatnonzero(np.diff(which, prepend=-1)), len(blocks)]
+        self.groups = [slice(*pair) for pair in pairwise(edges)]
 
     def join(self, values: "PerRow") -> "PerRow":
         """Numbers of every row, from a `PerRow` by blocks to one by bundles."""
@@ -227,9 +218,8 @@ class ArrayDataset(Dataset):
     def in_units_of_y(self) -> "ArrayDataset":
         """The table with targets in the units of the user, as if these rows had been passed."""
         offset = None if self.offset is None else self.offset * self.units.scale[0]
-        return ArrayDataset(
-            self.X, self.y, self.noise, self.weight, offset=offset, X_std=self.X_std
-        )
+        passed = self.X, self.y, self.noise, self.weight
+        return ArrayDataset(*passed, offset=offset, X_std=self.X_std)
 
     def of_problem(self, task: Any) -> "ArrayDataset":
         """The table of the rows of a problem with its labels."""
@@ -252,7 +242,10 @@ class ArrayDataset(Dataset):
         if not is_small(self.X.size):
             return self
         dataset = self.counting()
-        same = dataset._equal_rows()
+        known = [0.0 if column is None else column for column in (dataset.noise, dataset.offset)]
+        columns = [dataset.X, dataset.y, *(np.broadcast_to(one, len(dataset)) for one in known)]
+        columns += [] if dataset.X_std is None else [dataset.X_std]  # all but the weight
+        same = Distinct(np.column_stack(columns))
         total = same.copies(dataset.weight)
         places = np.full(len(self), -1)
         places[self.row_weights() > 0] = same.index
@@ -263,13 +256,6 @@ class ArrayDataset(Dataset):
             merged=self.weight is None,
             places=places,
         )
-
-    def _equal_rows(self) -> Distinct:
-        """The distinct rows, which differ in any column but the weight."""
-        known = [0.0 if column is None else column for column in (self.noise, self.offset)]
-        columns = [self.X, self.y, *(np.broadcast_to(column, len(self)) for column in known)]
-        columns += [] if self.X_std is None else [self.X_std]
-        return Distinct.of(np.column_stack(columns))
 
 
 def joined(datasets: Sequence[ArrayDataset]) -> ArrayDataset:

@@ -21,19 +21,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.ground.validation import (
-    AnyArray,
-    Array,
-    Bools,
-    Index,
-    Ints,
-    MaybeArray,
-    Scalars,
-    as_text,
-    check_number,
-    check_sample_weight,
-    require,
-)
+from skgp_sparse.ground import validation
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Ints, MaybeArray, Scalars, as_text
 from skgp_sparse.likelihoods import Censored
 
 MISSING_LATER = -1.0  # code of a missing level where fit had none; unknown levels have lower ones
@@ -237,27 +226,24 @@ class Rules(NamedTuple):
         X, y = check_X_y(X, y, estimator=self.name, **options)
         check_finite(X, names, f"X of {self.name}", MISSING_REMEDY, not self.may_miss)
         check_latitudes(X, self.kernel, names, self.name)
-        weight = check_sample_weight(sample_weight, X, all_rows)
+        weight = validation.check_sample_weight(sample_weight, X, all_rows)
         if self.labels:
             if offset is not None:
                 raise ValueError(f"{self.name}: a classifier takes no offset. Leave it out.")
             check_classification_targets(y)
             return ArrayDataset(X, y, weight=weight)
         offset = check_offset(offset, X, has_likelihood, self.name)
-        y = self._targets(y, slice(None) if weight is None else weight > 0)
+        if has_likelihood:
+            counts = slice(None) if weight is None else weight > 0  # other rows may have any target
+            self.likelihood.check(y[counts], self.name)
+            y = np.array(y, dtype=np.float64)
+            y[counts] = np.clip(y[counts], *self.likelihood.ends)
+        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         scaler = self.scaler(y.shape[1:])
         if X_std is not None:
             X_std = check_std(X_std, X, "X_std", self.name)
         noise = check_alpha(alpha, len(X), self.name)
         return ArrayDataset(X, y, noise, weight, scaler, offset=offset, X_std=X_std)
-
-    def _targets(self, y: AnyArray, counts: Index | Bools) -> Array:
-        """Targets (n, p) as the likelihood takes them; those that do not count may be anything."""
-        if self.likelihood is not None:
-            self.likelihood.check(y[counts], self.name)
-            y = np.array(y, dtype=np.float64)
-            y[counts] = np.clip(y[counts], *self.likelihood.ends)
-        return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
     def scaler(self, columns: tuple[int, ...]) -> TargetScaler:
         """The units of the user for columns of y."""
@@ -374,7 +360,8 @@ def check_std(std: npt.ArrayLike, X: Array, argument: str, name: str) -> Array:
     given: Array = np.atleast_1d(std)
     given = check_array(given, dtype=np.float64, ensure_2d=False, input_name=argument)
     must = f"standard deviations, which are not negative, of the shape of X, {X.shape}"
-    require(given.shape == X.shape and given.min(initial=0.0) >= 0, argument, given, name, must)
+    is_right = given.shape == X.shape and given.min(initial=0.0) >= 0
+    validation.require(is_right, argument, given, name, must)
     return given
 
 
@@ -403,7 +390,7 @@ def check_alpha(alpha: MaybeArray, n: int, name: str) -> Scalars:
     if alpha is None:
         return 0.0
     if np.ndim(alpha) == 0:
-        check_number(alpha, "alpha", name, Real, low=0)
+        validation.check_number(alpha, "alpha", name, Real, low=0)
         return float(np.asarray(alpha))
     options = {"ensure_2d": False, "ensure_min_samples": 0, "dtype": float}
     noise = check_array(alpha, input_name="alpha", **options)
@@ -416,5 +403,5 @@ def check_alpha(alpha: MaybeArray, n: int, name: str) -> Scalars:
             "of the rows of this call. Cross-validation does not: see docs/recipes.md."
         )
     must = "noise variances, which are not negative"
-    require(noise.min(initial=0.0) >= 0, "alpha", noise.min(initial=0.0), name, must)
+    validation.require(noise.min(initial=0.0) >= 0, "alpha", noise.min(initial=0.0), name, must)
     return noise

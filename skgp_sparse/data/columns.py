@@ -20,27 +20,17 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.preprocessing import OrdinalEncoder
 
-from skgp_sparse.data.checks import (
-    MISSING_LATER,
-    is_frame,
-    is_missing,
-    missing_among,
-    spells_number,
-)
+from skgp_sparse.data import checks
+from skgp_sparse.data.checks import is_frame, is_missing
 from skgp_sparse.exceptions import TextColumnWarning, warn
 from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, Bools, Index, as_text, require
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
-    from pandas.api.extensions import ExtensionDtype
 
 NUMBER, TIME, DURATION, CATEGORY = "a number", "a time", "a duration", "a category"
 TIME_OF_DAY, EMPTY = "a time of day", "a column without a value"
-_PYTHON_TIMES = {
-    TIME: (date, np.datetime64),
-    DURATION: (timedelta, np.timedelta64),
-    TIME_OF_DAY: (time,),
-}
+_TIMES = {TIME: (date, np.datetime64), DURATION: (timedelta, np.timedelta64), TIME_OF_DAY: (time,)}
 _FEW_ROWS = 256  # of which all values are read as objects: to choose columns would take longer
 
 
@@ -64,12 +54,10 @@ def as_table(X: object) -> Any:
 def columns_of(X: object, kinds: Sequence[str | None] | None = None) -> list[Column]:
     """The `Column` of every column; those of an array are what `kinds` says they should be."""
     if hasattr(X, "get_columns"):
-        return [
-            _of_polars(series, kind) for series, kind in zip(X.get_columns(), kinds or repeat(None))
-        ]
+        return [*map(_of_polars, X.get_columns(), kinds or repeat(None))]
     if is_frame(X):
         return _of_pandas(X, kinds or [None] * X.shape[1])
-    return [_of_array(one, kind) for one, kind in zip(np.asarray(X).T, kinds or repeat(None))]
+    return [*map(_of_array, np.asarray(X).T, kinds or repeat(None))]
 
 
 def _of_array(values: AnyArray, kind: str | None = None) -> Column:
@@ -85,15 +73,15 @@ def _of_array(values: AnyArray, kind: str | None = None) -> Column:
     return Column(CATEGORY, lambda: values.astype(object), is_text=True)
 
 
-def _of_objects(values: AnyArray, missing: Bools | None = None) -> Column:
+def _of_objects(values: AnyArray) -> Column:
     """The column of Python objects: numbers or times if all of them are, otherwise levels."""
-    missing = missing_among(values) if missing is None else missing
+    missing = checks.missing_among(values)
     kinds = {*map(type, values[~missing])}
     if not kinds:
         return Column(EMPTY, lambda: np.full(len(values), np.nan))
     if all(issubclass(kind, (Real, Decimal, *BOOLS)) for kind in kinds):
         return Column(NUMBER, lambda: np.where(missing, np.nan, values).astype(np.float64))
-    for what, of_python in _PYTHON_TIMES.items():
+    for what, of_python in _TIMES.items():
         if all(issubclass(kind, of_python) for kind in kinds):
             return Column(what, partial(_days_of_objects, values, missing, what))
     return Column(CATEGORY, lambda: values, is_text=True)
@@ -126,13 +114,11 @@ def _of_pandas(X: "DataFrame", kinds: Sequence[str | None]) -> list[Column]:
     columns = dict(zip(plain, _together(X, plain, np.float64, objects)))
     columns |= dict(zip(levels, _together(X, levels, object, objects)))
     others = (j for j in range(len(dtypes)) if j not in columns)
-    columns |= {j: _of_series(X.iloc[:, j], dtypes[j]) for j in others}
+    columns |= {j: _of_series(X.iloc[:, j]) for j in others}
     return [columns[j] for j in range(len(dtypes))]
 
 
-def _together(
-    X: "DataFrame", chosen: list[int], dtype: type, objects: Callable | None
-) -> list[Column]:
+def _together(X: "DataFrame", chosen: list, dtype: type, objects: Callable | None) -> list[Column]:
     """Columns of a data frame that are read as one array, of all `objects` where they are few."""
     if objects is None:
         read = cache(lambda: X.iloc[:, chosen].to_numpy(dtype=dtype))
@@ -146,8 +132,9 @@ def _column(read: Callable[[], AnyArray], k: int) -> AnyArray:
     return read()[:, k]
 
 
-def _of_series(series: "Series", dtype: "ExtensionDtype") -> Column:
+def _of_series(series: "Series") -> Column:
     """The column of a series of pandas, if it is no array of numbers."""
+    dtype = series.dtype
     if str(dtype) == "category":
         return Column(CATEGORY, partial(series.to_numpy, dtype=object))
     if str(dtype).startswith("period["):
@@ -156,10 +143,7 @@ def _of_series(series: "Series", dtype: "ExtensionDtype") -> Column:
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
     if dtype.kind in "biuf":
         return Column(NUMBER, lambda: series.to_numpy(dtype=np.float64, na_value=np.nan))
-    values = series.to_numpy()
-    return (
-        _of_objects(values, series.isna().to_numpy()) if values.dtype == "O" else _of_array(values)
-    )
+    return _of_array(series.to_numpy())
 
 
 def _of_polars(series: "Series", kind: str | None) -> Column:
@@ -220,14 +204,14 @@ def _coded(values: AnyArray, codes: dict) -> Array:
             f"the levels in fit were {as_text(known[0])}, ..., but now {as_text(others[0])}, ..."
         )
     codes = codes | {one: -2.0 - k for k, one in enumerate(others)}
-    return np.array([codes.get(one, codes.get(None, MISSING_LATER)) for one in found])
+    return np.array([codes.get(one, codes.get(None, checks.MISSING_LATER)) for one in found])
 
 
 class ColumnTypes:
     """The types of the columns of the training rows, and the levels of categories."""
 
-    def __init__(self, names: list, kinds: list[str], values: dict[int, AnyArray]) -> None:
-        self.names, self.kinds, self.values = names, kinds, values
+    def __init__(self, names: list, kinds: list[str], values: dict | None = None) -> None:
+        self.names, self.kinds, self.values = names, kinds, values or {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: one for name, one in vars(self).items() if name != "codes"}
@@ -254,17 +238,12 @@ class ColumnTypes:
                 return _coded(values, self.codes[j])
         if column.kind in (self.kinds[j], EMPTY):
             return values
-        if missing_among(values).all():
+        if checks.missing_among(values).all():
             return np.full(len(values), np.nan)  # everything is missing, of whatever type
         raise ValueError(
             f"Column {self.names[j]!r} of X of {name} is {column.kind}, but it was "
             f"{self.kinds[j]} in fit. Convert it."
         )
-
-
-def numbers_only(X: "DataFrame") -> ColumnTypes:
-    """The `ColumnTypes` of a data frame in which every column is a number."""
-    return ColumnTypes([*X.columns], [NUMBER] * X.shape[1], {})
 
 
 def types_of(
@@ -309,7 +288,7 @@ def _warn_of_text(column: object, values: AnyArray, name: str) -> None:
     some = values[:: -(-len(values) // _TEXTS_READ)].tolist()
     texts = [one.strip() for one in some if isinstance(one, str)]
     for what, spells, remedy in (
-        ("numbers", spells_number, "pandas.to_numeric, or cast of polars"),
+        ("numbers", checks.spells_number, "pandas.to_numeric, or cast of polars"),
         ("dates", _ISO_DATE.fullmatch, "pandas.to_datetime, or str.to_datetime of polars"),
     ):
         share = np.mean([bool(spells(one)) for one in texts]) if texts else 0.0

@@ -10,22 +10,15 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
-from skgp_sparse.data.moments import (
-    Moments,
-    TargetScaler,
-    merge,
-    moments_of,
-    present_moments,
-    root_mean_square,
-    unique_rows,
-)
+from skgp_sparse.data import moments
+from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.ground.parallel import ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars, Triple
 
@@ -41,7 +34,10 @@ _ROWS_PER_PIECE = 1 << 20  # rows of which numbers of every row are in memory at
 
 
 class Batch(NamedTuple):
-    """Some training rows, ready for arithmetic."""
+    """Some training rows, ready for arithmetic.
+
+    A row of weight w counts as w rows. The noise is in the units of the standardised targets.
+    """
 
     X: Array  # (n, d)
     y: Array  # (n, p) standardised
@@ -408,7 +404,7 @@ class Dataset(ABC):
         ValueError
             If it, or what is derived from it, would overflow or underflow.
         """
-        roots, squares = self._squares()
+        roots, squares = self._squares
         size = roots.max()
         if size > 0 and not _SQUARE_LIMITS[0] ** 0.5 <= size <= _SQUARE_LIMITS[1] ** 0.5:
             raise ValueError(
@@ -430,17 +426,12 @@ class Dataset(ABC):
         ndarray of shape (d,)
             Standard deviations; 1 where all columns are constant.
         """
-        spread = self.spread()
+        spread = self.spread
         return np.where(spread == 0.0, of_constant if spread.any() else 1.0, spread)
 
+    @cached_property
     def spread(self) -> Array:
-        """Compute the standard deviations of the input columns.
-
-        Returns
-        -------
-        ndarray of shape (d,)
-            0 where a column is constant.
-        """
+        """Standard deviations (d,) of the input columns; 0 where a column is constant."""
         return self.input_moments()[1]
 
     def input_moments(self) -> Triple:
@@ -453,7 +444,7 @@ class Dataset(ABC):
         missing : ndarray of shape (d,)
             Weight of the rows in which the value is missing.
         """
-        return present_moments(self._weighted_inputs, self.total_weight())
+        return moments.present_moments(self._weighted_inputs, self.total_weight())
 
     def distinct(self, most: float = np.inf) -> Array | None:
         """Find the distinct inputs.
@@ -470,7 +461,7 @@ class Dataset(ABC):
         """
         distinct = np.empty((0, self.n_features))
         for rows in slices(len(self), _ROWS_PER_COMPARISON):
-            distinct = unique_rows(np.vstack([distinct, self.block(rows).used().X]))
+            distinct = moments.unique_rows(np.vstack([distinct, self.block(rows).used().X]))
             if len(distinct) > most:
                 return None
         return distinct
@@ -508,16 +499,17 @@ class Dataset(ABC):
             chosen = np.argpartition(times, size)[:size]
         return np.sort(chosen)
 
+    @cached_property
     def _squares(self) -> tuple[Any, Any]:
         """Root mean squares of the standardised targets (p,), and mean squares (p,)."""
-        pieces = self.pieces()
+        of, pieces = moments.moments_of, self.pieces()
         if len(pieces) > 1:
-            parts = (moments_of(self.targets(rows), at(self.weight, rows)) for rows in pieces)
-            size = merge(parts).root_mean_square()
+            parts = (of(self.targets(rows), at(self.weight, rows)) for rows in pieces)
+            size = moments.merge(parts).root_mean_square()
             return size, size**2
-        y = self.targets()
+        y, weight = self.targets(), self.weight
         with np.errstate(over="ignore"):  # the roots tell
-            return root_mean_square(y, self.weight), np.average(y**2, axis=0, weights=self.weight)
+            return moments.root_mean_square(y, weight), np.average(y**2, axis=0, weights=weight)
 
     def _weighted_inputs(self) -> Iterator[tuple[Array, Any]]:
         """Blocks of rows of positive weight (k, d), float64, and their weights (k,)."""

@@ -12,7 +12,7 @@ and notes what is to be remembered. Then it is a table that reads its chunks aga
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,28 +20,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from skgp_sparse.data import checks
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import (
-    Given,
-    Rules,
-    are_floats,
-    check_alpha,
-    check_classes,
-    check_readable,
-    naming,
-)
+from skgp_sparse.data.checks import Given, Rules
 from skgp_sparse.data.columns import ColumnTypes, as_table, types_of
 from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import Moments, TargetScaler, is_small, merge
-from skgp_sparse.ground.validation import (
-    AnyArray,
-    Array,
-    Index,
-    Ints,
-    MaybeArray,
-    Scalars,
-    check_any_weight,
-)
+from skgp_sparse.ground import validation
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, MaybeArray, Scalars
 from skgp_sparse.sources import Chunk, Source, is_source
 
 _SAME = "in the first pass. Give the same chunks each time."
@@ -55,18 +41,11 @@ class OpenSource:
 
     def __init__(self, source: Source, name: str) -> None:
         self.source, self.name, self.sizes = source, name, list[int]()
+        self.words = f"source ({type(source).__name__})"  # in errors
         self._last: Any = None, None  # the number of a chunk and its columns
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_last": (None, None)}
-
-    def __len__(self) -> int:
-        return int(self.edges[-1])
-
-    @property
-    def words(self) -> str:
-        """Name the source in errors."""
-        return f"source ({type(self.source).__name__})"
 
     @cached_property
     def edges(self) -> Ints:
@@ -121,7 +100,7 @@ class OpenSource:
         return self._last[1]
 
     def _naming(self, number: int) -> Any:
-        return naming(f"{self.name}: chunk {number} of the {self.words}")
+        return checks.naming(f"{self.name}: chunk {number} of the {self.words}")
 
     def _read(self, number: int) -> tuple[AnyArray, AnyArray]:
         """Copies: some sources fill the same array again and again."""
@@ -159,9 +138,9 @@ def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
             f"{rules.name}: feature_names of the {source.words} has {len(names)} names, but the "
             f"chunks have {d} columns. Give a name to each column."
         )
-    noise = check_alpha(alpha, n, rules.name)
+    noise = checks.check_alpha(alpha, n, rules.name)
     weight, offset = (None if one[0] is None else np.concatenate(one) for one in zip(*known))
-    check_any_weight(weight is None or weight.any())
+    validation.check_any_weight(weight is None or weight.any())
     if datasets:
         return encoded(replace(joined(datasets), noise=noise), rules)
     rows = ChunkedDataset(source, d, TargetScaler.none(p), noise, weight, offset=offset)
@@ -170,7 +149,7 @@ def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
         source.encode = partial(_as_numbers, ends)
         return replace(rows, moments=merge(notes))
     labels, weights = map(np.concatenate, zip(*notes))
-    classes = check_classes(labels, None if weight is None else weights, rules.name)[0]
+    classes = checks.check_classes(labels, None if weight is None else weights, rules.name)[0]
     source.encode = partial(_as_indices, classes)
     return replace(rows, classes=classes)
 
@@ -243,7 +222,7 @@ def read(
             f"{rules.name}: X_std is for arrays and data frames of numbers, but columns of X are "
             "categories or times. Leave X_std out, or encode X before."
         )
-    X = given.X if are_floats(given.X) else as_table(given.X)
+    X = given.X if checks.are_floats(given.X) else as_table(given.X)
     numbers = X if types is None else types.encoded(X, rules.name)
     rules = rules if types is None else rules._replace(names=types.names)
     rows = rules.check(given._replace(X=numbers), alpha, all_rows=True)
@@ -257,7 +236,7 @@ def read_chunk(
     """The `ArrayDataset` of the rows of a call of partial_fit that count."""
     name, X = f"{rules.name}.partial_fit", given.X
     refuse_source(X, name, "Pass its chunks one by one, or the source itself to fit.")
-    check_readable(name, **given._asdict())
+    checks.check_readable(name, **given._asdict())
     if types is not None or types_of(X, model.categorical_features, name) is not None:
         raise ValueError(
             f"{name} takes numbers, but columns of X are categories or times, or were so in fit. "
@@ -274,7 +253,7 @@ def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
     """The table in memory, whose labels are replaced by indices of at least two classes."""
     if not rules.labels:
         return rows
-    classes, index = check_classes(rows.y, rows.weight, rules.name)
+    classes, index = checks.check_classes(rows.y, rows.weight, rules.name)
     return replace(rows, y=index.ravel(), classes=classes)
 
 
@@ -349,12 +328,11 @@ class ChunkedDataset(Dataset):
     classes: AnyArray | None = None
     relabel: Callable[[AnyArray], AnyArray] | None = None  # targets (n, p) of those of the source
     index: Ints | None = None  # (n,) sorted numbers of rows of the source; None: all of them
-    known: dict = field(default_factory=dict)  # what all rows were read for
 
     n_targets = property(lambda self: self.units.n_varying)
 
     def __len__(self) -> int:
-        return len(self.source) if self.index is None else len(self.index)
+        return int(self.source.edges[-1]) if self.index is None else len(self.index)
 
     def block(self, rows: Index) -> Batch:
         """Rows selected by a slice or an index array, as a `Batch`."""
@@ -372,19 +350,14 @@ class ChunkedDataset(Dataset):
         noise, weight, offset = (at(column, rows) for column in columns)
         return ArrayDataset(X, y, noise, weight, self.units, self.least_noise, offset)
 
-    def in_units(self, scaler: TargetScaler) -> Dataset:
-        """The table with targets in other units than those of the user."""
-        rows: Any = super().in_units(scaler)
-        return replace(rows, known={})
-
     def of_problem(self, task: Any) -> "ChunkedDataset":
         """The table of a `Task` with its labels; that of a pair of classes skips other rows."""
         index = None
         if not task.has_all_rows:
-            index = task.labels(self._once("labels", self._labels))[0]
+            index = task.labels(self._labels)[0]
         weight, relabel = self.weight, partial(_labels_of, task)
         weight = weight if weight is None or index is None else weight[index]
-        return replace(self, weight=weight, index=index, relabel=relabel, classes=None, known={})
+        return replace(self, weight=weight, index=index, relabel=relabel, classes=None)
 
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets, as they were when all rows were read."""
@@ -394,19 +367,7 @@ class ChunkedDataset(Dataset):
         """Inputs of at most 100,000 rows, drawn by weight."""
         return self.subset(self.sample(_INPUTS, np.random.RandomState(0))).X
 
-    def spread(self) -> Array:
-        """As of all tables, read once."""
-        return self._once("spread", super().spread)
-
-    def target_variance(self) -> float:
-        """As of all tables, read once."""
-        return self._once("target_variance", super().target_variance)
-
-    def _once(self, name: str, find: Callable) -> Any:
-        if name not in self.known:
-            self.known[name] = find()
-        return self.known[name]
-
+    @cached_property
     def _labels(self) -> AnyArray:
         """Index of the class of every row, a byte or two each."""
         classes: Any = self.classes

@@ -81,16 +81,12 @@ def present_mean_and_spread(values: Array, weight: Array | None) -> Any:
     return found
 
 
-def present_start(X: Array) -> Array:
-    """A point (1, d) near the rows of X: the first or, where it misses a value, the median."""
-    if np.isfinite(X[0]).all():
-        return X[:1]
-    return np.ma.median(np.ma.masked_invalid(X), axis=0, keepdims=True).filled(0.0)
-
-
 def present_moments(blocks: Callable[[], Iterator], total_weight: float) -> Triple:
     """Mean, spread (0 if constant) and weight of missing values of each column of blocks (k, d)."""
-    origin = present_start(next(blocks())[0])
+    some = next(blocks())[0]
+    origin = some[:1]  # the first row or, where it misses a value, the median
+    if not np.isfinite(origin).all():
+        origin = np.ma.median(np.ma.masked_invalid(some), axis=0, keepdims=True).filled(0.0)
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the caller
         offsets = [np.fmax.reduce(np.abs(X - origin), axis=0, initial=0.0) for X, _ in blocks()]
         unit = or_one(np.max(offsets, axis=0))  # in which no square over- or underflows
@@ -228,19 +224,18 @@ def scale_of(mean: Array, std: Array, shared: bool = False, few: bool = False) -
 _SMALL_TABLE = 1_000_000  # numbers: 8 MB, sorted in less than 0.1 s
 
 
-class Distinct(NamedTuple):
-    """Distinct rows of an array, sorted, and where each row is among them."""
+class Distinct:
+    """Distinct rows of an array, sorted, and where each row is among them.
 
-    first: Ints  # (u,) the number of the first of equal rows
-    index: Any  # (n,) the distinct row of each row
+    The array (n, d) has no infinities; missing values come last. `first`, (u,), has the number of
+    the first of equal rows, and `index`, (n,), the distinct row of each row.
+    """
 
-    @classmethod
-    def of(cls, key: Array) -> "Distinct":
-        """The distinct rows of an array (n, d) without infinities; missing values come last."""
+    def __init__(self, key: Array) -> None:
         missing = np.isnan(key)
         key = np.where(missing, np.inf, key) if missing.any() else key
-        _, first, index = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        return cls(first, index.ravel())
+        _, self.first, index = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        self.index: Ints = index.ravel()
 
     def copies(self, weight: Array | None = None) -> Any:
         """How often each distinct row is there, by weights (n,) of the rows if they have any."""
@@ -249,7 +244,7 @@ class Distinct(NamedTuple):
 
 def unique_rows(X: Array) -> Array:
     """Sorted distinct rows of an array (n, d) without infinities; missing values are equal."""
-    return X[Distinct.of(X).first]
+    return X[Distinct(X).first]
 
 
 def is_small(size: int) -> bool:

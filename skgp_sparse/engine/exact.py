@@ -21,7 +21,7 @@ from scipy.linalg import eigh, solve_triangular
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.arrays import DistinctInputs, means_of
+from skgp_sparse.data.arrays import DistinctInputs, GroupMeans
 from skgp_sparse.data.dataset import Batch, row_blocks
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import Evaluation, InducingFeatures
@@ -244,7 +244,7 @@ class ExactFeatures(InducingFeatures):
 def value(kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1) -> float:
     """Exact log marginal likelihood."""
     if len(groups.X) <= _ROWS_WITHOUT_TILES:
-        means, K = means_of(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
+        means, K = GroupMeans(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
         K.flat[:: len(K) + 1] += means.D
         solution = linalg.log_det_and_whitened(K, means.mean)
         if solution is not None:
@@ -286,7 +286,7 @@ def conclude(
 
 def _solve(kernel, groups, n_jobs, gradient=True):
     """Value, `GroupMeans`, L, α (u, p), jitter, and the pullbacks of K."""
-    means = means_of(kernel, groups)
+    means = GroupMeans(kernel, groups)
     L, jitter, pulls = _factor(kernel, groups.X, means.D, n_jobs, gradient)
     half = linalg.over_lower_transposed(means.mean.T, L)
     value = means.value(linalg.log_det_from_cholesky(L), half)

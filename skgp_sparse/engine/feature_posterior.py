@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse.data.arrays import DistinctInputs, means_of
+from skgp_sparse.data.arrays import DistinctInputs, GroupMeans
 from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.engine import functions
 from skgp_sparse.engine import posterior as contract
@@ -253,7 +253,7 @@ class ExactPosterior(FeaturePosterior):
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         groups = DistinctInputs.of(rows)
-        means = means_of(self.kernel, groups)
+        means = GroupMeans(self.kernel, groups)
         of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
         D, alpha = means.D[groups.index], self.u[groups.index]
         T = linalg.inverse_lower(self.features.L)

@@ -246,7 +246,7 @@ def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
 def _places_among(rows: Batch, others: Batch) -> Ints:
     """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
     both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
-    same, n = Distinct.of(np.vstack(both)), len(rows.X)
+    same, n = Distinct(np.vstack(both)), len(rows.X)
     place = same.first[same.index[n:]]
     return np.where(place < n, place, -1)
 

@@ -17,12 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from skgp_sparse.ground.linalg import LOG_2PI
+from skgp_sparse.ground.linalg import LOG_2PI, row_dots
 from skgp_sparse.ground.parallel import empty, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Scalars, Triple
 
 Function = Callable[..., tuple[Array, ...]]
-_Part = tuple[Array, Array, Bools, float, int, int]
 
 STRIP = 2.8
 _FEW_NODES = ((0.1, 6), (0.25, 9))  # largest standard deviation, Gauss-Hermite nodes
@@ -72,7 +71,7 @@ def _weighted_sum(value: Array, weights: Array) -> Array:
         return value @ weights
     if len(value) == 1:
         return weights @ value[0]
-    return np.einsum("ij,ij->i", value, weights)
+    return row_dots(value, weights)
 
 
 def _rules(mean: Array, std: Array, wide: float) -> Iterator[tuple[Ints, Array, Array]]:
@@ -302,16 +301,16 @@ def _sum(rows: _Rows, top: Array, gain: Array, step: Array, offset: Array) -> tu
     exponent, (slope, curvature, *extras) = rows.at(top + offset)
     value, weights = trapezoid(exponent, step)
     std, power = rows.std[:, 0], rows.power[:, 0]
-    shift = means(weights, offset)
-    mean, rest = top[:, 0] + shift, 1.0 - means(weights, (offset - shift[:, None]) ** 2)
-    mean_slope = means(weights, slope)
-    bend = power * means(weights, curvature)
-    bend -= power**2 * means(weights, (slope - mean_slope[:, None]) ** 2)
+    shift = row_dots(weights, offset)
+    mean, rest = top[:, 0] + shift, 1.0 - row_dots(weights, (offset - shift[:, None]) ** 2)
+    mean_slope = row_dots(weights, slope)
+    bend = power * row_dots(weights, curvature)
+    bend -= power**2 * row_dots(weights, (slope - mean_slope[:, None]) ** 2)
     # moments lose the digits of rows that say little, derivatives those of rows that say much
     says_much = gain > 2.0
     first = np.where(says_much, mean / std, power * mean_slope)
     second = np.where(says_much, rest / std**2, bend)
-    return value, first, second, *(means(weights, other) for other in extras)
+    return value, first, second, *(row_dots(weights, other) for other in extras)
 
 
 def trapezoid(exponent: Array, step: Scalars) -> tuple[Array, Array]:
@@ -321,11 +320,6 @@ def trapezoid(exponent: Array, step: Scalars) -> tuple[Array, Array]:
     total = weights.sum(axis=1)
     weights /= total[:, None]
     return highest + np.log(step * total) - 0.5 * LOG_2PI, weights
-
-
-def means(weights: Array, values: Array) -> Array:
-    """Sums over the nodes of every row."""
-    return np.einsum("ij,ij->i", weights, values)
 
 
 _CUT = 31.0  # what is left out is smaller than exp(-31) = 3e-14
@@ -371,7 +365,7 @@ def log_sum_exp(mean: Array, variance: Array) -> Triple:
     return value + mean.max(axis=0), p / p.sum(axis=0), curvature
 
 
-def _softmax_parts(mean: Array, variance: Array) -> Iterator[tuple[Ints, _Part]]:
+def _softmax_parts(mean: Array, variance: Array) -> Iterator[tuple[Ints, tuple]]:
     """Divide the rows into parts that need similar nodes."""
     n_classes, n = mean.shape
     x, left, right, has_tail = _ranges(mean, variance)

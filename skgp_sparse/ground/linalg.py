@@ -16,6 +16,7 @@ import ctypes as ct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -162,12 +163,12 @@ def mirror_lower(A: Array) -> Array:
 
 def times_lower(A: Array, T: Array, out: Array | None = None) -> Array:
     """``A T`` for lower triangular T; in `out` if given, which may be A."""
-    return _in_place(_multiply, A, T, out, b"N")
+    return _in_place(partial(_with_triangle, _dtrmm), A, T, out, b"N")
 
 
 def times_lower_transposed(A: Array, T: Array, out: Array | None = None) -> Array:
     """``A Tᵀ`` for lower triangular T; in `out` if given, which may be A."""
-    return _in_place(_multiply, A, T, out, b"T")
+    return _in_place(partial(_with_triangle, _dtrmm), A, T, out, b"T")
 
 
 def over_lower(A: Array, L: Array, out: Array | None = None) -> Array:
@@ -218,9 +219,7 @@ def _gram_of_scaled(V: Array, a: Array) -> Array:
     return scaled.T @ scaled  # NumPy recognises A.T @ A and calls syrk
 
 
-def _in_place(
-    change: Callable[[Array, Array, bytes], None], A: Array, T: Array, out: Array | None, op: bytes
-) -> Array:
+def _in_place(change: Callable, A: Array, T: Array, out: Array | None, op: bytes) -> Array:
     """A, multiplied or divided by triangular T or Tᵀ (`op` N or T), in `out` or a new array."""
     out = empty(A.shape) if out is None else out
     T = np.ascontiguousarray(T, dtype=np.float64)
@@ -247,11 +246,6 @@ def _substitute_halves(A: Array, L: Array, op: bytes) -> None:
         _substitute_halves(A[:, now], L[now, now], op)
         _subtract_product(A[:, later], A[:, now], L[half:, :half], op)
         _substitute_halves(A[:, later], L[later, later], op)
-
-
-def _multiply(A: Array, T: Array, op: bytes) -> None:
-    """Multiply A by T or Tᵀ in place."""
-    _with_triangle(_dtrmm, A, T, op)
 
 
 def _with_triangle(routine: Callable[..., None], A: Array, T: Array, op: bytes) -> None:

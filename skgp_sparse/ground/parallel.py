@@ -30,9 +30,7 @@ _SMALL = 1 << 17  # bytes below which the allocator is quick
 _memory: defaultdict[int, list[Array]] = defaultdict(list)  # that no array needs, by its size
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+_controller = cache(ThreadpoolController)  # made when BLAS has been loaded
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
@@ -107,9 +105,9 @@ def _mark_thread() -> None:
     np.seterr(all="ignore")  # as the threads that call do: the results are checked there
 
 
-def slices(stop: int, size: int, start: int = 0) -> list[slice]:
-    """Slices of so many numbers between two, the last one of what is left."""
-    return [slice(k, min(k + size, stop)) for k in range(start, stop, size)]
+def slices(stop: int, size: int) -> list[slice]:
+    """Slices of so many numbers below another, the last one of what is left."""
+    return [slice(k, min(k + size, stop)) for k in range(0, stop, size)]
 
 
 # Results are handed over in order, so whatever is summed from them does not depend on `n_jobs`,
@@ -135,9 +133,11 @@ def ordered_map(
             for item in prepared:
                 waiting.append(pool.submit(function, item))
                 if len(waiting) > (ahead or n_jobs):
-                    yield _first_of(waiting)
+                    yield waiting[0].result()  # where this is interrupted, it goes on waiting
+                    waiting.popleft()
             while waiting:
-                yield _first_of(waiting)
+                yield waiting[0].result()
+                waiting.popleft()
         finally:  # after an error, the others of a pool that goes on
             wait([future for future in waiting if not future.cancel()])
 
@@ -145,12 +145,6 @@ def ordered_map(
 def for_each(function: Callable[[Item], object], items: Collection[Item], n_jobs: int) -> None:
     """Call a function of all items: many short tasks, of which none waits for another one."""
     deque(ordered_map(function, items, n_jobs, ahead=len(items)), maxlen=0)
-
-
-def _first_of(waiting: deque[Future[Item]]) -> Item:
-    result = waiting[0].result()  # where this is interrupted, the future goes on waiting
-    waiting.popleft()
-    return result
 
 
 # An evaluation makes arrays of some megabytes by the hundred. The allocator gives such memory back
@@ -187,9 +181,7 @@ def _give_back(memory: Array) -> None:
 class Deadline:
     """A moment, so many seconds from now on; who first hears of it has `tell` called, once."""
 
-    def __init__(
-        self, seconds: float = float("inf"), tell: Callable[[], object] | None = None
-    ) -> None:
+    def __init__(self, seconds: float = float("inf"), tell: Callable | None = None) -> None:
         self.start, self.tell = monotonic(), tell
         self.moment = self.start + seconds
 

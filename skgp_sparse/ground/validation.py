@@ -69,9 +69,7 @@ Optimizer = Callable[..., tuple[Any, Any]] | Literal["fmin_l_bfgs_b"] | None
 BoundName = Literal[
     "auto", "titsias", "vfe", "titsias_new", "artemev", "pep", "fitc", "gfitc-ep", "dtc"
 ]
-CountName = Literal["poisson", "negative_binomial"]
-RealName = Literal["gaussian", "student_t"]
-LikelihoodName = Literal[RealName, CountName, "gamma", "beta"]
+LikelihoodName = Literal["gaussian", "student_t", "poisson", "negative_binomial", "gamma", "beta"]
 SigmoidName = Literal["probit", "logit", "ordinal"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
 SolverName = Literal["auto", "lbfgs", "stochastic"]

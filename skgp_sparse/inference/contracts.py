@@ -360,7 +360,13 @@ class ThoroughSearch(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How hyperparameters are looked for."""
+    """How hyperparameters are looked for.
+
+    A posterior method that looks for them itself keeps to `max_iter`, `tol` and `n_restarts`, calls
+    `progress` after every iteration, ends where that or `deadline` says so, and computes as
+    `options` say: ``n_jobs`` threads, and ``memory`` bytes. Where ``solver.moves`` is False, as
+    with ``optimizer=None``, it keeps the kernel of the job.
+    """
 
     solver: Solver
     n_restarts: int

@@ -311,7 +311,7 @@ class SiteLoop:
     @cached_property
     def bundles(self):
         """`Bundles` of rows that the method sees at once."""
-        return Bundles.of(
+        return Bundles(
             self.projected.layout.blocks, _SITES_WORTH_THREADS // self.method.likelihood.n_latent
         )
 

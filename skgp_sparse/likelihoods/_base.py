@@ -731,7 +731,6 @@ class LogConcave(Likelihood):
     >>> from skgp_sparse.likelihoods import LogConcave
     >>> class Logistic(LogConcave):
     ...     strip = np.pi
-    ...     standardises = True
     ...     def log_likelihood(self, y, f):
     ...         p = expit(y - f)
     ...         return log_expit(y - f) + log_expit(f - y), 2 * p - 1, 2 * p * (1 - p)

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import digamma, gammaln, ndtri, stdtr
 
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.integrals import alike, expectation, means, trapezoid
-from skgp_sparse.ground.linalg import LOG_2PI, SMALLEST_PRECISION
+from skgp_sparse.ground.integrals import alike, expectation, trapezoid
+from skgp_sparse.ground.linalg import LOG_2PI, SMALLEST_PRECISION, row_dots
 from skgp_sparse.ground.validation import Array, Bools, Index, Limits, Scalars, Triple
 
 from ._base import Likelihood, LocationScale, best_constant
@@ -287,9 +287,9 @@ class StudentT(LocationScale):
             squares = distance[rows, None] * pull
             density = gamma_peak(half) + half * (u - np.expm1(u))
             value, weights = trapezoid(0.5 * (np.log(inverse) - squares) + density, step)
-            slope = means(weights, pull)
-            curvature = means(weights, inverse) - means(weights, (pull - slope[:, None]) ** 2)
-            scale = means(weights, (squares - 1.0) * inverse * noise)
+            slope = row_dots(weights, pull)
+            curvature = row_dots(weights, inverse) - row_dots(weights, (pull - slope[:, None]) ** 2)
+            scale = row_dots(weights, (squares - 1.0) * inverse * noise)
             by_df = half * (digamma_rest(half) + weights @ (u - np.expm1(u)))
             sums[:, rows] = value, slope, curvature, scale, by_df
         return sums

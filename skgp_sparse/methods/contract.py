@@ -54,7 +54,12 @@ class Points(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Job of a fit: plain data, which may travel to another thread or process."""
+    """Job of a fit: plain data, which may travel to another thread or process.
+
+    A posterior method of a user reads `rows`, `kernel`, `points` and `settings`, and may have
+    another method fit a job with other ones: ``Exact().fit(job._replace(rows=few), random_state)``.
+    All other fields are between the methods of the package, which may change them.
+    """
 
     name: str  # for messages; "" if there is no other job
     rows: Dataset  # with the units of its targets
@@ -244,7 +249,11 @@ class Selection(list):
 
 
 class Request(NamedTuple):
-    """Choices of the user of an estimator, as far as the choice of a posterior depends on them."""
+    """Choices of the user of an estimator, as far as the choice of a posterior depends on them.
+
+    They are the parameters of the estimator of the same names, and what follows from the likelihood
+    and the rows. `PosteriorMethod.refuses` may look at all of them.
+    """
 
     posterior: "PosteriorMethod"  # `PosteriorSelection` leaves it to the plan
     kernel: Kernel | None = None  # None: the default one
