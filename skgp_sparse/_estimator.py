@@ -47,7 +47,6 @@ from skgp_sparse.ground.validation import (
     RandomStateLike,
     SolverName,
     as_text,
-    has_callbacks,
     is_auto,
     is_name,
     with_callbacks,
@@ -57,7 +56,7 @@ from skgp_sparse.inference.contracts import Solver, split_thetas
 from skgp_sparse.kernels import Missing, parts, touched
 from skgp_sparse.likelihoods import Censored, Likelihood
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.targets.model import fit_problems, inducing_points_of, selection_of
+from skgp_sparse.targets.model import fit_problems, one_or_all
 from skgp_sparse.targets.streams import advance, new_stream, stream_of
 
 
@@ -194,15 +193,14 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         reporter = IterationReporter(self, *as_passed(given), self.max_iter)
         observations.progress = Progress(self, reporter)
         random_state = check_random_state(self.random_state)
-        watched = bool(self.verbose) or has_callbacks(self)
-        found = fit_problems(observations, rows, self._earlier(), random_state, watched)
+        found = fit_problems(observations, rows, random_state)
         self._store(observations, found.fits, found.units, beside=found.beside, rows=rows, **known)
         reporter.end()
 
     def _observed(self, given):
         """The observation model of a call of `fit`, its rows, and what is learned of inputs."""
         check_parameters(self, type(self).__name__)
-        observations = self._observations().on_the_clock()
+        observations = self._observations()
         types = self._types_of(given.X, observations.name)
         rows = self._read(observations.rules, given, types)
         observations.know_inputs(given, rows)
@@ -226,7 +224,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                     f"{type(self).__name__}.partial_fit has no mean={as_text(self.mean)}, which is "
                     "fitted to all rows at once. Call fit with all rows, or set mean to None."
                 )
-            observations = self._observations(**known).on_the_clock()
+            observations = self._observations(**known)
             observations.progress = Progress(self)
             stream, fitted = self._stream_so_far(observations), self._fitted
             types = None if stream is None else fitted.types
@@ -248,10 +246,6 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         """All rows, as a `Dataset` in the units of the user."""
         rules = rules._replace(may_miss=given.X_std is None and self._takes_missing())
         return read(self, rules, given, types, reset)
-
-    def _earlier(self):
-        """Earlier fit from which this one may continue; None if there is none."""
-        return None
 
     def set_params(self: _Self, **params: Any) -> _Self:
         """Set parameters, those of nested objects as ``bound__alpha``.
@@ -418,17 +412,15 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
         for former in ("inducing_points_", "n_inducing_", "ordinal_classes_", "n_samples_seen_"):
             vars(self).pop(former, None)
-        vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         of_rows = [fit.value / fit.used_rows.total_weight() for fit in fits]
         self.evidence_per_row_ = float(np.mean(of_rows))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
-        self.selection_ = selection_of(fits)
         vars(self).update(observations.attributes(fits, units))
         function = getattr(beside, "function", None)
         fitted = [None] if function is None else [*function.estimators]
-        self.mean_ = fitted[0] if len(fitted) == 1 else fitted
+        self.mean_ = one_or_all(fitted)
         if hasattr(self, "calibration"):
             self.calibration_ = beside
         kept, view = kept_parameters(self), observations.view(fits, units)

@@ -462,14 +462,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def _observations(self, **known: Any) -> ClassLabels:
         name = type(self).__name__
         if not known:
-            return ClassLabels(self, name)
+            fitted = self._fitted
+            earlier = fitted and (self.classes_, fitted.view.multi_class, fitted.fits)
+            return ClassLabels(self, name, earlier=earlier)
         before = getattr(self, "classes_", None)
         classes = announced_classes(known["classes"], before, name)
         order = known["order"], getattr(self, "ordinal_classes_", None)
         order = announced_order(self.ordinal_classes, *order, name)
         return ClassLabels(self, name, classes, order)
-
-    def _earlier(self) -> Any:
-        if self._fitted is None:
-            return None
-        return self.classes_, self._fitted.view.multi_class, self._fitted.fits

@@ -152,16 +152,6 @@ def check_mean(mean: object, labels: bool, name: str):
     require(takes, "mean", mean, name, must)
 
 
-def check_restarts(estimator: BaseEstimator, kernel: Kernel):
-    """Raise unless restarts, where there are any, have finite bounds to draw from."""
-    starts_are_drawn = estimator.optimizer is not None and estimator.n_restarts_optimizer > 0
-    if starts_are_drawn and not np.isfinite(kernel.bounds).all():
-        raise ValueError(
-            "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
-            "finite."
-        )
-
-
 def check_metric(parameters: BaseEstimator, name: str):
     """Raise unless columns may be mixed as is asked for."""
     metric, kernel = parameters.metric, parameters.kernel

@@ -70,7 +70,7 @@ class Residuals(FitStep):
         self.function, self.latent = cross_fitted(observations, rows)
         is_gaussian = observations.likelihood is None
         seen = {"y": rows.y - self.latent} if is_gaussian else {"offset": self.latent[:, 0]}
-        jobs = observations.jobs(replace(rows, **seen), None)
+        jobs = observations.jobs(replace(rows, **seen))
         if not jobs[0].rows.units.scale.all():
             raise ValueError(
                 f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse.choices import choices
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver
-from skgp_sparse.choices.plan import resolve_posterior, tolerance
+from skgp_sparse.choices.plan import tolerance
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.columns import ranks_of
@@ -41,9 +41,11 @@ class ClassLabels(ObservationModel):
     rows_with_prior = 20
     ranks = None  # of the classes, where one process has their order
 
-    def __init__(self, parameters: BaseEstimator, name: str, classes=None, order=None):
-        self.parameters, self.name, self.order = parameters, name, order
-        self.posterior_method = resolve_posterior(parameters.posterior, name)
+    def __init__(
+        self, parameters: BaseEstimator, name: str, classes=None, order=None, earlier: Any = None
+    ):
+        super().__init__(parameters, name)
+        self.order, self.earlier = order, earlier  # classes, their kind, and fits to go on from
         self.sigmoid = choices.resolve_sigmoid(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.sigmoid, name)
@@ -83,11 +85,16 @@ class ClassLabels(ObservationModel):
         seed = random_state.randint(2**31 - 1)
         return [np.random.RandomState(seed) for _ in self.tasks]
 
-    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
+    def jobs(self, rows: Dataset):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(rows.classes)
-        pairs = zip(self.tasks, self._usable(earlier))
-        return [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
+        jobs = [self._job(rows.of_problem(task).in_one_form(), task) for task in self.tasks]
+        if self.earlier is None or not (self.parameters.warm_start and self.moves()):
+            return jobs
+        classes, multi_class, fits = self.earlier
+        if multi_class != self.multi_class or not np.array_equal(classes, self.classes):
+            return jobs
+        return [job._replace(before=_start_at(fit, job.kernel)) for job, fit in zip(jobs, fits)]
 
     def jobs_of_part(self, part: ArrayDataset, stream: Any):
         """Jobs of all problems for rows in memory; some problems may have no rows."""
@@ -101,17 +108,10 @@ class ClassLabels(ObservationModel):
 
     def attributes(self, fits: list[Fit], units: TargetScaler):
         """The classes, and what the posteriors were given."""
-        processes = [fit.posterior for fit in fits]
-        learned = {
-            "posterior_": [fit.name for fit in fits],
-            "likelihood_": [fit.likelihood for fit in fits],
-            "metric_": [process.metric for process in processes],
-        }
-        if len(fits) == 1:
-            learned = {name: one for name, (one,) in learned.items()}
+        own = {"classes_": self.classes, "n_classes_": len(self.classes)}
         if self.is_ordinal:
-            learned["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
-        return {"classes_": self.classes, "n_classes_": len(self.classes), **learned}
+            own["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
+        return super().attributes(fits, units) | own
 
     def accept(self, part: ArrayDataset, stream: Any):
         """The part with indices of classes in the place of labels, all of which are known."""
@@ -128,19 +128,18 @@ class ClassLabels(ObservationModel):
         """Name, for users, of one of the classes of a softmax."""
         return f"class {self.classes[number]}"
 
-    def _job(self, rows: Dataset, task: Task, fit: Fit | None = None):
+    def _job(self, rows: Dataset, task: Task):
         kernel = choices.resolve_latent_kernel(
             self.given_kernel(), self.likelihood, rows, self.columns()
         )
         tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict
         inner = Inner.within(tol, most, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
-        before = None if fit is None else _start_at(fit, kernel)
         method = self.method
         if self.is_ordinal:
             likelihood = self.likelihood.started(*observations_of(rows))
             method = replace(method, likelihood=likelihood)
-        job = self.job(rows, kernel, SiteObjectives(method, inner), name, before)
+        job = self.job(rows, kernel, SiteObjectives(method, inner), name)
         of_a_row = sum(not np.isnan(one.of_class[0]) for one in self.tasks)
         return job.with_settings(tol=tol / of_a_row)
 
@@ -154,14 +153,6 @@ class ClassLabels(ObservationModel):
         if len(label) > 0 and np.ptp(label) > 0:
             return job
         return job._replace(is_complete=False).with_settings(solver=KeepParameters())
-
-    def _usable(self, earlier: tuple[object, ...] | None):
-        """Earlier fits of the same problems, None where there are none."""
-        if earlier is not None and self.parameters.warm_start and self.moves():
-            classes, multi_class, fits = earlier
-            if np.array_equal(classes, self.classes) and multi_class == self.multi_class:
-                return fits
-        return [None] * len(self.tasks)
 
     def rows_of(self, fits: list[Fit]):
         """The rows of a classifier from the tables of its problems, class by class."""

@@ -17,7 +17,7 @@ from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.choices import plan
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
-from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, check_restarts
+from skgp_sparse.choices.parameter_checks import check_coded, check_mixes
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Given, Rules, check_columns, check_finite
 from skgp_sparse.data.columns import ColumnTable, order_of
@@ -27,7 +27,7 @@ from skgp_sparse.engine.basis import Options
 from skgp_sparse.exceptions import about, collected, warn
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import Array, Bools, as_text, is_auto, is_name
+from skgp_sparse.ground.validation import Bools, as_text, has_callbacks, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job, Points, PosteriorMethod, Request, Selection
@@ -51,13 +51,18 @@ class ObservationModel(ABC):
     rows_with_prior: int = 0  # per column, up to which default length scales have one
     missing: Bools | None = None  # (d,) columns with missing values; None: none
     progress: Callable[..., Any] | None = None
-    deadline: Deadline = Deadline()
+    deadline: Deadline  # of the call
     order: list[Any] | None = None  # of labels, by a category
     n_classes: int = 0
     have_all_rows: bool = True  # in every problem
     starts_together: bool = False  # objectives of several problems have a sum
     are_passed: bool = True  # as an array or a data frame
     compares_near_rows: bool = True  # where a fit explains no more than a constant
+
+    def __init__(self, parameters: BaseEstimator, name: str) -> None:
+        self.parameters, self.name = parameters, name
+        self.posterior_method = plan.resolve_posterior(parameters.posterior, name)
+        self.deadline = deadline_of(parameters, name)
 
     def given_kernel(self) -> Kernel | None:
         """The user's kernel, whose columns by name have numbers; None: the default one."""
@@ -77,16 +82,27 @@ class ObservationModel(ABC):
         return ColumnTable(self.feature_names(), categories, self.missing, is_linear)
 
     @abstractmethod
-    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None) -> list[Job]:
-        """Jobs of all problems of rows; `earlier`: classes, their kind, and the last fits."""
+    def jobs(self, rows: Dataset) -> list[Job]:
+        """Jobs of all problems of rows."""
 
     @abstractmethod
     def view(self, fits: list[Fit], units: TargetScaler) -> View:
         """The view that predicts with fits in the units of y, also from pickles."""
 
-    @abstractmethod
     def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
-        """Fitted attributes that fits of other observation models do not have."""
+        """Fitted attributes that describe posteriors: lists, where there are several problems."""
+        found: dict[str, list[Any]] = {
+            "posterior_": [fit.name for fit in fits],
+            "likelihood_": [fit.likelihood for fit in fits],
+            "metric_": [fit.posterior.metric for fit in fits],
+            "selection_": [Selection(fit.selection, fit.plan, fit.steps) for fit in fits],
+        }
+        if not self.rules.labels:
+            found["variance_factor_"] = [fit.posterior.factor for fit in fits]
+        Z: list[Any] = [fit.objective and fit.objective.inducing_points for fit in fits]
+        if all(points is not None for points in Z):
+            found |= {"inducing_points_": Z, "n_inducing_": [len(points) for points in Z]}
+        return {name: one_or_all(of_problems) for name, of_problems in found.items()}
 
     def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """The part as streams take it, labels as indices; raises unless it goes with the stream."""
@@ -96,17 +112,12 @@ class ObservationModel(ABC):
 
     def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
         """Jobs of rows that stand for all of a stream, in the units of all targets that came."""
-        return self.jobs(part, None)
+        return self.jobs(part)
 
     def rows_of(self, fits: list[Fit]) -> ArrayDataset:
         """Return the rows of fits as a part that `accept` has accepted."""
         rows: Any = fits[0].rows
         return rows.in_units_of_y().counting()
-
-    def on_the_clock(self) -> "ObservationModel":
-        """Begin the call: set its deadline, whose end is printed where progress is."""
-        self.deadline = deadline_of(self.parameters, self.name)
-        return self
 
     def know_inputs(self, given: Given, rows: Dataset) -> None:
         """Know what the rows of a call of `fit` are like, as users passed them."""
@@ -158,14 +169,7 @@ class ObservationModel(ABC):
                 "posterior='inducing'."
             )
 
-    def job(
-        self,
-        rows: Dataset,
-        kernel: Kernel,
-        model: ObjectiveFactory,
-        name: str = "",
-        before: tuple[Kernel, Array] | None = None,
-    ) -> Job:
+    def job(self, rows: Dataset, kernel: Kernel, model: ObjectiveFactory, name: str = "") -> Job:
         """The `Job` of a table, by its plan."""
         given, d, is_free = self.parameters, rows.n_features, self.parameters.kernel is None
         check_mixes(given.metric, kernel, self.name)
@@ -189,7 +193,7 @@ class ObservationModel(ABC):
         )
         points = Points(size, initialise, is_auto(given.n_inducing), are_given)
         job = Job(
-            *(name, rows, kernel, model, planned.posterior_method, points, settings, before),
+            *(name, rows, kernel, model, planned.posterior_method, points, settings),
             is_free=is_free,
             plan=planned.summary,
             steps=planned.steps,
@@ -221,7 +225,12 @@ class ObservationModel(ABC):
     def check(self, job: Job) -> None:
         """Raise where a kernel does not go with rows, or has no bounds for restarts."""
         given = self.parameters.kernel
-        check_restarts(self.parameters, job.kernel)
+        are_drawn = self.moves() and self.parameters.n_restarts_optimizer > 0
+        if are_drawn and not np.isfinite(job.kernel.bounds).all():
+            raise ValueError(
+                "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
+                "finite."
+            )
         if given is not None and kernels.parts(given, kernels.Missing) and job.rows.in_memory:
             remedy = (
                 f"The kernel {given} sees it without Missing. Put Missing around each part that "
@@ -243,40 +252,24 @@ class FittedProblems(NamedTuple):
 
 
 def fit_problems(
-    observations: ObservationModel,
-    rows: Dataset,
-    earlier: tuple[object, ...] | None,
-    random_state: np.random.RandomState,
-    watched: bool,
+    observations: ObservationModel, rows: Dataset, random_state: np.random.RandomState
 ) -> FittedProblems:
     """Fit all problems of the user's rows, with the steps that their plans name."""
-    jobs, states = observations.jobs(rows, earlier), observations.random_states(random_state)
-    steps = steps_of(observations, rows, jobs, states)
+    jobs, states = observations.jobs(rows), observations.random_states(random_state)
+    tell: Any = observations.progress
+    for job in jobs:
+        observations.check(job)
+    for summary, names in dict.fromkeys((job.plan, job.steps) for job in jobs):
+        tell.tell(f"plan: {summary}{'; steps: ' * bool(names)}{', '.join(names)}")
+    named = {name for job in jobs for name in job.steps}
+    steps = [step_named(name)(observations, rows, states) for name in plan.STEPS if name in named]
     for step in steps:
         jobs = step.before(jobs)
-    fits = fit_all(jobs, states, observations.parameters.n_jobs, watched)
+    fits = fit_all(jobs, states, observations.parameters)
     found = FittedProblems(observations, jobs, fits, jobs[0].rows.units)
     for step in steps:
         found = step.after(found)
     return found
-
-
-def steps_of(
-    observations: ObservationModel,
-    rows: Dataset,
-    jobs: list[Job],
-    random_states: list[np.random.RandomState],
-) -> list[Any]:
-    """Steps that the plans of checked jobs name; plans are printed where progress is."""
-    tell: Any = observations.progress
-    for job in jobs:
-        observations.check(job)
-    for summary, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
-        tell.tell(f"plan: {summary}{'; steps: ' * bool(steps)}{', '.join(steps)}")
-    named = {name for job in jobs for name in job.steps}
-    return [
-        step_named(name)(observations, rows, random_states) for name in plan.STEPS if name in named
-    ]
 
 
 def step_named(name: str) -> Any:
@@ -295,13 +288,16 @@ def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
 
 
 def fit_all(
-    jobs: list[Job], random_states: list[np.random.RandomState], n_jobs: int | None, watched: bool
+    jobs: list[Job], random_states: list[np.random.RandomState], parameters: BaseEstimator
 ) -> list[Fit]:
     """Fits of all jobs, in order, whatever `n_jobs`; those that print or read, one by one."""
-    threads, count = resolve_n_jobs(n_jobs), len(jobs)
+    n_jobs, count = parameters.n_jobs, len(jobs)
+    threads, are_watched = resolve_n_jobs(n_jobs), parameters.verbose or has_callbacks(parameters)
     # threads within an evaluation gain little
     at_once = min(threads, count)
-    side_by_side = count > 1 and n_jobs is None and not watched and _are_small(jobs, at_once)
+    most = at_once * max(len(job.rows) * job.points.size for job in jobs)
+    are_small = jobs[0].rows.in_memory and most <= _SMALL
+    side_by_side = count > 1 and n_jobs is None and not are_watched and are_small
     run: Any = partial(ordered_map, n_jobs=threads) if side_by_side else map
     jobs, candidates = agree(jobs, random_states, run) if count > 1 else (jobs, {})
     pairs = list(zip(jobs, random_states))
@@ -311,8 +307,10 @@ def fit_all(
     elif count == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
         results = ((_fit(job.within(count - k), s), None) for k, (job, s) in enumerate(pairs))
     else:
-        calls = (delayed(_fit_elsewhere)(_alone(job), state, seconds) for job, state in pairs)
-        results = Parallel(n_jobs=n_jobs)(calls)
+        options = jobs[0].settings.options._replace(n_jobs=1)
+        alone = {"options": options, "progress": None, "deadline": None}
+        calls = ((job.with_settings(**alone), state, seconds) for job, state in pairs)
+        results = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
     fits = []
     for k, (job, (fit, warnings)) in enumerate(zip(jobs, results)):
         if warnings is not None:
@@ -362,18 +360,6 @@ def _fit_elsewhere(
     return fit._replace(objective=replace(objective, rows=None)), warnings
 
 
-def _are_small(jobs: list[Job], at_once: int) -> bool:
-    """Whether arrays (rows, m) of jobs at the same time are, and no rows have to be read."""
-    sizes = [len(job.rows) * job.points.size for job in jobs]
-    return jobs[0].rows.in_memory and at_once * max(sizes) <= _SMALL
-
-
-def _alone(job: Job) -> Job:
-    """A copy of a job for another process: one thread, no progress and no deadline."""
-    options = job.settings.options._replace(n_jobs=1)
-    return job.with_settings(options=options, progress=None, deadline=None)
-
-
 def _with_rows(fit: Fit, rows: Dataset) -> Fit:
     """The fit with the rows of its job, which it was made without or from a copy of."""
     if not _is_of(fit, rows):
@@ -388,16 +374,6 @@ def _is_of(fit: Fit, rows: Dataset) -> bool:
     return fit.objective is not None and (own is None or len(own) == len(rows))
 
 
-def selection_of(fits: list[Fit]) -> list[Any]:
-    """The `Selection` of a fit, for several problems a list of them."""
-    selections = [Selection(fit.selection, fit.plan, fit.steps) for fit in fits]
-    return selections[0] if len(fits) == 1 else selections
-
-
-def inducing_points_of(fits: list[Fit]) -> dict[str, Any]:
-    """Fitted attributes of inducing points; none where predictions come from neighbours."""
-    Z: list[Any] = [fit.objective and fit.objective.inducing_points for fit in fits]
-    if any(points is None for points in Z):
-        return {}
-    sizes, one = [len(points) for points in Z], len(fits) == 1
-    return {"inducing_points_": Z[0] if one else Z, "n_inducing_": sizes[0] if one else sizes}
+def one_or_all(of_problems: list[Any]) -> Any:
+    """What there is of every problem, without a list where there is a single one."""
+    return of_problems[0] if len(of_problems) == 1 else of_problems
