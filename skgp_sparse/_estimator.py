@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp_sparse._fitted import Fitted
 from skgp_sparse._version import __version__
 from skgp_sparse.bounds import Bound
-from skgp_sparse.choices.choices import check_linear_mean
 from skgp_sparse.choices.parameter_checks import check_parameters
 from skgp_sparse.data import checks
 from skgp_sparse.data.checks import Given
@@ -208,10 +207,10 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         observations.compares_near_rows = self._compares_near_rows
         self._check_mean_of_rows(observations, rows)
         values, missing = None, observations.missing
-        if self.kernel is None and missing is not None and not checks.is_lazy(given.X):
-            # the default kernel answers queries that lack other values than rows did
-            if checks.is_frame(given.X) or missing.any():
-                values = spread_values(rows.X, rows.weight)
+        may_miss = missing is not None and (checks.is_frame(given.X) or missing.any())
+        # the default kernel answers queries that lack other values than rows did
+        if self.kernel is None and may_miss and not checks.is_lazy(given.X):
+            values = spread_values(rows.X, rows.weight)
         return observations, rows, {"types": types, "values": values}
 
     def _learn(self, given, **known):
@@ -286,11 +285,6 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         self, theta: MaybeArray, eval_gradient: Literal[True], clone_kernel: bool = ...
     ) -> tuple[float, Array]: ...
 
-    @overload
-    def log_marginal_likelihood(
-        self, theta: MaybeArray = ..., *, eval_gradient: Literal[True], clone_kernel: bool = ...
-    ) -> tuple[float, Array]: ...
-
     def log_marginal_likelihood(
         self, theta: MaybeArray = None, eval_gradient: bool = False, clone_kernel: bool = True
     ) -> Any:
@@ -356,8 +350,11 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         mean, name = self.mean, type(self).__name__
         if mean is None or is_auto(mean):
             return
-        if is_name(mean, "linear"):
-            check_linear_mean(observations.columns(), rows, name)
+        if is_name(mean, "linear") and len(observations.columns().codes()) == rows.n_features:
+            raise ValueError(
+                f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
+                "categories. Set mean to None."
+            )
         is_in_kernel = is_name(mean, "linear") and self.kernel is not None
         is_of_labels = is_classifier(self) and self.kernel is not None and not is_in_kernel
         reasons = {
@@ -430,19 +427,17 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     def _types_of(self, X, name):
         """`ColumnTypes` of X, None where all are numbers, as on a cluster and in a source."""
         vars(self).pop("categories_", None)
-        types, chosen = None, self.categorical_features
-        if checks.are_floats(X) and (chosen is None or is_name(chosen, FROM_DTYPE)):
-            return None
+        chosen = self.categorical_features
         if not (checks.is_lazy(X) or isinstance(X, OpenSource)):
             types = types_of(as_table(X), chosen, name, warns=True)
-        elif not (chosen is None or is_name(chosen, FROM_DTYPE)):
+            if types is not None and types.values:
+                self.categories_ = types.by_name()
+            return types
+        if not (chosen is None or is_name(chosen, FROM_DTYPE)):
             raise ValueError(
                 f"{name}: categorical_features needs an array or a data frame in memory. Encode "
                 "the categories before, and pass a kernel with Categorical."
             )
-        if types is not None and types.values:
-            self.categories_ = types.by_name()
-        return types
 
     def _answered(self, X, **others):
         """Query points, which may lack values, and the view that answers them."""

@@ -70,13 +70,12 @@ class Fitted:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if self.beside is None:
             return 0.0
-        predict, values = self._weighted, self.values
-        return predict(X) if values is None else averaged(predict, X, values)
 
-    def _weighted(self, X: Array) -> Array:
-        """Predictions beside the process, times their weights."""
-        weight = self.view.of_latent().process.weight(X)
-        return self.beside.units.among_constants(weight) * self.beside.function.latent(X)
+        def weighted(X: Array) -> Array:
+            weight = self.view.of_latent().process.weight(X)
+            return self.beside.units.among_constants(weight) * self.beside.function.latent(X)
+
+        return weighted(X) if self.values is None else averaged(weighted, X, self.values)
 
     def logits_of_mean(self, X: Array, n_classes: int) -> Array:
         """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""

@@ -7,6 +7,7 @@ count.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from numbers import Integral
 from typing import Any, Literal, TypeVar, overload
@@ -101,6 +102,7 @@ _LOOSE = 1e-3  # gradient of a row that has converged well enough not to be wort
 _Self = TypeVar("_Self", bound="BayesianGPLVM")
 
 
+@dataclass(eq=False, repr=False)
 class BayesianGPLVM(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -230,46 +232,30 @@ class BayesianGPLVM(
     array([[0.6, 0.8, 1.4]])
     """
 
-    embedding_: Array
-    embedding_std_: Array
-    relevances_: Array
-    kernel_: Kernel
-    noise_variance_: float
-    inducing_points_: Array
-    n_inducing_: int
-    mean_: Array
-    scale_: float
-    log_marginal_likelihood_value_: float
-    n_iter_: int
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        kernel: Kernel | None = None,
-        *,
-        bound: BoundName | Bound = "auto",
-        n_inducing: int = 50,
-        noise_variance: float | Literal["learn"] = "learn",
-        n_restarts_optimizer: int = 2,
-        max_iter: int = 3000,
-        tol: float | AutoName = "auto",
-        time_limit: float | None = None,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.bound = bound
-        self.n_inducing = n_inducing
-        self.noise_variance = noise_variance
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    embedding_: Array = field(init=False)
+    embedding_std_: Array = field(init=False)
+    relevances_: Array = field(init=False)
+    kernel_: Kernel = field(init=False)
+    noise_variance_: float = field(init=False)
+    inducing_points_: Array = field(init=False)
+    n_inducing_: int = field(init=False)
+    mean_: Array = field(init=False)
+    scale_: float = field(init=False)
+    log_marginal_likelihood_value_: float = field(init=False)
+    n_iter_: int = field(init=False)
+    n_components: int = 2
+    kernel: Kernel | None = None
+    _: KW_ONLY
+    bound: BoundName | Bound = "auto"
+    n_inducing: int = 50
+    noise_variance: float | Literal["learn"] = "learn"
+    n_restarts_optimizer: int = 2
+    max_iter: int = 3000
+    tol: float | AutoName = "auto"
+    time_limit: float | None = None
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self: _Self, X: npt.ArrayLike, y: None = None) -> _Self:
         """Fit the model.

@@ -473,13 +473,16 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If the covariance of responses that are not Gaussian is requested, or if there is
             `X_std` or a gradient where it is not available.
         """
+        name = f"{type(self).__name__}.predict"
         if return_gradient:
-            return self._with_gradients(X, return_std, return_cov, latent, offset, X_std)
+            check_question(self, return_cov, latent, (offset, X_std), name)
+            X, view = self._answered(X)
+            mean, std, slope, slope_of_std = gradients(view, X, latent, self, name)
+            return (mean, std, slope, slope_of_std) if return_std else (mean, slope)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X, view, offset = self._question(X, offset)
         if X_std is not None:
-            name = f"{type(self).__name__}.predict"
             if return_cov:
                 raise ValueError(
                     f"{name}: X_std and return_cov cannot be combined. Use return_std."
@@ -998,14 +1001,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _observations(self):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
         return kind(self, type(self).__name__)
-
-    def _with_gradients(self, X, return_std, return_cov, latent, *known):
-        """Mean, standard deviation if it is wanted, and their gradients."""
-        name = f"{type(self).__name__}.predict"
-        check_question(self, return_cov, latent, known, name)
-        X, view = self._answered(X)
-        mean, std, mean_slope, std_slope = gradients(view, X, latent, self, name)
-        return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
     def _question(self, X: Any, offset: MaybeArray) -> tuple[Any, Any, Any]:
         """Query points, the fitted process or the prior in the units of y, and offsets."""

@@ -18,19 +18,13 @@ from sklearn.gaussian_process.kernels import (
 )
 from sklearn.utils import check_array
 
-from skgp_sparse import bounds, inducing, kernels, likelihoods
+from skgp_sparse import bounds, hyperpriors, inducing, kernels, likelihoods
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.checks import check_finite
 from skgp_sparse.data.columns import NUMBERS, ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, or_one
 from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, is_name, require
-from skgp_sparse.hyperpriors import (
-    CorrelationPrior,
-    LogNormalLengthScales,
-    MissingNoisePrior,
-    MissingValuePrior,
-)
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
 from skgp_sparse.kernels import Categorical, Columns, Missing
@@ -127,16 +121,15 @@ def _constant(variance: float, limits: tuple[float, float]):
 def resolve_priors(given: BaseEstimator, rows: Dataset, few: int):
     """The priors that parameters ask for, a list; of length scales with `few` rows per column."""
     prior = given.prior
-    of_levels = [CorrelationPrior(), MissingValuePrior(), MissingNoisePrior()]
-    with_scales = [*of_levels, LogNormalLengthScales()]
-    if is_auto(prior):
-        are_few = rows.total_weight() <= few * rows.n_features
-        chosen = with_scales if are_few else of_levels
-        return chosen if given.kernel is None else []
-    if isinstance(prior, str):
-        return with_scales
-    several = prior if isinstance(prior, (list, tuple)) else [prior]
-    return [] if prior is None else [clone(one) for one in several]
+    if prior is None or (is_auto(prior) and given.kernel is not None):
+        return []
+    if not isinstance(prior, str):
+        return [clone(one) for one in (prior if isinstance(prior, (list, tuple)) else [prior])]
+    chosen = [hyperpriors.CorrelationPrior(), hyperpriors.MissingValuePrior()]
+    chosen.append(hyperpriors.MissingNoisePrior())
+    if not is_auto(prior) or rows.total_weight() <= few * rows.n_features:
+        chosen.append(hyperpriors.LogNormalLengthScales())
+    return chosen
 
 
 class StandardisedColumns(kernels.Columns):
@@ -164,15 +157,6 @@ class StandardisedColumns(kernels.Columns):
         return np.where(np.isnan(X), 0.0, super().pull(X, bar / self.spread))
 
 
-def check_linear_mean(columns: ColumnTable, rows: Dataset, name: str) -> None:
-    """Raise where no column of rows is one of numbers."""
-    if len(columns.codes()) == rows.n_features:
-        raise ValueError(
-            f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
-            "categories. Set mean to None."
-        )
-
-
 def with_linear_mean(
     kernel: Kernel, variance: float, rows: Dataset, columns: ColumnTable
 ) -> Kernel:
@@ -191,33 +175,19 @@ def with_linear_mean(
     return kernel + kernels.named(part, columns.names)
 
 
-def _plain(likelihood: Likelihood, bound: Bound):
-    return Variational(likelihood, spherical=False)
-
-
-def _spherical(likelihood: Likelihood, bound: Bound):
-    return Variational(likelihood, spherical=True)
-
-
-def _propagation(likelihood: Likelihood, bound: Bound):
-    power = getattr(bound, "alpha", 1.0)
-    if power < 0.01:  # costs digits and iterations, and the answer is that of power 0
-        return _plain(likelihood, bound)
-    return ExpectationPropagation(likelihood, power=power)
-
-
-# names: the class of the Gaussian objective, and (likelihood, bound) -> how sites are found
-BOUNDS = {
-    "auto": (bounds.TitsiasNew, _spherical),
-    "titsias": (bounds.Titsias, _plain),
-    "vfe": (bounds.Titsias, _plain),
-    "titsias_new": (bounds.TitsiasNew, _spherical),
-    "artemev": (bounds.Artemev, _spherical),
-    "fitc": (bounds.FITC, _propagation),
-    "gfitc-ep": (bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
-    "pep": (bounds.PEP, _propagation),
-    "dtc": (bounds.DTC, None),  # for Gaussian noise only
+BOUNDS = {  # classes of the Gaussian objective
+    "auto": bounds.TitsiasNew,
+    "titsias": bounds.Titsias,
+    "vfe": bounds.Titsias,
+    "titsias_new": bounds.TitsiasNew,
+    "artemev": bounds.Artemev,
+    "fitc": bounds.FITC,
+    "gfitc-ep": bounds.FITC,  # EP is exact for a Gaussian likelihood
+    "pep": bounds.PEP,
+    "dtc": bounds.DTC,
 }
+_SPHERICAL = bounds.TitsiasNew, bounds.Artemev  # bounds that are spherical with a likelihood
+_PROPAGATION = bounds.FITC, bounds.PEP  # these are expectation propagation there
 MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
 
 
@@ -228,23 +198,26 @@ def resolve_bound(bound: Bound | str, name: str):
         return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
     require(is_name(bound, *BOUNDS), "bound", bound, name, must)
-    return BOUNDS[bound][0]()
+    return BOUNDS[bound]()
 
 
 def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str):
     """How to find the sites of a likelihood, from the bound or its name."""
-    offered = sorted(key for key, (_, find) in BOUNDS.items() if find is not None)
+    offered = sorted(BOUNDS.keys() - {"dtc"})
     is_bound = isinstance(bound, bounds.Bound) or is_name(bound, *BOUNDS)
     require(is_bound, "bound", bound, name, f"one of {offered}")
     resolved = resolve_bound(bound, name)
-    find = next((find for kind, find in BOUNDS.values() if kind is type(resolved)), None)
-    if find is None:
+    kind, power = type(resolved), getattr(resolved, "alpha", 1.0)
+    if kind is bounds.DTC or kind not in BOUNDS.values():
         raise ValueError(
             f"bound={as_text(bound)} is defined for Gaussian noise only. With other likelihoods, "
             f"the 'bound' parameter of {name} must be one of {offered}, or an instance such as "
             "PEP()."
         )
-    method, reason = find(likelihood, resolved), None
+    # a power below costs digits and iterations, and the answer is that of power 0
+    if kind not in _PROPAGATION or power < 0.01:
+        return Variational(likelihood, spherical=kind in _SPHERICAL)
+    reason = None
     if likelihood.n_latent > 1:
         reason = "needs a likelihood of one latent value per row, and softmax has one per class"
     elif not likelihood.is_log_concave:
@@ -252,12 +225,12 @@ def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str):
             f"needs a log-concave likelihood. {type(likelihood).__name__} is not log-concave: if a "
             "row is an outlier, its latent value may have two modes, and its moments mislead"
         )
-    if reason is not None and isinstance(method, ExpectationPropagation):
+    if reason is not None:
         raise ValueError(
             f"{name}: bound={as_text(bound)} is expectation propagation, which {reason}. Use "
             "bound='titsias_new' or bound='titsias'."
         )
-    return method
+    return ExpectationPropagation(likelihood, power=power)
 
 
 def resolve_sigmoid(likelihood: Likelihood | str, name: str):

@@ -31,22 +31,8 @@ from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
-from skgp_sparse.explain.leave_one_out import (
-    as_left_out,
-    left_out_labels,
-    left_out_numbers,
-    places_of,
-    some_rows,
-    why_unknown,
-)
-from skgp_sparse.explain.weighted_means import (
-    LeftOutMean,
-    MeanFunction,
-    StackedRows,
-    WeightedMean,
-    calibrated,
-    logs_of_labels,
-)
+from skgp_sparse.explain import leave_one_out, weighted_means
+from skgp_sparse.explain.weighted_means import LeftOutMean, MeanFunction, StackedRows
 from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_auto, is_name
 from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.methods.contract import Job
@@ -85,7 +71,7 @@ class Residuals(FitStep):
         units = found.units._replace(mean=np.zeros(self.rows.n_targets))
         if self.observations.likelihood is None:
             fit = fit._replace(mean=LeftOutMean(_in_table(fit, self.latent), weights))
-        beside = WeightedMean(self.function, units, 0.0, weights)
+        beside = weighted_means.WeightedMean(self.function, units, 0.0, weights)
         return found._replace(fits=[fit], beside=beside)
 
 
@@ -93,28 +79,63 @@ class BesideMean(FitStep):
     """A mean of numbers beside the process of the default kernel; "auto" keeps it if it pays."""
 
     def after(self, found: Any) -> Any:
-        """The fit beside the mean of numbers."""
+        """The fit beside the mean of numbers, unless "auto" finds that it does not pay."""
         if self.rows.classes is not None:
             return found
         function, latent = mean_beside(found, self.rows)
-        return found if function is None else _of_numbers(found, function, latent)
+        if function is None:
+            return found
+        (fit,), n_jobs = found.fits, self.observations.parameters.n_jobs
+        most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
+        left = leave_one_out.left_out_numbers(
+            leave_one_out.as_left_out(fit), min(most, _ROWS), n_jobs
+        )
+        level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
+        predicted = _in_table(fit, found.units.forward(latent) - level)
+        stacking = StackedRows(left, predicted[left.chosen])
+        weights = stacking.weights()
+        if not _is_chosen(self.observations) and not _pays(stacking, weights):
+            return found
+        fit = fit._replace(mean=LeftOutMean(predicted, weights))
+        mean = weighted_means.WeightedMean(function, found.units, level, weights)
+        return found._replace(fits=[fit], beside=mean)
 
 
 class CalibratedLabels(FitStep):
     """Probabilities of labels, calibrated with or without a mean, where this pays."""
 
     def after(self, found: Any) -> Any:
-        """The fits with the calibration."""
+        """The fits with the calibration, with or without a mean, that pays most."""
         has_mean = any("mean" in job.steps for job in found.jobs)
-        mean = mean_beside(found, self.rows) if has_mean else (None, None)
-        return found if why_not_left_out(found) else _of_labels(found, self.rows, *mean)
+        function, latent = mean_beside(found, self.rows) if has_mean else (None, None)
+        if why_not_left_out(found):
+            return found
+        chosen, fits = leave_one_out.some_rows(self.rows, _ROWS), found.fits
+        own, labels, weight = _known(found, self.rows, chosen)
+        best, density = None, weighted_means.logs_of_labels(own, labels)
+        is_calibrated = self.observations.parameters.calibration is not None
+        options = [(None, None)] if is_calibrated else []
+        options += [] if function is None else [(function, latent[chosen])]
+        for other, others in options:
+            calibration = weighted_means.calibrated(own, labels, weight, others)
+            combined = calibration.combined(own, others)
+            changed = weighted_means.logs_of_labels(combined, labels)
+            is_wanted = other is not None and _is_chosen(self.observations)
+            if is_wanted or calibration.weight:
+                calibration = calibration._replace(function=other)
+            if is_wanted or _is_clear(changed - density, _GAIN_OF_LABELS):
+                best, density = calibration, changed
+        if best is not None and best.function is not None:
+            mean = LeftOutMean(_in_table(fits[0], latent))
+            fits = [fits[0]._replace(mean=mean), *fits[1:]]
+        return found._replace(fits=fits, beside=best)
 
 
 def why_not_left_out(found: Any) -> str | None:
     """Why rows cannot be left out of all fits, as part of an error; None: they can."""
     if not found.observations.have_all_rows:
         return "needs problems that have all rows."
-    return next(filter(None, map(why_unknown, found.fits)), None)
+    return next(filter(None, map(leave_one_out.why_unknown, found.fits)), None)
 
 
 def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
@@ -146,25 +167,6 @@ def _is_chosen(observations: Any) -> bool:
     return not (mean is None or is_auto(mean))
 
 
-# -- numbers ---------------------------------------------------------------------------
-
-
-def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
-    """The fit beside a mean, unless "auto" finds that it does not pay."""
-    (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
-    most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
-    left = left_out_numbers(as_left_out(fit), min(most, _ROWS), n_jobs)
-    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
-    predicted = _in_table(fit, found.units.forward(latent) - level)
-    stacking = StackedRows(left, predicted[left.chosen])
-    weights = stacking.weights()
-    if not _is_chosen(found.observations) and not _pays(stacking, weights):
-        return found
-    fit = fit._replace(mean=LeftOutMean(predicted, weights))
-    mean = WeightedMean(function, found.units, level, weights)
-    return found._replace(fits=[fit], beside=mean)
-
-
 def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     """Whether rows that are left out, and their means, are predicted better than by the process."""
     alone = stacking.without_mean()
@@ -177,37 +179,9 @@ def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
 
 def _in_table(fit: Fit, values: Array) -> Array:
     """Values (n, q) in the order of the rows of a fit, from those of the user's rows."""
-    places, table = places_of(fit.rows), np.zeros((len(fit.rows), values.shape[1]))
+    places, table = leave_one_out.places_of(fit.rows), np.zeros((len(fit.rows), values.shape[1]))
     table[places[places >= 0]] = values[places >= 0]
     return table
-
-
-# -- labels ----------------------------------------------------------------------------
-
-
-def _of_labels(found: Any, rows: Dataset, function: MeanFunction | None, latent: Array) -> Any:
-    """The fits, whose probabilities are calibrated with or without a mean, where this pays."""
-    chosen = some_rows(rows, _ROWS)
-    own, labels, weight = _known(found, rows, chosen)
-    best, density = None, logs_of_labels(own, labels)
-    is_calibrated = found.observations.parameters.calibration is not None
-    options = [(None, None)] if is_calibrated else []
-    options += [(function, latent[chosen])] if function is not None else []
-    for other, others in options:
-        calibration = calibrated(own, labels, weight, others)
-        changed = logs_of_labels(calibration.combined(own, others), labels)
-        is_wanted = other is not None and _is_chosen(found.observations)
-        if is_wanted or calibration.weight:
-            calibration = calibration._replace(function=other)
-        if is_wanted or _is_clear(changed - density, _GAIN_OF_LABELS):
-            best, density = calibration, changed
-    if best is None:
-        return found
-    fits = found.fits
-    if best.function is not None:
-        mean = LeftOutMean(_in_table(fits[0], latent))
-        fits = [fits[0]._replace(mean=mean), *fits[1:]]
-    return found._replace(fits=fits, beside=best)
 
 
 def _may_pay(found: Any, rows: Dataset, chosen: Ints, latent: Array) -> bool:
@@ -216,9 +190,10 @@ def _may_pay(found: Any, rows: Dataset, chosen: Ints, latent: Array) -> bool:
     latent = latent[some]
     known = own, labels, _ = _known(found, rows, chosen[some])
     is_calibrated = found.observations.parameters.calibration is not None
-    alone = calibrated(*known).combined(own, None) if is_calibrated else own
-    beside = calibrated(*known, latent).combined(own, latent)
-    gain = np.mean(logs_of_labels(beside, labels) - logs_of_labels(alone, labels))
+    alone = weighted_means.calibrated(*known).combined(own, None) if is_calibrated else own
+    beside = weighted_means.calibrated(*known, latent).combined(own, latent)
+    logs = [weighted_means.logs_of_labels(one, labels) for one in (alone, beside)]
+    gain = np.mean(logs[1] - logs[0])
     return gain > 0.25 * _GAIN_OF_LABELS  # of the first of five fits
 
 
@@ -226,7 +201,7 @@ def _known(found: Any, rows: Dataset, chosen: Ints) -> Triple:
     """Probabilities (k, n_classes) of rows that are left out, their labels and weights."""
     view = found.observations.view(found.fits, found.units)
     n_jobs = found.observations.parameters.n_jobs
-    own = left_out_labels(found.fits, view, chosen, n_jobs)
+    own = leave_one_out.left_out_labels(found.fits, view, chosen, n_jobs)
     return own, np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
 
 
