@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from numbers import Integral
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -20,20 +20,8 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_number, require
-from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.contracts import (
-    Conclusion,
-    ExactFit,
-    Objective,
-    ObjectiveFactory,
-    Settings,
-    Solver,
-    SparseFit,
-    VectorFunction,
-    arithmetic,
-    attempt,
-    value_or_minus_inf,
-)
+from skgp_sparse.inference import contracts, stochastic
+from skgp_sparse.inference.contracts import Objective, Settings, Solver, SparseFit, Start
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import drawn_starts, fit_exact
 
@@ -134,9 +122,9 @@ class KeepParameters(BaseEstimator, Solver):
 
     moves = False
 
-    def solve(self, objective: Objective, kernel: Kernel, *others: object, **known: object) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Evaluate the objective."""
-        return fit_at(objective, kernel, 0)
+        return fit_at(start.objective, start.kernel, 0)
 
 
 class LBFGS(BaseEstimator, Solver):
@@ -155,26 +143,19 @@ class LBFGS(BaseEstimator, Solver):
 
     starts_on_subset = True
 
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
+        objective, kernel, settings, random_state, model = start
         if model is None:
-            few = cast(ExactFit, objective)
-            function, maximum = fit_exact(few, kernel, settings, random_state)
+            function, maximum = fit_exact(objective, kernel, settings, random_state)
         else:
             moves = settings.move_basis and _can_move(kernel)
-            function = VectorFunction(objective, kernel, moves, settings.prior)
+            function = contracts.VectorFunction(objective, kernel, moves, settings.prior)
             maximum = climb(function, settings)
         warn_unless_converged(maximum, settings)
         objective, kernel = function.at(maximum.x)
         if model is not None:
-            _warn_of_residual(cast(SparseFit, objective), kernel)
+            _warn_of_residual(objective, kernel)
         return fit_at(objective, kernel, maximum.n_iter, function.inner_state)
 
 
@@ -201,21 +182,14 @@ class Stochastic(BaseEstimator, Solver):
     starts_on_subset = True
     batch_size: int | None = None  # there are no minibatches
 
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
+        objective, kernel, settings, random_state, model = start
         if model is None:
-            return LBFGS().solve(objective, kernel, settings, random_state)
-        basis = cast(SparseFit, objective).basis
-        stages = stochastic.stages(basis.size, len(objective.rows))
+            return LBFGS().solve(start)
+        stages = stochastic.stages(objective.basis.size, len(objective.rows))
         if not (self.batch_size or any(stage.stand_for_all for stage in stages)):
-            return LBFGS().solve(objective, kernel, settings, random_state, model)
+            return LBFGS().solve(start)
         move_basis = settings.move_basis and _can_move(kernel)
         search = stochastic.Search(objective, model, settings, move_basis, random_state)
         state = search.start(objective, kernel)
@@ -273,23 +247,18 @@ class UserOptimizer(BaseEstimator, Solver):
     def __init__(self, optimizer: Callable) -> None:
         self.optimizer = optimizer
 
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
+        objective, kernel, settings, random_state, _ = start
         prior, inner_state = settings.prior, None  # an evaluation begins where the last one ended
 
         def negative(theta: Array, eval_gradient: bool = True) -> Any:
             nonlocal inner_state
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
-                return -value_or_minus_inf(objective, candidate, False, inner_state, prior)
-            evaluation = attempt(objective, candidate, inner_state, prior)
+                given = candidate, False, inner_state, prior
+                return -contracts.value_or_minus_inf(objective, *given)
+            evaluation = contracts.attempt(objective, candidate, inner_state, prior)
             inner_state = evaluation.inner_state
             return -evaluation.value, -evaluation.theta_bar
 
@@ -359,11 +328,11 @@ def _can_move(kernel: Kernel) -> bool:
 
 def fit_at(objective: Objective, kernel: Kernel, n_iter: int, inner_state: object = None) -> Fit:
     """The `Fit` that ends at a kernel."""
-    with arithmetic():
+    with contracts.arithmetic():
         return _fit_of(kernel, objective.conclude(kernel, inner_state), n_iter)
 
 
-def _fit_of(kernel: Kernel, conclusion: Conclusion, n_iter: int) -> Fit:
+def _fit_of(kernel: Kernel, conclusion: contracts.Conclusion, n_iter: int) -> Fit:
     """The `Fit` of a `Conclusion`."""
     if not np.isfinite(conclusion.value):
         raise np.linalg.LinAlgError(

@@ -19,6 +19,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.feature_posterior import Normals, SparsePosterior
 from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.ground.validation import as_text, is_auto, is_name, require
+from skgp_sparse.inference.contracts import Start
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, start_on_subset
@@ -279,7 +280,8 @@ class UncertainInputs(PosteriorMethod):
             of_column=np.zeros(rows.n_targets, dtype=int),
             options=options,
         )
-        fit = LBFGS().solve(objective, job.kernel, job.settings, random_state, job.model)
+        start = Start(objective, job.kernel, job.settings, random_state, job.model)
+        fit = LBFGS().solve(start)
         given = fit.posterior
         posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)

@@ -12,6 +12,7 @@ from skgp_sparse.engine.basis import FourierBasis, InducingBasis
 from skgp_sparse.engine.exact import tightened
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.validation import BOOLS, Array, as_text, check_number, is_auto, require
+from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import SparseFit, arithmetic, raise_noise, value_or_minus_inf
 from skgp_sparse.inference.objectives import DecoupledObjective
 from skgp_sparse.methods import contract
@@ -136,7 +137,8 @@ class InducingPoints(PosteriorMethod):
             kernel, Z = raise_noise(kernel, objective), _earlier_inducing_points(job)
             warm = objective if Z is None else objective.at(basis=Z)
         objective, kernel = contract.best_start(objective, kernel, warm, job)
-        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
+        start = contracts.Start(objective, kernel, settings, random_state, job.model)
+        return settings.solver.solve(start)
 
     def with_points(self, n_inducing: int) -> PosteriorMethod:
         """The method without `n_mean` where the mean would have no more points."""
@@ -296,7 +298,8 @@ class FourierFeatures(PosteriorMethod):
             some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
             kernel = _with_more_noise(kernel, objective.on(some))
         _, kernel = contract.best_start(objective, kernel, objective, job)
-        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
+        start = contracts.Start(objective, kernel, settings, random_state, job.model)
+        return settings.solver.solve(start)
 
     def check_parameters(self, name: str) -> None:
         """Raise unless the number of features is even."""

@@ -35,7 +35,7 @@ from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
-from skgp_sparse.inference.contracts import if_possible
+from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.methods.contract import Job, Points
@@ -251,8 +251,9 @@ def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.Rando
     if is_brief:
         settings = settings._replace(max_iter=min(6, settings.max_iter))
     solver = KeepParameters() if is_brief and n > _MANY else settings.solver
+    start = Start(fit.objective, kernel, settings, random_state, model)
     with collected() as warnings:
-        other = solver.solve(fit.objective, kernel, settings, random_state, model)
+        other = solver.solve(start)
     for message, category in warnings:
         if not (is_brief and issubclass(category, ConvergenceWarning)):  # it need not converge
             warn(message, category)

@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array
-from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
+from skgp_sparse.inference.contracts import Start, VectorFunction
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.likelihoods._classes import EachClass
@@ -43,15 +42,9 @@ class FewIterations(LBFGS):
     def __init__(self, max_iter: int) -> None:
         self.max_iter = max_iter
 
-    def solve(
-        self,
-        objective: Any,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Hyperparameters and inducing points, and then exact sites."""
+        objective, kernel, settings, *_ = start
         rough = replace(objective, inner=_roughly(objective.inner))
         function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
         maximum = climb(function, settings)
