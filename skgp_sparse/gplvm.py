@@ -32,23 +32,10 @@ from skgp_sparse.engine.basis import InducingBasis, Options
 from skgp_sparse.engine.feature_posterior import Normals
 from skgp_sparse.engine.normal_inputs import patterns_of
 from skgp_sparse.exceptions import warn
+from skgp_sparse.ground import validation
 from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import (
-    Array,
-    AutoName,
-    Bools,
-    BoundName,
-    CallbackSupportMixin,
-    IterationReporter,
-    MaybeArray,
-    RandomStateLike,
-    check_number,
-    has_callbacks,
-    is_auto,
-    require,
-    with_callbacks,
-)
+from skgp_sparse.ground.validation import Array, AutoName, BoundName, MaybeArray, RandomStateLike
 from skgp_sparse.inference.contracts import Settings, VectorFunction
 from skgp_sparse.inference.latent_queries import LatentModel, locate, principal_components
 from skgp_sparse.inference.objectives import LatentObjective
@@ -107,7 +94,7 @@ class BayesianGPLVM(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     VersionedPickle,
-    CallbackSupportMixin,
+    validation.CallbackSupportMixin,
     BaseEstimator,
 ):
     r"""Bayesian Gaussian process latent variable model: nonlinear principal components.
@@ -417,25 +404,27 @@ class BayesianGPLVM(
             Rows, with their noise.
         """
         check_is_fitted(self)
-        check_number(n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1)
+        validation.check_number(
+            n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1
+        )
         generator = check_random_state(random_state)
         positions = generator.normal(size=(n_samples, self.embedding_.shape[1]))
         mean, std = self.inverse_transform(positions, return_std=True)
         return mean + std * generator.normal(size=mean.shape)
 
-    @with_callbacks
+    @validation.with_callbacks
     def _fit(self, X: npt.ArrayLike) -> BayesianGPLVM:
         name = type(self).__name__
         check_latent(self, name)
         bound = resolve_bound(self.bound, name)
         must = "one that does not count residual variance as noise, such as 'titsias_new'"
-        require(not np.any(bound.noise_share), "bound", self.bound, name, must)
+        validation.require(not np.any(bound.noise_share), "bound", self.bound, name, must)
         rows = self._rows(X, reset=True)
         self.mean_ = np.nanmean(rows, axis=0)
         scale = np.sqrt(np.nanmean((rows - self.mean_) ** 2))
         rounding = 4.0 * np.finfo(float).eps * np.abs(self.mean_).max()
         self.scale_ = float(scale) if scale > rounding else max(rounding, 1.0)
-        reporter = IterationReporter(self, X, None, self.max_iter)
+        reporter = validation.IterationReporter(self, X, None, self.max_iter)
         settings = self._settings(Progress(self, reporter), name)
         with single_threaded_blas():
             maximum, *found = self._best(*self._standardised(rows), bound, settings)
@@ -459,12 +448,12 @@ class BayesianGPLVM(
         """How the fit is looked for."""
         tol: Any = self.tol
         memory = get_config()["working_memory"] * 2**20
-        is_told = self.verbose or has_callbacks(self)
+        is_told = self.verbose or validation.has_callbacks(self)
         return Settings(
             solver=LBFGS(),
             n_restarts=self.n_restarts_optimizer,
             max_iter=self.max_iter,
-            tol=_TOL if is_auto(tol) else tol,
+            tol=_TOL if validation.is_auto(tol) else tol,
             start_rows=0,
             options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
             progress=progress if is_told else None,
@@ -483,7 +472,7 @@ class BayesianGPLVM(
         return clone(kernel) + WhiteKernel(noise / self.scale_**2, "fixed")
 
     def _best(
-        self, y: Array, mask: Bools, bound: Bound, settings: Settings
+        self, y: Array, mask: validation.Bools, bound: Bound, settings: Settings
     ) -> tuple[Maximum, LatentObjective, Kernel]:
         """The `Maximum` of the best start from principal components, its objective and kernel."""
         random_state, found = check_random_state(self.random_state), []
@@ -518,14 +507,9 @@ class BayesianGPLVM(
         name = type(self).__name__
         checks.check_readable(name, X=X)
         checks.check_numbers(X, "X", name)
-        rows: Array = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
+        least = 2 if reset else 1
+        options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        rows: Array = validate_data(self, X, reset=reset, ensure_min_samples=least, **options)
         empty: Any = np.flatnonzero(np.isnan(rows).all(axis=0)) if reset else ()
         if len(empty):
             raise ValueError(
@@ -534,12 +518,12 @@ class BayesianGPLVM(
             )
         return rows
 
-    def _standardised(self, rows: Array) -> tuple[Array, Bools]:
+    def _standardised(self, rows: Array) -> tuple[Array, validation.Bools]:
         """Entries (n, p) in units of the model, 0 where they are missing, and which there are."""
         mask = ~np.isnan(rows)
         return np.where(mask, (rows - self.mean_) / self.scale_, 0.0), mask
 
-    def _locate(self, X: npt.ArrayLike) -> tuple[Normals, Array, Bools]:
+    def _locate(self, X: npt.ArrayLike) -> tuple[Normals, Array, validation.Bools]:
         """Positions of rows, their bounds (n,), and which entries they have."""
         check_is_fitted(self)
         y, mask = self._standardised(self._rows(X, reset=False))

@@ -226,8 +226,9 @@ AnyPrior = LogNormalLengthScales | MissingValuePrior | MissingNoisePrior | Corre
 
 def joined(priors: Iterable[HyperPrior], kernel: Kernel, scale: Array) -> "ThetaPrior":
     """The `ThetaPrior` of several priors of different hyperparameters of a kernel."""
-    *numbers, groups = zip(NO_PRIOR, *(prior.of(kernel, scale) for prior in priors))
-    return ThetaPrior(*map(np.concatenate, numbers), groups=sum(groups, ()))
+    several = NO_PRIOR, *(prior.of(kernel, scale) for prior in priors)
+    positions, mean, variance = (np.concatenate(arrays) for arrays in [*zip(*several)][:3])
+    return ThetaPrior(positions, mean, variance, sum((one.groups for one in several), ()))
 
 
 _NONE: Ints = np.zeros(0, dtype=int)

@@ -21,24 +21,12 @@ from skgp_sparse.data import checks
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.door import check_query
 from skgp_sparse.engine.functions import SampledFunctions
-from skgp_sparse.explain.leave_one_out import (
-    LooPrediction,
-    check_interval,
-    conformal_interval,
-    interval_of_model,
-    loo_prediction,
-)
+from skgp_sparse.explain import leave_one_out
+from skgp_sparse.explain.leave_one_out import LooPrediction
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
 from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
-from skgp_sparse.ground.validation import (
-    AnyArray,
-    Array,
-    LikelihoodName,
-    MaybeArray,
-    RandomStateLike,
-    as_text,
-    check_number,
-)
+from skgp_sparse.ground import validation
+from skgp_sparse.ground.validation import Array, LikelihoodName, MaybeArray, RandomStateLike
 from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.sources import Source
 from skgp_sparse.targets.numbers import GaussianObservations, LikelihoodObservations
@@ -491,8 +479,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             return expected if return_std else expected[0]
         if return_cov and not (latent or view.is_gaussian):
             raise ValueError(
-                f"return_cov=True is available for likelihood={as_text(self.likelihood)} only with "
-                "latent=True. Set it, or use sample_y for joint distributions of the response."
+                "return_cov=True is available for likelihood="
+                f"{validation.as_text(self.likelihood)} only with latent=True. Set it, or use "
+                "sample_y for joint distributions of the response."
             )
         if return_cov:
             return view.mean(X, latent, offset), view.covariance(X, latent)
@@ -600,13 +589,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         True
         """
         name = f"{type(self).__name__}.predict_interval"
-        check_interval(coverage, method, side, name)
+        leave_one_out.check_interval(coverage, method, side, name)
         X, view, offset = self._question(X, offset)
         if method == "model":
-            return interval_of_model(view, X, coverage, side, offset)
+            return leave_one_out.interval_of_model(view, X, coverage, side, offset)
         check_is_fitted(self, "kernel_")
         given = self._fitted.fits[0], self._scores(), coverage, side, offset
-        return conformal_interval(view, X, *given, name)
+        return leave_one_out.conformal_interval(view, X, *given, name)
 
     def log_predictive_density(
         self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None
@@ -677,7 +666,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Samples drawn from the Gaussian process at the query points, in units of y.
         """
         X, view, offset = self._question(X, offset)
-        check_number(n_samples, "n_samples", f"{type(self).__name__}.sample_y", Integral, low=1)
+        validation.check_number(
+            n_samples, "n_samples", f"{type(self).__name__}.sample_y", Integral, low=1
+        )
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
     def sample_functions(
@@ -738,8 +729,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.sample_functions"
-        check_number(n_functions, "n_functions", name, Integral, low=1)
-        check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
+        validation.check_number(n_functions, "n_functions", name, Integral, low=1)
+        validation.check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
         given = n_functions, n_frequencies, check_random_state(random_state), copy(self)._query
         return self._fitted.view.of_latent().functions(*given, name)  # whatever is fitted later
 
@@ -843,7 +834,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         return view.noise_std(X)
 
     @property
-    def X_train_(self) -> AnyArray:
+    def X_train_(self) -> validation.AnyArray:
         """Training inputs as they were passed, where the posterior holds all rows."""
         return self._training_rows("X_train_").as_passed()[0]
 
@@ -902,7 +893,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_is_fitted(self, "kernel_")
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
-            return loo_prediction(self._fitted.fits[0], self.n_jobs, name)
+            return leave_one_out.loo_prediction(self._fitted.fits[0], self.n_jobs, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None

@@ -298,11 +298,6 @@ def resolve_solver(solver: Solver | str, optimizer: Optimizer, n: int, n_inducin
     return Stochastic() if on_parts else LBFGS()
 
 
-def starts_on_subset(solver: Solver | str, optimizer: Optimizer) -> bool:
-    """Whether a search with these parameters begins with a small exact fit."""
-    return resolve_solver(solver, optimizer, 0, 1).starts_on_subset
-
-
 NAMES = ("auto", "lbfgs", "stochastic")
 
 

@@ -38,7 +38,7 @@ from skgp_sparse.inference.contracts import (
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.solvers import LBFGS, Fit, Stochastic, starts_on_subset
+from skgp_sparse.solvers import LBFGS, Fit, Stochastic, resolve_solver
 
 _ITERATIONS = 200  # of the small exact fit
 _LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
@@ -306,7 +306,7 @@ class Request(NamedTuple):
     @property
     def starts_on_subset(self) -> bool:
         """Whether the solver begins with a small exact fit."""
-        return starts_on_subset(self.solver, self.optimizer)
+        return resolve_solver(self.solver, self.optimizer, 0, 1).starts_on_subset
 
 
 class PosteriorMethod(BaseEstimator, ABC):

@@ -28,7 +28,7 @@ from skgp_sparse.choices.parameter_checks import why_noise_is_constant
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import noise_in_blocks
-from skgp_sparse.exceptions import collected, warn
+from skgp_sparse.exceptions import collected, warn, warn_again
 from skgp_sparse.explain import leave_one_out
 from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.linalg import log_normal_density
@@ -42,7 +42,6 @@ from skgp_sparse.methods.contract import Job, Points
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
-from skgp_sparse.steps import FitStep
 
 _NATS = 3.0  # that rows which are left out have to gain
 _MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
@@ -57,44 +56,37 @@ _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValueP
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
 
-class LearnedNoise(FitStep):
-    """Noise that varies with the inputs, where that is wanted and pays."""
-
-    def after(self, found: Any) -> Any:
-        """The fit with the noise that it has learned."""
-        return found._replace(fits=[self._learned(found.jobs[0], found.fits[0])])
-
-    def _learned(self, job: Job, fit: Fit) -> Fit:
-        """The fit whose noise varies, or the one it is given where that does not pay."""
-        observations, random_state = self.observations, self.random_states[0]
-        is_wanted = observations.parameters.noise == "learned"
-        reason = leave_one_out.why_unknown(fit) or why_noise_is_constant(job)
-        if reason is not None and is_wanted:
-            raise ValueError(f"{observations.name}: noise='learned' {reason}")
-        if reason is not None:
-            return fit
-        is_asked = is_wanted or np.ptp(fit.rows.y, axis=0).all()
-        is_late = not job.settings.deadline.allows(0.0 if is_wanted else 0.4)
-        if is_wanted and is_late:
-            warn(
-                f"{observations.name}: noise='learned' had no time left, and the noise is "
-                f"constant. Raise time_limit (now {observations.parameters.time_limit:g}).",
-                ConvergenceWarning,
-            )
-        if not is_asked or is_late:
-            return fit
-        with single_threaded_blas(), collected() as warnings:
-            if is_wanted:
-                fit = _seen(fit, job)
-                other = _varied(job, fit, observations, random_state)
-            else:
-                fit = if_possible(_seen, fit, job, otherwise=fit)
-                other = if_possible(_varied, job, fit, observations, random_state)
-        if other is None:
-            return fit
-        for message, category in warnings:
-            warn(message, category)
-        return other
+def learned_noise(problems: Any) -> Any:
+    """The problem with noise that varies with the inputs, where that is wanted and pays."""
+    (job,), (fit,), observations = problems.jobs, problems.fits, problems.observations
+    random_state = problems.random_states[0]
+    is_wanted = observations.parameters.noise == "learned"
+    reason = leave_one_out.why_unknown(fit) or why_noise_is_constant(job)
+    if reason is not None and is_wanted:
+        raise ValueError(f"{observations.name}: noise='learned' {reason}")
+    if reason is not None:
+        return problems
+    is_asked = is_wanted or np.ptp(fit.rows.y, axis=0).all()
+    is_late = not job.settings.deadline.allows(0.0 if is_wanted else 0.4)
+    if is_wanted and is_late:
+        warn(
+            f"{observations.name}: noise='learned' had no time left, and the noise is "
+            f"constant. Raise time_limit (now {observations.parameters.time_limit:g}).",
+            ConvergenceWarning,
+        )
+    if not is_asked or is_late:
+        return problems
+    with single_threaded_blas(), collected() as warnings:
+        if is_wanted:
+            fit = _seen(fit, job)
+            other = _varied(job, fit, observations, random_state)
+        else:
+            fit = if_possible(_seen, fit, job, otherwise=fit)
+            other = if_possible(_varied, job, fit, observations, random_state)
+    if other is None:
+        return problems._replace(fits=[fit])
+    warn_again(warnings)
+    return problems._replace(fits=[other])
 
 
 def _seen(fit: Fit, job: Job):
@@ -206,12 +198,11 @@ def _second_process(job: Job, table: Dataset, observations: Any, random_state, b
     size = min(len(table), _ERRORS)
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
     kernel = resolve_kernel(None, None, table, observations.columns())
-    initialise = resolve_inducing("auto", _POINTS, table.n_features, observations.name)[0]
     other = job._replace(
         rows=some,
         kernel=kernel,
         model=GaussianObjectives(bounds.TitsiasNew()),
-        points=Points(_POINTS, initialise),
+        points=resolve_inducing("auto", _POINTS, table.n_features, observations.name),
         before=None,
         thorough=None,
     ).with_priors(_PRIORS)
@@ -254,8 +245,6 @@ def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.Rando
     start = Start(fit.objective, kernel, settings, random_state, model)
     with collected() as warnings:
         other = solver.solve(start)
-    for message, category in warnings:
-        if not (is_brief and issubclass(category, ConvergenceWarning)):  # it need not converge
-            warn(message, category)
+    warn_again(warnings, but=(ConvergenceWarning,) if is_brief else ())  # it need not converge
     names = "selection", "plan", "steps", "method_name", "given"
     return other._replace(n_iter=fit.n_iter + other.n_iter, **{n: getattr(fit, n) for n in names})

@@ -1,6 +1,6 @@
 """The mean of a fit: added to its process, or beside it with weights from rows that are left out.
 
-Beside a user's kernel, the process explains what the mean does not (`Residuals`); a mean "linear"
+Beside a user's kernel, the process explains what the mean does not (`residuals`); a mean "linear"
 is a part of the kernel. The default kernel sees all columns, as the mean does: both predict the
 same, and their weighted mean is better than either (`explain.weighted_means`). Probabilities of
 labels are calibrated by the same rows.
@@ -35,9 +35,6 @@ from skgp_sparse.explain import leave_one_out, weighted_means
 from skgp_sparse.explain.weighted_means import LeftOutMean, MeanFunction, StackedRows
 from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_auto, is_name
 from skgp_sparse.likelihoods import Likelihood, domain_of
-from skgp_sparse.methods.contract import Job
-from skgp_sparse.solvers import Fit
-from skgp_sparse.steps import FitStep
 
 Pays = Callable[..., bool] | None
 CrossFitted = tuple[MeanFunction, Array] | tuple[None, None]
@@ -47,88 +44,72 @@ _LEAST_GAIN, _GAIN_OF_LABELS = 0.004, 0.001  # nats per row that a mean is worth
 _MOST = 3.0  # nats that a row can gain or lose
 
 
-class Residuals(FitStep):
-    """A mean beside a user's kernel: the process explains the residuals, or what offsets leave."""
-
-    def before(self, jobs: list[Job]) -> list[Job]:
-        """The job of the residuals."""
-        observations, rows = self.observations, self.rows
-        self.function, self.latent = cross_fitted(observations, rows)
-        is_gaussian = observations.likelihood is None
-        seen = {"y": rows.y - self.latent} if is_gaussian else {"offset": self.latent[:, 0]}
-        jobs = observations.jobs(replace(rows, **seen))
-        if not jobs[0].rows.units.scale.all():
-            raise ValueError(
-                f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "
-                "of several targets exactly, which may be constant. Leave it out, or set mean to "
-                "None."
-            )
-        return jobs
-
-    def after(self, found: Any) -> Any:
-        """The fit, to which the mean is added."""
-        weights, (fit,) = MeanWeights.added(self.rows.n_targets), found.fits
-        units = found.units._replace(mean=np.zeros(self.rows.n_targets))
-        if self.observations.likelihood is None:
-            fit = fit._replace(mean=LeftOutMean(_in_table(fit, self.latent), weights))
-        beside = weighted_means.WeightedMean(self.function, units, 0.0, weights)
-        return found._replace(fits=[fit], beside=beside)
-
-
-class BesideMean(FitStep):
-    """A mean of numbers beside the process of the default kernel; "auto" keeps it if it pays."""
-
-    def after(self, found: Any) -> Any:
-        """The fit beside the mean of numbers, unless "auto" finds that it does not pay."""
-        if self.rows.classes is not None:
-            return found
-        function, latent = mean_beside(found, self.rows)
-        if function is None:
-            return found
-        (fit,), n_jobs = found.fits, self.observations.parameters.n_jobs
-        most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
-        left = leave_one_out.left_out_numbers(
-            leave_one_out.as_left_out(fit), min(most, _ROWS), n_jobs
+def residuals(problems: Any) -> Any:
+    """The problem of a process that explains what a mean leaves, as residuals or beside offsets."""
+    observations, rows = problems.observations, problems.rows
+    function, latent = cross_fitted(observations, rows)
+    is_gaussian = observations.likelihood is None
+    seen = {"y": rows.y - latent} if is_gaussian else {"offset": latent[:, 0]}
+    jobs = observations.jobs(replace(rows, **seen))
+    if not jobs[0].rows.units.scale.all():
+        raise ValueError(
+            f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "
+            "of several targets exactly, which may be constant. Leave it out, or set mean to "
+            "None."
         )
-        level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
-        predicted = _in_table(fit, found.units.forward(latent) - level)
-        stacking = StackedRows(left, predicted[left.chosen])
-        weights = stacking.weights()
-        if not _is_chosen(self.observations) and not _pays(stacking, weights):
-            return found
-        fit = fit._replace(mean=LeftOutMean(predicted, weights))
-        mean = weighted_means.WeightedMean(function, found.units, level, weights)
-        return found._replace(fits=[fit], beside=mean)
+    weights = MeanWeights.added(rows.n_targets)
+    units = jobs[0].rows.units._replace(mean=np.zeros(rows.n_targets))
+    beside = weighted_means.WeightedMean(function, units, 0.0, weights)
+    mean = LeftOutMean(_in_table(jobs[0].rows, latent), weights) if is_gaussian else None
+    return problems._replace(jobs=jobs, beside=beside, mean=mean)
 
 
-class CalibratedLabels(FitStep):
-    """Probabilities of labels, calibrated with or without a mean, where this pays."""
+def mean_of_numbers(found: Any) -> Any:
+    """The fit of numbers beside a mean, unless "auto" finds that it does not pay."""
+    if found.rows.classes is not None:
+        return found
+    function, latent = mean_beside(found)
+    if function is None:
+        return found
+    (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
+    most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
+    left = leave_one_out.left_out_numbers(leave_one_out.as_left_out(fit), min(most, _ROWS), n_jobs)
+    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
+    predicted = _in_table(fit.rows, found.units.forward(latent) - level)
+    stacking = StackedRows(left, predicted[left.chosen])
+    weights = stacking.weights()
+    if not _is_chosen(found.observations) and not _pays(stacking, weights):
+        return found
+    fit = fit._replace(mean=LeftOutMean(predicted, weights))
+    mean = weighted_means.WeightedMean(function, found.units, level, weights)
+    return found._replace(fits=[fit], beside=mean)
 
-    def after(self, found: Any) -> Any:
-        """The fits with the calibration, with or without a mean, that pays most."""
-        has_mean = any("mean" in job.steps for job in found.jobs)
-        function, latent = mean_beside(found, self.rows) if has_mean else (None, None)
-        if why_not_left_out(found):
-            return found
-        chosen, fits = leave_one_out.some_rows(self.rows, _ROWS), found.fits
-        own, labels, weight = _known(found, self.rows, chosen)
-        best, density = None, weighted_means.logs_of_labels(own, labels)
-        is_calibrated = self.observations.parameters.calibration is not None
-        options = [(None, None)] if is_calibrated else []
-        options += [] if function is None else [(function, latent[chosen])]
-        for other, others in options:
-            calibration = weighted_means.calibrated(own, labels, weight, others)
-            combined = calibration.combined(own, others)
-            changed = weighted_means.logs_of_labels(combined, labels)
-            is_wanted = other is not None and _is_chosen(self.observations)
-            if is_wanted or calibration.weight:
-                calibration = calibration._replace(function=other)
-            if is_wanted or _is_clear(changed - density, _GAIN_OF_LABELS):
-                best, density = calibration, changed
-        if best is not None and best.function is not None:
-            mean = LeftOutMean(_in_table(fits[0], latent))
-            fits = [fits[0]._replace(mean=mean), *fits[1:]]
-        return found._replace(fits=fits, beside=best)
+
+def calibrated_labels(found: Any) -> Any:
+    """The fits with the calibration of labels, with or without a mean, that pays most, if any."""
+    has_mean = any("mean" in job.steps for job in found.jobs)
+    function, latent = mean_beside(found) if has_mean else (None, None)
+    if why_not_left_out(found):
+        return found
+    chosen, fits = leave_one_out.some_rows(found.rows, _ROWS), found.fits
+    own, labels, weight = _known(found, chosen)
+    best, density = None, weighted_means.logs_of_labels(own, labels)
+    is_calibrated = found.observations.parameters.calibration is not None
+    options = [(None, None)] if is_calibrated else []
+    options += [] if function is None else [(function, latent[chosen])]
+    for other, others in options:
+        calibration = weighted_means.calibrated(own, labels, weight, others)
+        combined = calibration.combined(own, others)
+        changed = weighted_means.logs_of_labels(combined, labels)
+        is_wanted = other is not None and _is_chosen(found.observations)
+        if is_wanted or calibration.weight:
+            calibration = calibration._replace(function=other)
+        if is_wanted or _is_clear(changed - density, _GAIN_OF_LABELS):
+            best, density = calibration, changed
+    if best is not None and best.function is not None:
+        mean = LeftOutMean(_in_table(fits[0].rows, latent))
+        fits = [fits[0]._replace(mean=mean), *fits[1:]]
+    return found._replace(fits=fits, beside=best)
 
 
 def why_not_left_out(found: Any) -> str | None:
@@ -138,9 +119,9 @@ def why_not_left_out(found: Any) -> str | None:
     return next(filter(None, map(leave_one_out.why_unknown, found.fits)), None)
 
 
-def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
+def mean_beside(found: Any) -> CrossFitted:
     """A `MeanFunction` and latent values (n, q) by fits without the rows; None where none pays."""
-    observations, reason = found.observations, why_not_left_out(found)
+    observations, rows, reason = found.observations, found.rows, why_not_left_out(found)
     if _is_chosen(observations):
         if reason is not None:
             raise ValueError(
@@ -150,7 +131,7 @@ def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
         return cross_fitted(observations, rows)
     if reason is not None or observations.deadline.left() <= 0.0:
         return None, None
-    pays = None if rows.classes is None else partial(_may_pay, found, rows)
+    pays = None if rows.classes is None else partial(_may_pay, found)
     try:
         return cross_fitted(observations, rows, pays)
     except MemoryError:
@@ -177,18 +158,18 @@ def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
 
 
-def _in_table(fit: Fit, values: Array) -> Array:
+def _in_table(rows: Dataset, values: Array) -> Array:
     """Values (n, q) in the order of the rows of a fit, from those of the user's rows."""
-    places, table = leave_one_out.places_of(fit.rows), np.zeros((len(fit.rows), values.shape[1]))
+    places, table = leave_one_out.places_of(rows), np.zeros((len(rows), values.shape[1]))
     table[places[places >= 0]] = values[places >= 0]
     return table
 
 
-def _may_pay(found: Any, rows: Dataset, chosen: Ints, latent: Array) -> bool:
+def _may_pay(found: Any, chosen: Ints, latent: Array) -> bool:
     """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
     some = slice(None, None, -(-len(chosen) // _ROWS))
     latent = latent[some]
-    known = own, labels, _ = _known(found, rows, chosen[some])
+    known = own, labels, _ = _known(found, chosen[some])
     is_calibrated = found.observations.parameters.calibration is not None
     alone = weighted_means.calibrated(*known).combined(own, None) if is_calibrated else own
     beside = weighted_means.calibrated(*known, latent).combined(own, latent)
@@ -197,12 +178,12 @@ def _may_pay(found: Any, rows: Dataset, chosen: Ints, latent: Array) -> bool:
     return gain > 0.25 * _GAIN_OF_LABELS  # of the first of five fits
 
 
-def _known(found: Any, rows: Dataset, chosen: Ints) -> Triple:
+def _known(found: Any, chosen: Ints) -> Triple:
     """Probabilities (k, n_classes) of rows that are left out, their labels and weights."""
     view = found.observations.view(found.fits, found.units)
     n_jobs = found.observations.parameters.n_jobs
     own = leave_one_out.left_out_labels(found.fits, view, chosen, n_jobs)
-    return own, np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
+    return own, np.ravel(found.rows.y)[chosen], found.rows.row_weights()[chosen]
 
 
 def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:

@@ -1,11 +1,12 @@
 """Length scales of the default kernel to begin with, columns on a scale of logarithms, small noise.
 
 Each step asks a small exact fit, or the evidence of some rows: where length scales begin
-(`LikelyScale`), whether skewed columns are seen by their logarithms (`Logarithms`), and whether
-noise is so small that all rows are fitted exactly (`ExactIfQuiet`).
+(`likely_scale`), whether skewed columns are seen by their logarithms (`logarithms`), and whether
+noise is so small that all rows are fitted exactly (`exact_if_quiet`).
 """
 
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -27,7 +28,6 @@ from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.methods.exact import Exact
-from skgp_sparse.steps import FitStep
 
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _SOME_ROWS = 10_000  # that tell
@@ -75,8 +75,8 @@ def _logs_of(x: Array):
     return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
 
 
-class LikelyScale(FitStep):
-    """Length scales of the default kernel, where the evidence of some rows is highest.
+def likely_scale(problems: Any) -> Any:
+    """The problems with length scales of the default kernel where the evidence is highest.
 
     Structure that is much finer than the spread of the columns looks like noise to a search from
     there. Candidates are all length scales shorter by a factor; single columns as short as the
@@ -85,34 +85,25 @@ class LikelyScale(FitStep):
     a trend along a column. With a likelihood, targets are normal scores of the derivatives of the
     log likelihood at a constant latent value.
     """
-
-    def before(self, jobs: list[Job]):
-        """The jobs, none of which has begun elsewhere, with likely length scales."""
-        with single_threaded_blas():
-            return [job if job.is_started else at_likely_scale(job) for job in jobs]
+    with single_threaded_blas():
+        return problems._replace(jobs=[at_likely_scale(job) for job in problems.jobs])
 
 
-class Logarithms(FitStep):
-    """Skewed columns of the default kernel, all on a `LogScale` if the evidence gains by it."""
-
-    def before(self, jobs: list[Job]):
-        """The jobs, some columns of which are on a scale of logarithms."""
-        columns = self.observations.columns()
-        with single_threaded_blas():
-            return [with_logarithms(job, columns) for job in jobs]
+def logarithms(problems: Any) -> Any:
+    """The problems with skewed columns on a `LogScale`, where the evidence gains by it."""
+    columns = problems.observations.columns()
+    with single_threaded_blas():
+        return problems._replace(jobs=[with_logarithms(job, columns) for job in problems.jobs])
 
 
-class ExactIfQuiet(FitStep):
-    """The exact process in place of inducing points where a small fit finds next to no noise."""
-
-    def before(self, jobs: list[Job]):
-        """The job, which goes on from the small fit."""
-        with single_threaded_blas():
-            job = start_on_subset(jobs[0], self.random_states[0])
-        some = job.rows.block(slice(2000))
-        noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
-        is_quiet = noise < _QUIET * job.rows.target_variance()
-        return [job._replace(posterior_method=Exact()) if is_quiet else job]
+def exact_if_quiet(problems: Any) -> Any:
+    """The problem with an exact process where a small fit finds next to no noise."""
+    with single_threaded_blas():
+        job = start_on_subset(problems.jobs[0], problems.random_states[0])
+    some = job.rows.block(slice(2000))
+    noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
+    is_quiet = noise < _QUIET * job.rows.target_variance()
+    return problems._replace(jobs=[job._replace(posterior_method=Exact()) if is_quiet else job])
 
 
 def with_logarithms(job: Job, columns: ColumnTable):
@@ -172,7 +163,8 @@ _MOST_COLUMNS = 2  # that are candidates on their own
 
 def at_likely_scale(job: Job):
     """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
-    places = kernels.length_scale_places(job.kernel, job.rows.n_features) if job.is_free else ()
+    is_open = job.is_free and not job.is_started
+    places = kernels.length_scale_places(job.kernel, job.rows.n_features) if is_open else ()
     if not (places and job.settings.solver.moves and job.before is None and job.is_complete):
         return job
     positions, columns = places[0]  # of the one kernel of numbers

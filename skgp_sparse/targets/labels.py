@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse.choices import choices
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver
-from skgp_sparse.choices.plan import tolerance
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.columns import ranks_of
@@ -25,7 +24,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import LabelView, TargetView, Task
-from skgp_sparse.ground.validation import AnyArray, as_text, is_name, require
+from skgp_sparse.ground.validation import AnyArray, as_text
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
@@ -62,9 +61,7 @@ class ClassLabels(ObservationModel):
     def _know(self, classes: AnyArray):
         """The problems of these classes."""
         self.classes = classes
-        given, must = self.parameters.multi_class, f"one of {choices.MULTI_CLASS}"
-        require(is_name(given, *choices.MULTI_CLASS), "multi_class", given, self.name, must)
-        self.multi_class = given if len(classes) > 2 else "one_vs_rest"
+        self.multi_class = self.parameters.multi_class if len(classes) > 2 else "one_vs_rest"
         self.tasks = views.tasks(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
@@ -132,8 +129,7 @@ class ClassLabels(ObservationModel):
         kernel = choices.resolve_latent_kernel(
             self.given_kernel(), self.likelihood, rows, self.columns()
         )
-        tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict
-        inner = Inner.within(tol, most, "max_iter_predict")
+        inner = Inner.within(self.tol, self.parameters.max_iter_predict, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
         method = self.method
         if self.is_ordinal:
@@ -141,7 +137,7 @@ class ClassLabels(ObservationModel):
             method = replace(method, likelihood=likelihood)
         job = self.job(rows, kernel, SiteObjectives(method, inner), name)
         of_a_row = sum(not np.isnan(one.of_class[0]) for one in self.tasks)
-        return job.with_settings(tol=tol / of_a_row)
+        return job.with_settings(tol=self.tol / of_a_row)
 
     def _job_of_part(self, part: ArrayDataset, task: Task):
         """A pair of classes without rows has those of the others, with weights that say nothing."""

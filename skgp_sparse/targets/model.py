@@ -24,13 +24,13 @@ from skgp_sparse.data.columns import ColumnTable, order_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, TargetScaler
 from skgp_sparse.engine.basis import Options
-from skgp_sparse.exceptions import about, collected, warn
+from skgp_sparse.exceptions import about, collected, warn_again
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Bools, as_text, has_callbacks, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, Points, PosteriorMethod, Request, Selection
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, Selection
 from skgp_sparse.methods.selection import PosteriorSelection, agree
 from skgp_sparse.solvers import Fit, resolve_solver
 
@@ -63,6 +63,7 @@ class ObservationModel(ABC):
         self.parameters, self.name = parameters, name
         self.posterior_method = plan.resolve_posterior(parameters.posterior, name)
         self.deadline = deadline_of(parameters, name)
+        self.tol = plan.tolerance(parameters.tol)
 
     def given_kernel(self) -> Kernel | None:
         """The user's kernel, whose columns by name have numbers; None: the default one."""
@@ -178,20 +179,20 @@ class ObservationModel(ABC):
         planned = plan.plan(request, facts := plan.facts_of(rows, kernel, request))
         self._check_rows(facts, planned.posterior_method)
         size, memory = planned.n_inducing, get_config()["working_memory"] * 2**20
-        initialise, are_given = resolve_inducing(given.inducing_init, size, d, self.name)
-        width = len(given.inducing_init) if are_given else size
+        points = resolve_inducing(given.inducing_init, size, d, self.name)
+        width = len(given.inducing_init) if points.are_given else size
         settings = Settings(
             solver=resolve_solver(given.solver, given.optimizer, len(rows), width),
             n_restarts=given.n_restarts_optimizer,
             max_iter=given.max_iter,
-            tol=plan.tolerance(given.tol),
+            tol=self.tol,
             start_rows=planned.start_rows,
             options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
             move_basis=given.optimize_inducing,
             deadline=self.deadline,
             progress=self.progress and partial(self.progress, about=name),
         )
-        points = Points(size, initialise, is_auto(given.n_inducing), are_given)
+        points = points._replace(is_auto=is_auto(given.n_inducing))
         job = Job(
             *(name, rows, kernel, model, planned.posterior_method, points, settings),
             is_free=is_free,
@@ -241,19 +242,26 @@ class ObservationModel(ABC):
             check_finite(X, self.feature_names(), f"X of {self.name}", remedy, seen)
 
 
-class FittedProblems(NamedTuple):
-    """Fits of all problems, and what is predicted beside their processes."""
+class Problems(NamedTuple):
+    """All problems of a fit: their jobs, and after the search their fits; a step changes them."""
 
     observations: ObservationModel
-    jobs: Sequence[Job]
-    fits: list[Fit]
-    units: TargetScaler
-    beside: Any = None  # `WeightedMean` or `Calibration`
+    rows: Dataset  # of the user
+    jobs: list[Job]
+    random_states: list[np.random.RandomState]
+    fits: Sequence[Fit] = ()
+    beside: Any = None  # `WeightedMean` or `Calibration` beside the processes
+    mean: Any = None  # `LeftOutMean` of the residuals that the one problem has
+
+    @property
+    def units(self) -> TargetScaler:
+        """Units of the targets."""
+        return self.jobs[0].rows.units
 
 
 def fit_problems(
     observations: ObservationModel, rows: Dataset, random_state: np.random.RandomState
-) -> FittedProblems:
+) -> Problems:
     """Fit all problems of the user's rows, with the steps that their plans name."""
     jobs, states = observations.jobs(rows), observations.random_states(random_state)
     tell: Any = observations.progress
@@ -262,20 +270,20 @@ def fit_problems(
     for summary, names in dict.fromkeys((job.plan, job.steps) for job in jobs):
         tell.tell(f"plan: {summary}{'; steps: ' * bool(names)}{', '.join(names)}")
     named = {name for job in jobs for name in job.steps}
-    steps = [step_named(name)(observations, rows, states) for name in plan.STEPS if name in named]
-    for step in steps:
-        jobs = step.before(jobs)
-    fits = fit_all(jobs, states, observations.parameters)
-    found = FittedProblems(observations, jobs, fits, jobs[0].rows.units)
-    for step in steps:
-        found = step.after(found)
-    return found
+    problems = Problems(observations, rows, jobs, states)
+    for name in [name for name in plan.BEFORE if name in named]:
+        problems = step_named(name)(problems)
+    fits = fit_all(problems.jobs, states, observations.parameters)
+    problems = problems._replace(fits=[fit._replace(mean=problems.mean) for fit in fits])
+    for name in [name for name in plan.AFTER if name in named]:
+        problems = step_named(name)(problems)
+    return problems
 
 
 def step_named(name: str) -> Any:
-    """The class of a step, whose file is read when a plan names it for the first time."""
-    module, kind = plan.STEPS[name].split(":")
-    return getattr(import_module(f"skgp_sparse.steps.{module}"), kind)
+    """The function ``problems -> problems`` of a step, whose file is read when it is needed."""
+    module, function = plan.STEPS[name].split(":")
+    return getattr(import_module(f"skgp_sparse.steps.{module}"), function)
 
 
 def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
@@ -315,8 +323,7 @@ def fit_all(
     for k, (job, (fit, warnings)) in enumerate(zip(jobs, results)):
         if warnings is not None:
             fit = _with_rows(fit, job.rows)  # those of a worker were a copy
-        for message, category in warnings or ():
-            warn(message, category)
+        warn_again(warnings or ())
         fits.append(fit._replace(selection=candidates.get(k, fit.selection)))
     return fits
 

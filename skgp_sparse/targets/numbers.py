@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator
 
 from skgp_sparse.choices import choices
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver, why_noise_is_constant
-from skgp_sparse.choices.plan import tolerance
 from skgp_sparse.data import moments
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
@@ -116,8 +115,8 @@ class LikelihoodObservations(ObservationModel):
                 f"{name}: alpha is the variance of known Gaussian noise, which likelihood="
                 f"{as_text(parameters.likelihood)} does not have. Set alpha to None."
             )
-        given = {"likelihood": self.likelihood, "n_targets": parameters.n_targets}
-        self.rules = Rules(name, parameters.kernel, **given)
+        rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
+        self.rules = rules._replace(likelihood=self.likelihood)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
     def jobs(self, rows: Dataset):
@@ -153,7 +152,7 @@ class LikelihoodObservations(ObservationModel):
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
         kernel = self.given_kernel(), likelihood, rows, self.columns(), spread or 1.0
         kernel = choices.resolve_latent_kernel(*kernel)
-        inner = Inner.within(tolerance(self.parameters.tol))
+        inner = Inner.within(self.tol)
         return self.job(rows, kernel, SiteObjectives(method, inner))
 
 
