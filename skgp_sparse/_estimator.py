@@ -24,6 +24,7 @@ from skgp_sparse._fitted import Fitted
 from skgp_sparse._version import __version__
 from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.parameter_checks import check_parameters
+from skgp_sparse.choices.plan import is_chosen
 from skgp_sparse.data import checks
 from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import FROM_DTYPE, as_table, numbers_only, types_of
@@ -38,15 +39,10 @@ from skgp_sparse.ground.validation import (
     InitialiserName,
     IterationReporter,
     MaybeArray,
-    MeanName,
-    MetricName,
     Optimizer,
     PosteriorName,
-    PriorName,
     RandomStateLike,
-    SolverName,
     as_text,
-    is_auto,
     is_name,
     with_callbacks,
 )
@@ -130,17 +126,17 @@ class ParametersOfEstimators:
     _: KW_ONLY
     bound: BoundName | Bound = "auto"
     likelihood: str | Likelihood = "gaussian"
-    mean: MeanName | Any | None = "auto"
+    mean: Literal["auto", "linear", "boosting"] | Any | None = "auto"
     posterior: PosteriorName | PosteriorMethod = "auto"
     n_inducing: int | AutoName = "auto"
     inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto"
     optimize_inducing: bool = True
     optimizer: Optimizer = "fmin_l_bfgs_b"
-    solver: SolverName | Solver = "auto"
+    solver: Literal["auto", "lbfgs", "stochastic"] | Solver = "auto"
     n_restarts_optimizer: int = 0
     max_iter: int = 1000
-    metric: MetricName = "auto"
-    prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto"
+    metric: Literal["auto", "ard", "full"] = "auto"
+    prior: Literal["auto", "scaled"] | AnyPrior | list[AnyPrior] | None = "auto"
     time_limit: float | None = None
     tol: float | AutoName = "auto"
     categorical_features: ArrayLike | None = "from_dtype"
@@ -218,7 +214,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
-            if not (self.mean is None or is_auto(self.mean)):
+            if is_chosen(self.mean):
                 raise ValueError(
                     f"{type(self).__name__}.partial_fit has no mean={as_text(self.mean)}, which is "
                     "fitted to all rows at once. Call fit with all rows, or set mean to None."
@@ -348,7 +344,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     def _check_mean_of_rows(self, observations, rows):
         """Raise if a mean that was chosen cannot be that of rows."""
         mean, name = self.mean, type(self).__name__
-        if mean is None or is_auto(mean):
+        if not is_chosen(mean):
             return
         if is_name(mean, "linear") and len(observations.columns().codes()) == rows.n_features:
             raise ValueError(

@@ -448,7 +448,6 @@ class BayesianGPLVM(
         """How the fit is looked for."""
         tol: Any = self.tol
         memory = get_config()["working_memory"] * 2**20
-        is_told = self.verbose or validation.has_callbacks(self)
         return Settings(
             solver=LBFGS(),
             n_restarts=self.n_restarts_optimizer,
@@ -456,7 +455,7 @@ class BayesianGPLVM(
             tol=_TOL if validation.is_auto(tol) else tol,
             start_rows=0,
             options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
-            progress=progress if is_told else None,
+            progress=progress,
             deadline=deadline_of(self, name),
         )
 
@@ -496,8 +495,8 @@ class BayesianGPLVM(
                 options=settings.options,
             )
             about = f"start {k + 1}" if settings.n_restarts else ""
-            tell = settings.progress and partial(settings.progress, about=about)
-            found.append(_climb_from(objective, kernel, settings._replace(progress=tell), slow))
+            told = settings._replace(progress=partial(settings.progress, about=about))
+            found.append(_climb_from(objective, kernel, told, slow))
             if found[-1][0].end is End.STOPPED:
                 break
         return max(found, key=lambda one: one[0].value)

@@ -196,8 +196,8 @@ def _points(request: Request, facts: Facts) -> int:
 def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> Iterator[str]:
     """Names of the steps of a fit, in the order of `STEPS`."""
     is_free, moves = request.kernel is None, request.optimizer is not None
-    has_mean = request.has_chosen_mean or _may_have_mean(request, facts)
-    if request.has_chosen_mean and not is_free and not is_name(request.mean, "linear"):
+    has_mean = is_chosen(request.mean) or _may_have_mean(request, facts)
+    if is_chosen(request.mean) and not is_free and not is_name(request.mean, "linear"):
         yield "residuals"
     if is_free and moves:
         may = PosteriorSelection, InducingPoints, Neighbors
@@ -318,6 +318,11 @@ def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorM
     found: PosteriorMethod = resolved(posterior, BY_NAME, PosteriorMethod, "posterior", name, must)
     found.check_parameters(name)
     return found
+
+
+def is_chosen(mean: object) -> bool:
+    """Whether a user has chosen a mean."""
+    return not (mean is None or is_auto(mean))
 
 
 def tolerance(tol: float | str) -> float:

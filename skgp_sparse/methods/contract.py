@@ -288,11 +288,6 @@ class Request(NamedTuple):
     are_passed: bool = True  # whether rows are an array or a data frame
 
     @property
-    def has_chosen_mean(self) -> bool:
-        """Whether the user has chosen a mean."""
-        return not (self.mean is None or is_auto(self.mean))
-
-    @property
     def points_are_given(self) -> bool:
         """Whether the inducing points are an array of the user."""
         return not (isinstance(self.inducing_init, str) or callable(self.inducing_init))

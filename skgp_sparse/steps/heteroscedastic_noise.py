@@ -39,8 +39,7 @@ from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.methods.contract import Job, Points
-from skgp_sparse.methods.exact import Exact
-from skgp_sparse.methods.inducing_points import InducingPoints
+from skgp_sparse.posteriors import Exact, InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
 
 _NATS = 3.0  # that rows which are left out have to gain
@@ -203,7 +202,6 @@ def _second_process(job: Job, table: Dataset, observations: Any, random_state, b
         kernel=kernel,
         model=GaussianObjectives(bounds.TitsiasNew()),
         points=resolve_inducing("auto", _POINTS, table.n_features, observations.name),
-        before=None,
         thorough=None,
     ).with_priors(_PRIORS)
     other = other.with_settings(
@@ -214,7 +212,6 @@ def _second_process(job: Job, table: Dataset, observations: Any, random_state, b
         believes_noise=True,
         start_rows=_FEW,
         progress=None,
-        thorough=None,
         move_basis=False,
     )
     fit = (Exact() if other.are_few(_FEW) else InducingPoints()).fit

@@ -26,14 +26,14 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from skgp_sparse.choices.plan import ROWS_OF_A_MEAN
+from skgp_sparse.choices.plan import ROWS_OF_A_MEAN, is_chosen
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
 from skgp_sparse.explain import leave_one_out, weighted_means
 from skgp_sparse.explain.weighted_means import LeftOutMean, MeanFunction, StackedRows
-from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_auto, is_name
+from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_name
 from skgp_sparse.likelihoods import Likelihood, domain_of
 
 Pays = Callable[..., bool] | None
@@ -78,7 +78,7 @@ def mean_of_numbers(found: Any) -> Any:
     predicted = _in_table(fit.rows, found.units.forward(latent) - level)
     stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
-    if not _is_chosen(found.observations) and not _pays(stacking, weights):
+    if not is_chosen(found.observations.parameters.mean) and not _pays(stacking, weights):
         return found
     fit = fit._replace(mean=LeftOutMean(predicted, weights))
     mean = weighted_means.WeightedMean(function, found.units, level, weights)
@@ -101,7 +101,7 @@ def calibrated_labels(found: Any) -> Any:
         calibration = weighted_means.calibrated(own, labels, weight, others)
         combined = calibration.combined(own, others)
         changed = weighted_means.logs_of_labels(combined, labels)
-        is_wanted = other is not None and _is_chosen(found.observations)
+        is_wanted = other is not None and is_chosen(found.observations.parameters.mean)
         if is_wanted or calibration.weight:
             calibration = calibration._replace(function=other)
         if is_wanted or _is_clear(changed - density, _GAIN_OF_LABELS):
@@ -122,7 +122,7 @@ def why_not_left_out(found: Any) -> str | None:
 def mean_beside(found: Any) -> CrossFitted:
     """A `MeanFunction` and latent values (n, q) by fits without the rows; None where none pays."""
     observations, rows, reason = found.observations, found.rows, why_not_left_out(found)
-    if _is_chosen(observations):
+    if is_chosen(observations.parameters.mean):
         if reason is not None:
             raise ValueError(
                 f"{observations.name}: mean={as_text(observations.parameters.mean)} has a weight "
@@ -140,12 +140,6 @@ def mean_beside(found: Any) -> CrossFitted:
         reason = f"{type(error).__name__}: {error}"
         observations.progress.tell(f"no mean, as boosting cannot be fitted ({reason})")
         return None, None
-
-
-def _is_chosen(observations: Any) -> bool:
-    """Whether the user has chosen a mean."""
-    mean = observations.parameters.mean
-    return not (mean is None or is_auto(mean))
 
 
 def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:

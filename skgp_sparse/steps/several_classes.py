@@ -59,14 +59,11 @@ def common_start(problems: Any) -> Any:
     jobs = problems.jobs
     if type(jobs[0].settings.solver) is not LBFGS:
         return problems
-    together, random_state = (
-        job_of_all(jobs[0], problems.rows, len(jobs)),
-        problems.random_states[0],
-    )
+    random_state = deepcopy(problems.random_states[0])
+    together = job_of_all(jobs[0], problems.rows, len(jobs))
     with single_threaded_blas():
         together = with_logarithms(at_likely_scale(together), problems.observations.columns())
-        few, random_state = together.with_settings(start_rows=_ROWS), deepcopy(random_state)
-        start = start_on_subset(few, random_state)
+        start = start_on_subset(together.with_settings(start_rows=_ROWS), random_state)
         Z = start.points.initialise(start.rows, start.kernel, random_state)
     most = jobs[0].settings.max_iter
     settings: Any = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}

@@ -40,11 +40,9 @@ class ClassLabels(ObservationModel):
     rows_with_prior = 20
     ranks = None  # of the classes, where one process has their order
 
-    def __init__(
-        self, parameters: BaseEstimator, name: str, classes=None, order=None, earlier: Any = None
-    ):
+    def __init__(self, parameters: BaseEstimator, name: str, earlier: Any = None):
         super().__init__(parameters, name)
-        self.order, self.earlier = order, earlier  # classes, their kind, and fits to go on from
+        self.earlier = earlier  # classes, their kind, and fits to go on from
         self.sigmoid = choices.resolve_sigmoid(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.sigmoid, name)
@@ -55,8 +53,39 @@ class ClassLabels(ObservationModel):
                 f"likelihood={as_text(parameters.likelihood)}. Change this, or leave it out."
             )
         self.rules = Rules(name, parameters.kernel, labels=True)
-        if classes is not None:
-            self._know(classes)
+
+    def announce(self, classes: npt.ArrayLike | None, order: list[Any] | None):
+        """Know the labels of a stream and their order, which were announced now or before."""
+        given, name = self.parameters, self.name
+        before, former = (getattr(given, key, None) for key in ("classes_", "ordinal_classes_"))
+        if classes is None and before is None:
+            raise ValueError(
+                f"classes must be passed on the first call to {name}.partial_fit, because the "
+                "first chunk need not have rows of all classes. Pass all labels that may come, "
+                "such as classes=np.unique(y_all)."
+            )
+        classes = before if classes is None else unique_labels(classes)
+        if before is not None and not np.array_equal(classes, before):
+            raise ValueError(
+                f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last "
+                f"call, which had {as_text(before)}. Leave it out, or call fit with all rows to "
+                "begin anew."
+            )
+        if len(classes) < 2:
+            raise ValueError(
+                f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
+            )
+        order = order if given.ordinal_classes is None else np.ravel(given.ordinal_classes).tolist()
+        if former is not None:
+            former = former.tolist()
+            if order is not None and [label for label in order if label in former] != former:
+                raise ValueError(
+                    f"{name}.partial_fit: the order of the labels was {as_text(former)}, and is "
+                    f"{as_text(order)} now. Pass the same order, or call fit with all rows to "
+                    "begin anew."
+                )
+        self.order = order if former is None else former
+        self._know(classes)
 
     def _know(self, classes: AnyArray):
         """The problems of these classes."""
@@ -161,43 +190,6 @@ class ClassLabels(ObservationModel):
         X, weight = (np.concatenate(columns) for columns in zip(*parts))
         index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
         return ArrayDataset(X, index, weight=weight).counting()
-
-
-def announced_classes(classes: npt.ArrayLike | None, before: AnyArray | None, name: str):
-    """Sorted labels of a stream, announced now or before; None: there is no before."""
-    if classes is None:
-        if before is None:
-            raise ValueError(
-                f"classes must be passed on the first call to {name}.partial_fit, because the "
-                "first chunk need not have rows of all classes. Pass all labels that may come, "
-                "such as classes=np.unique(y_all)."
-            )
-        return before
-    classes = unique_labels(classes)
-    if before is not None and not np.array_equal(classes, before):
-        raise ValueError(
-            f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last call, "
-            f"which had {as_text(before)}. Leave it out, or call fit with all rows to begin anew."
-        )
-    if len(classes) < 2:
-        raise ValueError(
-            f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
-        )
-    return classes
-
-
-def announced_order(named: npt.ArrayLike | None, order, before: AnyArray | None, name: str):
-    """Labels of a stream in their order, which a parameter or a category has now or had before."""
-    order = order if named is None else np.ravel(named).tolist()
-    if before is None:
-        return order
-    before = before.tolist()
-    if order is not None and [label for label in order if label in before] != before:
-        raise ValueError(
-            f"{name}.partial_fit: the order of the labels was {as_text(before)}, and is "
-            f"{as_text(order)} now. Pass the same order, or call fit with all rows to begin anew."
-        )
-    return before
 
 
 def _start_at(fit: Fit, kernel: Kernel):

@@ -140,23 +140,18 @@ class ObservationModel(ABC):
 
     def request(self, posterior_method: PosteriorMethod) -> Request:
         """`Request` of the user of the estimator, for the plan."""
-        given: Any = self.parameters
-        alike = "kernel", "likelihood", "bound", "inducing_init", "solver", "optimizer", "metric"
+        given = self.parameters.get_params(deep=False)
+        if is_auto(given["n_inducing"]):
+            given["n_inducing"] = None
+        if plan.compares_approximations(self.parameters):
+            for added in ("mean", "noise", "calibration"):
+                if is_auto(given.get(added)):
+                    del given[added]
         own = "has_sites", "n_classes", "have_all_rows", "starts_together", "are_passed"
-        added: dict[str, Any] = {"mean": None, "noise": "constant", "calibration": None}
-        is_alone = plan.compares_approximations(given)
-        for name, nothing in added.items():
-            value = getattr(given, name, nothing)
-            added[name] = nothing if is_alone and is_auto(value) else value
-        return Request(
-            posterior=posterior_method,
-            n_latent=self.likelihood.n_latent if self.likelihood else 1,
-            resolved_bound=None if self.has_sites else self.bound,
-            n_inducing=None if is_auto(given.n_inducing) else given.n_inducing,
-            **{name: getattr(given, name) for name in alike},
-            **{name: getattr(self, name) for name in own},
-            **added,
-        )
+        known = {key: given[key] for key in given.keys() & set(Request._fields)}
+        known |= {key: getattr(self, key) for key in own} | {"posterior": posterior_method}
+        known["n_latent"] = self.likelihood.n_latent if self.likelihood else 1
+        return Request(**known, resolved_bound=None if self.has_sites else self.bound)
 
     def check_posterior_method(self) -> None:
         """Raise if the posterior cannot be given what is asked for."""
@@ -313,17 +308,16 @@ def fit_all(
     if side_by_side:
         results = run(lambda pair: _fit_quietly(pair[0], pair[1], seconds), pairs)
     elif count == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
-        results = ((_fit(job.within(count - k), s), None) for k, (job, s) in enumerate(pairs))
+        results = ((_fit(job.within(count - k), s), ()) for k, (job, s) in enumerate(pairs))
     else:
         options = jobs[0].settings.options._replace(n_jobs=1)
         alone = {"options": options, "progress": None, "deadline": None}
         calls = ((job.with_settings(**alone), state, seconds) for job, state in pairs)
-        results = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
+        found = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
+        results = [(_with_rows(fit, job.rows), told) for job, (fit, told) in zip(jobs, found)]
     fits = []
-    for k, (job, (fit, warnings)) in enumerate(zip(jobs, results)):
-        if warnings is not None:
-            fit = _with_rows(fit, job.rows)  # those of a worker were a copy
-        warn_again(warnings or ())
+    for k, (fit, warnings) in enumerate(results):
+        warn_again(warnings)
         fits.append(fit._replace(selection=candidates.get(k, fit.selection)))
     return fits
 
