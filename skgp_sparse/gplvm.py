@@ -495,8 +495,8 @@ class BayesianGPLVM(
                 options=settings.options,
             )
             about = f"start {k + 1}" if settings.n_restarts else ""
-            told = settings._replace(progress=partial(settings.progress, about=about))
-            found.append(_climb_from(objective, kernel, told, slow))
+            tell = settings.progress and partial(settings.progress, about=about)
+            found.append(_climb_from(objective, kernel, settings._replace(progress=tell), slow))
             if found[-1][0].end is End.STOPPED:
                 break
         return max(found, key=lambda one: one[0].value)

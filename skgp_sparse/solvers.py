@@ -19,7 +19,7 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_number, require
+from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_number
 from skgp_sparse.inference import contracts, stochastic
 from skgp_sparse.inference.contracts import Objective, Settings, Solver, SparseFit, Start
 from skgp_sparse.inference.optimizers import Maximum, climb
@@ -296,18 +296,6 @@ def resolve_solver(solver: Solver | str, optimizer: Optimizer, n: int, n_inducin
         return clone(solver)
     on_parts = solver == "stochastic" or (solver == "auto" and n > _PARTS_PAY * n_inducing)
     return Stochastic() if on_parts else LBFGS()
-
-
-NAMES = ("auto", "lbfgs", "stochastic")
-
-
-def check_solver(solver: object, name: str) -> None:
-    """Raise unless a solver is one of the names or an object."""
-    is_right = isinstance(solver, Solver) or (isinstance(solver, str) and solver in NAMES)
-    must = f"one of {NAMES} or an object such as solvers.Minibatches()"
-    require(is_right, "solver", solver, name, must)
-    if isinstance(solver, Solver):
-        solver.check_parameters(name)
 
 
 def _can_move(kernel: Kernel) -> bool:

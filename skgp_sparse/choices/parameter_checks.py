@@ -13,10 +13,9 @@ from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
 from skgp_sparse.hyperpriors import HyperPrior
-from skgp_sparse.inference.contracts import Method
+from skgp_sparse.inference.contracts import Method, Solver
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job
-from skgp_sparse.solvers import check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
 _CHOICES = {
@@ -26,6 +25,7 @@ _CHOICES = {
 }
 _MEANS = ("auto", "boosting", "linear")
 _PRIORS = ("auto", "scaled")
+_SOLVERS = ("auto", "lbfgs", "stochastic")
 
 
 def check_kernel(kernel: Kernel | None, name: str):
@@ -67,7 +67,12 @@ def check_parameters(estimator: BaseEstimator, name: str):
     if estimator.kernel is not None:
         check_mixes(estimator.metric, estimator.kernel, name)
     check_prior(estimator.prior, name)
-    check_solver(estimator.solver, name)
+    solver = estimator.solver
+    must = f"one of {_SOLVERS} or an object such as solvers.Minibatches()"
+    is_known = isinstance(solver, Solver) or is_name(solver, *_SOLVERS)
+    require(is_known, "solver", solver, name, must)
+    if isinstance(solver, Solver):
+        solver.check_parameters(name)
     optimizer = estimator.optimizer
     for parameter in {"optimize_inducing", "normalize_y", "warm_start"} & given.keys():
         value = given[parameter]

@@ -108,7 +108,9 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
     weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
     logs, left, second = np.zeros(len(chosen)), before, None
     for is_last in (False, True):
-        table = _table_of(rows, chosen, logs + _logarithms(left))
+        y, table = (logs + _logarithms(left))[:, None], rows.subset(chosen)
+        units = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
+        table = replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
         second = _second_process(job, table, observations, random_state, second)
         posterior, mean = second.posterior, float(second.rows.units.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
@@ -182,14 +184,6 @@ def _logarithms(found: LeftOutRows):
     shares = (np.arange(1000) + 0.5) / 1000
     expected = np.mean(np.log(chi2.ppf(shares, n_targets) / n_targets + _ADDED_TO_SQUARES))
     return np.log(squares.mean(axis=1) + _ADDED_TO_SQUARES) - expected
-
-
-def _table_of(rows: Dataset, chosen: Ints, targets: Array):
-    """The table of chosen rows with other targets."""
-    y = targets[:, None]
-    table = rows.subset(chosen)
-    units = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
-    return replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
 
 
 def _second_process(job: Job, table: Dataset, observations: Any, random_state, before=None):
