@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp_sparse._fitted import Fitted
 from skgp_sparse._version import __version__
 from skgp_sparse.bounds import Bound
-from skgp_sparse.choices.choices import check_linear_mean
 from skgp_sparse.choices.parameter_checks import check_parameters
+from skgp_sparse.choices.plan import is_chosen
 from skgp_sparse.data import checks
 from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import FROM_DTYPE, NUMBER, ColumnTypes, as_table, types_of
@@ -39,16 +39,10 @@ from skgp_sparse.ground.validation import (
     InitialiserName,
     IterationReporter,
     MaybeArray,
-    MeanName,
-    MetricName,
     Optimizer,
     PosteriorName,
-    PriorName,
     RandomStateLike,
-    SolverName,
     as_text,
-    has_callbacks,
-    is_auto,
     is_name,
     with_callbacks,
 )
@@ -57,7 +51,7 @@ from skgp_sparse.inference.contracts import Solver, split_thetas
 from skgp_sparse.kernels import Missing, parts, touched
 from skgp_sparse.likelihoods import Censored, Likelihood
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.targets.model import fit_problems, inducing_points_of, selection_of
+from skgp_sparse.targets.model import fit_problems, one_or_all
 from skgp_sparse.targets.streams import advance, new_stream, stream_of
 
 
@@ -132,17 +126,17 @@ class ParametersOfEstimators:
     _: KW_ONLY
     bound: BoundName | Bound = "auto"
     likelihood: str | Likelihood = "gaussian"
-    mean: MeanName | Any | None = "auto"
+    mean: Literal["auto", "linear", "boosting"] | Any | None = "auto"
     posterior: PosteriorName | PosteriorMethod = "auto"
     n_inducing: int | AutoName = "auto"
     inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto"
     optimize_inducing: bool = True
     optimizer: Optimizer = "fmin_l_bfgs_b"
-    solver: SolverName | Solver = "auto"
+    solver: Literal["auto", "lbfgs", "stochastic"] | Solver = "auto"
     n_restarts_optimizer: int = 0
     max_iter: int = 1000
-    metric: MetricName = "auto"
-    prior: PriorName | AnyPrior | list[AnyPrior] | None = "auto"
+    metric: Literal["auto", "ard", "full"] = "auto"
+    prior: Literal["auto", "scaled"] | AnyPrior | list[AnyPrior] | None = "auto"
     time_limit: float | None = None
     tol: float | AutoName = "auto"
     categorical_features: ArrayLike | None = "from_dtype"
@@ -194,15 +188,14 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         reporter = IterationReporter(self, *as_passed(given), self.max_iter)
         observations.progress = Progress(self, reporter)
         random_state = check_random_state(self.random_state)
-        watched = bool(self.verbose) or has_callbacks(self)
-        found = fit_problems(observations, rows, self._earlier(), random_state, watched)
+        found = fit_problems(observations, rows, random_state)
         self._store(observations, found.fits, found.units, beside=found.beside, rows=rows, **known)
         reporter.end()
 
     def _observed(self, given):
         """The observation model of a call of `fit`, its rows, and what is learned of inputs."""
         check_parameters(self, type(self).__name__)
-        observations = self._observations().on_the_clock()
+        observations = self._observations()
         types = self._types_of(given.X, observations.name)
         rows = self._read(observations.rules, given, types)
         observations.know_inputs(given, rows)
@@ -210,10 +203,10 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         observations.compares_near_rows = self._compares_near_rows
         self._check_mean_of_rows(observations, rows)
         values, missing = None, observations.missing
-        if self.kernel is None and missing is not None and not checks.is_lazy(given.X):
-            # the default kernel answers queries that lack other values than rows did
-            if checks.is_frame(given.X) or missing.any():
-                values = spread_values(rows.X, rows.weight)
+        may_miss = missing is not None and (checks.is_frame(given.X) or missing.any())
+        # the default kernel answers queries that lack other values than rows did
+        if self.kernel is None and may_miss and not checks.is_lazy(given.X):
+            values = spread_values(rows.X, rows.weight)
         return observations, rows, {"types": types, "values": values}
 
     def _learn(self, given, **known):
@@ -221,12 +214,12 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
-            if not (self.mean is None or is_auto(self.mean)):
+            if is_chosen(self.mean):
                 raise ValueError(
                     f"{type(self).__name__}.partial_fit has no mean={as_text(self.mean)}, which is "
                     "fitted to all rows at once. Call fit with all rows, or set mean to None."
                 )
-            observations = self._observations(**known).on_the_clock()
+            observations = self._observations(**known)
             observations.progress = Progress(self)
             stream, fitted = self._stream_so_far(observations), self._fitted
             types = None if stream is None else fitted.types
@@ -248,10 +241,6 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         """All rows, as a `Dataset` in the units of the user."""
         rules = rules._replace(may_miss=given.X_std is None and self._takes_missing())
         return read(self, rules, given, types, reset)
-
-    def _earlier(self):
-        """Earlier fit from which this one may continue; None if there is none."""
-        return None
 
     def set_params(self: _Self, **params: Any) -> _Self:
         """Set parameters, those of nested objects as ``bound__alpha``.
@@ -290,11 +279,6 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     @overload
     def log_marginal_likelihood(
         self, theta: MaybeArray, eval_gradient: Literal[True], clone_kernel: bool = ...
-    ) -> tuple[float, Array]: ...
-
-    @overload
-    def log_marginal_likelihood(
-        self, theta: MaybeArray = ..., *, eval_gradient: Literal[True], clone_kernel: bool = ...
     ) -> tuple[float, Array]: ...
 
     def log_marginal_likelihood(
@@ -360,10 +344,13 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     def _check_mean_of_rows(self, observations, rows):
         """Raise if a mean that was chosen cannot be that of rows."""
         mean, name = self.mean, type(self).__name__
-        if mean is None or is_auto(mean):
+        if not is_chosen(mean):
             return
-        if is_name(mean, "linear"):
-            check_linear_mean(observations.columns(), rows, name)
+        if is_name(mean, "linear") and len(observations.columns().codes()) == rows.n_features:
+            raise ValueError(
+                f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
+                "categories. Set mean to None."
+            )
         is_in_kernel = is_name(mean, "linear") and self.kernel is not None
         is_of_labels = is_classifier(self) and self.kernel is not None and not is_in_kernel
         reasons = {
@@ -418,17 +405,15 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
         for former in ("inducing_points_", "n_inducing_", "ordinal_classes_", "n_samples_seen_"):
             vars(self).pop(former, None)
-        vars(self).update(inducing_points_of(fits))
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         of_rows = [fit.value / fit.used_rows.total_weight() for fit in fits]
         self.evidence_per_row_ = float(np.mean(of_rows))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
-        self.selection_ = selection_of(fits)
         vars(self).update(observations.attributes(fits, units))
         function = getattr(beside, "function", None)
         fitted = [None] if function is None else [*function.estimators]
-        self.mean_ = fitted[0] if len(fitted) == 1 else fitted
+        self.mean_ = one_or_all(fitted)
         if hasattr(self, "calibration"):
             self.calibration_ = beside
         kept, view = kept_parameters(self), observations.view(fits, units)
@@ -438,19 +423,17 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     def _types_of(self, X, name):
         """`ColumnTypes` of X, None where all are numbers, as on a cluster and in a source."""
         vars(self).pop("categories_", None)
-        types, chosen = None, self.categorical_features
-        if checks.are_floats(X) and (chosen is None or is_name(chosen, FROM_DTYPE)):
-            return None
+        chosen = self.categorical_features
         if not (checks.is_lazy(X) or isinstance(X, OpenSource)):
             types = types_of(as_table(X), chosen, name, warns=True)
-        elif not (chosen is None or is_name(chosen, FROM_DTYPE)):
+            if types is not None and types.values:
+                self.categories_ = types.by_name()
+            return types
+        if not (chosen is None or is_name(chosen, FROM_DTYPE)):
             raise ValueError(
                 f"{name}: categorical_features needs an array or a data frame in memory. Encode "
                 "the categories before, and pass a kernel with Categorical."
             )
-        if types is not None and types.values:
-            self.categories_ = types.by_name()
-        return types
 
     def _answered(self, X, **others):
         """Query points, which may lack values, and the view that answers them."""

@@ -8,12 +8,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine import posteriors_around
 from skgp_sparse.engine.functions import SobolIndices, quantiles_of_columns, sobol_indices
-from skgp_sparse.engine.posteriors_around import (
-    PosteriorWithMissingValues,
-    averaged,
-    missing_entries,
-)
 from skgp_sparse.explain.leave_one_out import Scores, scores_of
 from skgp_sparse.explain.weighted_means import of_all_classes
 from skgp_sparse.ground.parallel import single_threaded_blas
@@ -60,22 +56,24 @@ class Fitted:
     def answering(self, X: Array) -> Any:
         """The view that answers queries (n, d), which may lack values."""
         values = self.values
-        if values is None or not missing_entries(X, values).any():
+        if values is None or not posteriors_around.missing_entries(X, values).any():
             return self.view
         return self.view.each(
-            lambda one: one._replace(process=PosteriorWithMissingValues(one.process, values))
+            lambda one: one._replace(
+                process=posteriors_around.PosteriorWithMissingValues(one.process, values)
+            )
         )
 
     def mean_part(self, X: Array) -> Array | float:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
         if self.beside is None:
             return 0.0
-        return averaged(self._weighted, X, self.values)
 
-    def _weighted(self, X: Array) -> Array:
-        """Predictions beside the process, times their weights."""
-        weight = self.view.of_latent().process.weight(X)
-        return self.beside.units.among_constants(weight) * self.beside.function.latent(X)
+        def weighted(X: Array) -> Array:
+            weight = self.view.of_latent().process.weight(X)
+            return self.beside.units.among_constants(weight) * self.beside.function.latent(X)
+
+        return posteriors_around.averaged(weighted, X, self.values)
 
     def logits_of_mean(self, X: Array, n_classes: int) -> Array:
         """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""

@@ -6,7 +6,7 @@ for their gradients, by ``predict(X, return_std=True, latent=True, return_gradie
 """
 
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,13 +23,8 @@ _NEAR, _FAR = -1.0, -300.0  # below which log h has another formula
 _LEAST = 1e-10  # standard deviation, as a share of the distance from the best value
 
 
-class _Moments(NamedTuple):
-    """Moments (n,) of a function to be maximised, and their gradients (n, d) where wanted."""
-
-    mean: Array
-    std: Array
-    mean_slope: Array = np.zeros(1)
-    std_slope: Array = np.zeros(1)
+# of a function to be maximised: mean and standard deviation (n,), and their gradients (n, d)
+_Moments = tuple[Array, Array, Array, Array]
 
 
 def log_expected_improvement(
@@ -87,7 +82,10 @@ def log_expected_improvement(
     [4.7]
     """
     found = _moments(model, X, minimize, return_gradient)
-    value, slope = _log_improvement(found, _reference(best, minimize))
+    is_number = isinstance(best, (Real, np.ndarray)) and np.ndim(best) == 0
+    if not (is_number and np.isfinite(best)):
+        raise ValueError(f"best must be a finite number, such as y.min(). Got {as_text(best)}.")
+    value, slope = _log_improvement(found, -best if minimize else best)
     return (value, slope) if return_gradient else value
 
 
@@ -151,7 +149,7 @@ def log_noisy_expected_improvement(
     >>> print(value.argmax())
     1
     """
-    best = _moments(model, observed, minimize, False)
+    mean, std, *_ = _moments(model, observed, minimize, False)
     if model.likelihood_ is not None:
         raise ValueError(
             "log_noisy_expected_improvement compares the noise with the latent function, which "
@@ -160,7 +158,7 @@ def log_noisy_expected_improvement(
         )
     found = _moments(model, X, minimize, return_gradient)
     total = _moments(model, X, minimize, return_gradient, latent=False)
-    value, slope = _log_improvement(found, best.mean[np.argmax(best.mean - best.std)])
+    value, slope = _log_improvement(found, mean[np.argmax(mean - std)])
     factor, factor_slope = _log_share(found, total)
     return (value + factor, slope + factor_slope) if return_gradient else value + factor
 
@@ -214,9 +212,9 @@ def upper_confidence_bound(
     array([-1.,  1.])
     """
     check_number(kappa, "kappa", "upper_confidence_bound", Real, low=0.0)
-    found = _moments(model, X, minimize, return_gradient)
-    value = found.mean + kappa * found.std
-    return (value, found.mean_slope + kappa * found.std_slope) if return_gradient else value
+    mean, std, mean_slope, std_slope = _moments(model, X, minimize, return_gradient)
+    value = mean + kappa * std
+    return (value, mean_slope + kappa * std_slope) if return_gradient else value
 
 
 def _moments(
@@ -230,30 +228,25 @@ def _moments(
         raise ValueError(f"minimize must be True or False. Got {as_text(minimize)}.")
     known = {"return_std": True, "latent": latent, "return_gradient": gradient}
     mean, std, *slopes = model.predict(X, **known)
+    mean_slope, std_slope = slopes if gradient else np.zeros((2, 1))
     if mean.ndim > 1:
         raise ValueError(
             f"Acquisition functions are those of one target, but {type(model).__name__} was fitted "
             f"to {mean.shape[1]}. Fit a model to the target that is optimised."
         )
     sign = -1.0 if minimize else 1.0
-    return _Moments(sign * mean, std, *([sign * slopes[0], slopes[1]] if gradient else []))
-
-
-def _reference(best: float, minimize: bool) -> float:
-    is_number = isinstance(best, (Real, np.ndarray)) and np.ndim(best) == 0
-    if not (is_number and np.isfinite(best)):
-        raise ValueError(f"best must be a finite number, such as y.min(). Got {as_text(best)}.")
-    return -best if minimize else best
+    return sign * mean, std, sign * mean_slope, std_slope
 
 
 def _log_improvement(found: _Moments, best: float) -> tuple[Array, Array]:
     """``log(s h(z))`` with ``z = (m - b) / s``, and its gradient ``(φ ds + Φ dm) / (s h)``."""
-    gain = found.mean - best
-    std = np.maximum(found.std, _LEAST * np.abs(gain) + np.finfo(float).tiny)
+    mean, std, mean_slope, std_slope = found
+    gain = mean - best
+    std = np.maximum(std, _LEAST * np.abs(gain) + np.finfo(float).tiny)
     z = gain / std
     log_h = _log_h(z)
     of_std, of_mean = np.exp(-0.5 * (z**2 + LOG_2PI) - log_h), np.exp(log_ndtr(z) - log_h)
-    slope = of_std * np.transpose(found.std_slope) + of_mean * np.transpose(found.mean_slope)
+    slope = of_std * np.transpose(std_slope) + of_mean * np.transpose(mean_slope)
     return np.log(std) + log_h, np.transpose(slope / std)
 
 
@@ -270,9 +263,9 @@ def _log_h(z: Array) -> Array:
 def _log_share(found: _Moments, total: _Moments) -> tuple[Array, Array]:
     """``log(1 - σ / t) = 2 log s - log(t (t + σ))`` with ``t² = s² + σ²``, and its gradient."""
     least = np.finfo(float).tiny
-    s, t = np.maximum(found.std, least), np.maximum(total.std, least)
+    s, t = (np.maximum(std, least) for _, std, *_ in (found, total))
     noise = np.sqrt(np.maximum(t**2 - s**2, 0.0))
-    ds, dt = np.transpose(found.std_slope), np.transpose(total.std_slope)
+    ds, dt = np.transpose(found[3]), np.transpose(total[3])
     dnoise = np.where(noise > 0.0, (t * dt - s * ds) / np.maximum(noise, least), 0.0)
     slope = 2.0 * ds / s - dt / t - (dt + dnoise) / (t + noise)
     return 2.0 * np.log(s) - np.log(t) - np.log(t + noise), np.transpose(slope)

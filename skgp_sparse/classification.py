@@ -19,7 +19,7 @@ from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.ground.validation import AnyArray, Array, AutoName, MaybeArray, SigmoidName
 from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.sources import Source
-from skgp_sparse.targets.labels import ClassLabels, announced_classes, announced_order
+from skgp_sparse.targets.labels import ClassLabels
 
 _Self = TypeVar("_Self", bound="SparseGPClassifier")
 
@@ -460,16 +460,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         return view.latent_moments(X)
 
     def _observations(self, **known: Any) -> ClassLabels:
-        name = type(self).__name__
-        if not known:
-            return ClassLabels(self, name)
-        before = getattr(self, "classes_", None)
-        classes = announced_classes(known["classes"], before, name)
-        order = known["order"], getattr(self, "ordinal_classes_", None)
-        order = announced_order(self.ordinal_classes, *order, name)
-        return ClassLabels(self, name, classes, order)
-
-    def _earlier(self) -> Any:
-        if self._fitted is None:
-            return None
-        return self.classes_, self._fitted.view.multi_class, self._fitted.fits
+        fitted = self._fitted
+        earlier = fitted and (self.classes_, fitted.view.multi_class, fitted.fits)
+        observations = ClassLabels(self, type(self).__name__, earlier)
+        if known:
+            observations.announce(**known)
+        return observations

@@ -12,7 +12,7 @@ Those of what happens deep inside are told where the user called.
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
@@ -87,6 +87,13 @@ def about(name: str) -> AbstractContextManager:
 def collected() -> AbstractContextManager:
     """Context that keeps warnings in a list, as (message, category), to be told elsewhere."""
     return _during(_collected, [])
+
+
+def warn_again(warnings: Iterable, but: tuple[type[Warning], ...] = ()) -> None:
+    """Tell warnings that were `collected`, but those of some categories."""
+    for message, category in warnings:
+        if not issubclass(category, but):
+            warn(message, category)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

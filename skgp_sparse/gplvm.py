@@ -7,6 +7,7 @@ count.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from numbers import Integral
 from typing import Any, Literal, TypeVar, overload
@@ -31,23 +32,10 @@ from skgp_sparse.engine.basis import InducingBasis, Options
 from skgp_sparse.engine.feature_posterior import Normals
 from skgp_sparse.engine.normal_inputs import patterns_of
 from skgp_sparse.exceptions import warn
+from skgp_sparse.ground import validation
 from skgp_sparse.ground.linalg import Jitter
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import (
-    Array,
-    AutoName,
-    Bools,
-    BoundName,
-    CallbackSupportMixin,
-    IterationReporter,
-    MaybeArray,
-    RandomStateLike,
-    check_number,
-    has_callbacks,
-    is_auto,
-    require,
-    with_callbacks,
-)
+from skgp_sparse.ground.validation import Array, AutoName, BoundName, MaybeArray, RandomStateLike
 from skgp_sparse.inference.contracts import Settings, VectorFunction
 from skgp_sparse.inference.latent_queries import LatentModel, locate, principal_components
 from skgp_sparse.inference.objectives import LatentObjective
@@ -101,11 +89,12 @@ _LOOSE = 1e-3  # gradient of a row that has converged well enough not to be wort
 _Self = TypeVar("_Self", bound="BayesianGPLVM")
 
 
+@dataclass(eq=False, repr=False)
 class BayesianGPLVM(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     VersionedPickle,
-    CallbackSupportMixin,
+    validation.CallbackSupportMixin,
     BaseEstimator,
 ):
     r"""Bayesian Gaussian process latent variable model: nonlinear principal components.
@@ -230,46 +219,30 @@ class BayesianGPLVM(
     array([[0.6, 0.8, 1.4]])
     """
 
-    embedding_: Array
-    embedding_std_: Array
-    relevances_: Array
-    kernel_: Kernel
-    noise_variance_: float
-    inducing_points_: Array
-    n_inducing_: int
-    mean_: Array
-    scale_: float
-    log_marginal_likelihood_value_: float
-    n_iter_: int
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        kernel: Kernel | None = None,
-        *,
-        bound: BoundName | Bound = "auto",
-        n_inducing: int = 50,
-        noise_variance: float | Literal["learn"] = "learn",
-        n_restarts_optimizer: int = 2,
-        max_iter: int = 3000,
-        tol: float | AutoName = "auto",
-        time_limit: float | None = None,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.bound = bound
-        self.n_inducing = n_inducing
-        self.noise_variance = noise_variance
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    embedding_: Array = field(init=False)
+    embedding_std_: Array = field(init=False)
+    relevances_: Array = field(init=False)
+    kernel_: Kernel = field(init=False)
+    noise_variance_: float = field(init=False)
+    inducing_points_: Array = field(init=False)
+    n_inducing_: int = field(init=False)
+    mean_: Array = field(init=False)
+    scale_: float = field(init=False)
+    log_marginal_likelihood_value_: float = field(init=False)
+    n_iter_: int = field(init=False)
+    n_components: int = 2
+    kernel: Kernel | None = None
+    _: KW_ONLY
+    bound: BoundName | Bound = "auto"
+    n_inducing: int = 50
+    noise_variance: float | Literal["learn"] = "learn"
+    n_restarts_optimizer: int = 2
+    max_iter: int = 3000
+    tol: float | AutoName = "auto"
+    time_limit: float | None = None
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self: _Self, X: npt.ArrayLike, y: None = None) -> _Self:
         """Fit the model.
@@ -431,25 +404,27 @@ class BayesianGPLVM(
             Rows, with their noise.
         """
         check_is_fitted(self)
-        check_number(n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1)
+        validation.check_number(
+            n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1
+        )
         generator = check_random_state(random_state)
         positions = generator.normal(size=(n_samples, self.embedding_.shape[1]))
         mean, std = self.inverse_transform(positions, return_std=True)
         return mean + std * generator.normal(size=mean.shape)
 
-    @with_callbacks
+    @validation.with_callbacks
     def _fit(self, X: npt.ArrayLike) -> BayesianGPLVM:
         name = type(self).__name__
         check_latent(self, name)
         bound = resolve_bound(self.bound, name)
         must = "one that does not count residual variance as noise, such as 'titsias_new'"
-        require(not np.any(bound.noise_share), "bound", self.bound, name, must)
+        validation.require(not np.any(bound.noise_share), "bound", self.bound, name, must)
         rows = self._rows(X, reset=True)
         self.mean_ = np.nanmean(rows, axis=0)
         scale = np.sqrt(np.nanmean((rows - self.mean_) ** 2))
         rounding = 4.0 * np.finfo(float).eps * np.abs(self.mean_).max()
         self.scale_ = float(scale) if scale > rounding else max(rounding, 1.0)
-        reporter = IterationReporter(self, X, None, self.max_iter)
+        reporter = validation.IterationReporter(self, X, None, self.max_iter)
         settings = self._settings(Progress(self, reporter), name)
         with single_threaded_blas():
             maximum, *found = self._best(*self._standardised(rows), bound, settings)
@@ -473,15 +448,14 @@ class BayesianGPLVM(
         """How the fit is looked for."""
         tol: Any = self.tol
         memory = get_config()["working_memory"] * 2**20
-        is_told = self.verbose or has_callbacks(self)
         return Settings(
             solver=LBFGS(),
             n_restarts=self.n_restarts_optimizer,
             max_iter=self.max_iter,
-            tol=_TOL if is_auto(tol) else tol,
+            tol=_TOL if validation.is_auto(tol) else tol,
             start_rows=0,
             options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
-            progress=progress if is_told else None,
+            progress=progress,
             deadline=deadline_of(self, name),
         )
 
@@ -497,7 +471,7 @@ class BayesianGPLVM(
         return clone(kernel) + WhiteKernel(noise / self.scale_**2, "fixed")
 
     def _best(
-        self, y: Array, mask: Bools, bound: Bound, settings: Settings
+        self, y: Array, mask: validation.Bools, bound: Bound, settings: Settings
     ) -> tuple[Maximum, LatentObjective, Kernel]:
         """The `Maximum` of the best start from principal components, its objective and kernel."""
         random_state, found = check_random_state(self.random_state), []
@@ -532,14 +506,9 @@ class BayesianGPLVM(
         name = type(self).__name__
         checks.check_readable(name, X=X)
         checks.check_numbers(X, "X", name)
-        rows: Array = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
+        least = 2 if reset else 1
+        options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        rows: Array = validate_data(self, X, reset=reset, ensure_min_samples=least, **options)
         empty: Any = np.flatnonzero(np.isnan(rows).all(axis=0)) if reset else ()
         if len(empty):
             raise ValueError(
@@ -548,12 +517,12 @@ class BayesianGPLVM(
             )
         return rows
 
-    def _standardised(self, rows: Array) -> tuple[Array, Bools]:
+    def _standardised(self, rows: Array) -> tuple[Array, validation.Bools]:
         """Entries (n, p) in units of the model, 0 where they are missing, and which there are."""
         mask = ~np.isnan(rows)
         return np.where(mask, (rows - self.mean_) / self.scale_, 0.0), mask
 
-    def _locate(self, X: npt.ArrayLike) -> tuple[Normals, Array, Bools]:
+    def _locate(self, X: npt.ArrayLike) -> tuple[Normals, Array, validation.Bools]:
         """Positions of rows, their bounds (n,), and which entries they have."""
         check_is_fitted(self)
         y, mask = self._standardised(self._rows(X, reset=False))

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.ground.validation import Array, Ints, Scalars, check_number, require
+from skgp_sparse.ground.validation import Array, Ints, check_number, require
 
 
 class HyperPrior(BaseEstimator, ABC):
@@ -113,7 +113,8 @@ class LogNormalLengthScales(HyperPrior):
                 location = np.sqrt(2.0) + 0.5 * np.log(d)
             positions.append(places)
             means.append(np.log(spread) + location + np.zeros(len(places)))
-        return ThetaPrior(np.concatenate(positions), np.concatenate(means), self.variance)
+        mean = np.concatenate(means)
+        return ThetaPrior(np.concatenate(positions), mean, np.full(len(mean), self.variance))
 
 
 class CorrelationPrior(HyperPrior):
@@ -225,14 +226,9 @@ AnyPrior = LogNormalLengthScales | MissingValuePrior | MissingNoisePrior | Corre
 
 def joined(priors: Iterable[HyperPrior], kernel: Kernel, scale: Array) -> "ThetaPrior":
     """The `ThetaPrior` of several priors of different hyperparameters of a kernel."""
-    several = [NO_PRIOR, *(prior.of(kernel, scale) for prior in priors)]
-    sizes = [len(one.positions) for one in several]
-    return ThetaPrior(
-        np.concatenate([one.positions for one in several]),
-        np.concatenate([np.broadcast_to(one.mean, n) for one, n in zip(several, sizes)]),
-        np.repeat([one.variance for one in several], sizes),
-        sum((one.groups for one in several), ()),
-    )
+    several = NO_PRIOR, *(prior.of(kernel, scale) for prior in priors)
+    positions, mean, variance = (np.concatenate(arrays) for arrays in [*zip(*several)][:3])
+    return ThetaPrior(positions, mean, variance, sum((one.groups for one in several), ()))
 
 
 _NONE: Ints = np.zeros(0, dtype=int)
@@ -242,8 +238,8 @@ class ThetaPrior(NamedTuple):
     """Normal priors of entries of theta: of none, unless they are given."""
 
     positions: Ints = _NONE  # (k,) of these entries in ``kernel.theta``
-    mean: Scalars = 0.0
-    variance: Scalars = 1.0
+    mean: Array = np.zeros(0)
+    variance: Array = np.ones(0)
     groups: tuple[tuple[Ints, float], ...] = ()  # positions that vary around their mean, variance
 
     def log_density(self, theta: Array) -> float:
@@ -276,4 +272,4 @@ NO_PRIOR = ThetaPrior()
 def _normal(kernel: Kernel, name: str, mean: float, variance: float) -> ThetaPrior:
     """The prior of all hyperparameters with a name."""
     positions = np.concatenate([_NONE, *kernels.positions_of(kernel, name)])
-    return ThetaPrior(positions, np.full(len(positions), mean), float(variance))
+    return ThetaPrior(positions, *np.outer((mean, variance), np.ones(len(positions))))

@@ -587,11 +587,10 @@ def _interval(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Triple:
 def _alike(**given: ArrayLike) -> Triple:
     """Three arrays, which must have the same shape."""
     first, second, third = (np.asarray(one, dtype=float) for one in given.values())
-    if not first.shape == second.shape == third.shape:
-        names, shapes = [*given], f"{first.shape}, {second.shape} and {third.shape}"
-        raise ValueError(
-            f"{names[0]}, {names[1]} and {names[2]} must have the same shape. Got {shapes}."
-        )
+    shapes = first.shape, second.shape, third.shape
+    if len(set(shapes)) > 1:
+        message = "{}, {} and {} must have the same shape. Got {}, {} and {}."
+        raise ValueError(message.format(*given, *shapes))
     return first, second, third
 
 

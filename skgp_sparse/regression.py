@@ -22,18 +22,11 @@ from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.door import check_query
 from skgp_sparse.engine.functions import SampledFunctions
 from skgp_sparse.explain import leave_one_out
-from skgp_sparse.explain.leave_one_out import LooPrediction, check_interval
+from skgp_sparse.explain.leave_one_out import LooPrediction
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
 from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
-from skgp_sparse.ground.validation import (
-    AnyArray,
-    Array,
-    LikelihoodName,
-    MaybeArray,
-    RandomStateLike,
-    as_text,
-    check_number,
-)
+from skgp_sparse.ground import validation
+from skgp_sparse.ground.validation import Array, LikelihoodName, MaybeArray, RandomStateLike
 from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.sources import Source
 from skgp_sparse.targets.numbers import GaussianObservations, LikelihoodObservations
@@ -468,13 +461,16 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If the covariance of responses that are not Gaussian is requested, or if there is
             `X_std` or a gradient where it is not available.
         """
+        name = f"{type(self).__name__}.predict"
         if return_gradient:
-            return self._with_gradients(X, return_std, return_cov, latent, offset, X_std)
+            check_question(self, return_cov, latent, (offset, X_std), name)
+            queries, view = self._answered(X)
+            mean, std, slope, slope_of_std = gradients(view, queries, latent, name)
+            return (mean, std, slope, slope_of_std) if return_std else (mean, slope)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X, view, offset = self._question(X, offset)
         if X_std is not None:
-            name = f"{type(self).__name__}.predict"
             if return_cov:
                 raise ValueError(
                     f"{name}: X_std and return_cov cannot be combined. Use return_std."
@@ -483,8 +479,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             return expected if return_std else expected[0]
         if return_cov and not (latent or view.is_gaussian):
             raise ValueError(
-                f"return_cov=True is available for likelihood={as_text(self.likelihood)} only with "
-                "latent=True. Set it, or use sample_y for joint distributions of the response."
+                "return_cov=True is available for likelihood="
+                f"{validation.as_text(self.likelihood)} only with latent=True. Set it, or use "
+                "sample_y for joint distributions of the response."
             )
         if return_cov:
             return view.mean(X, latent, offset), view.covariance(X, latent)
@@ -592,7 +589,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         True
         """
         name = f"{type(self).__name__}.predict_interval"
-        check_interval(coverage, method, side, name)
+        leave_one_out.check_interval(coverage, method, side, name)
         X, view, offset = self._question(X, offset)
         width = None
         if method == "conformal":
@@ -670,7 +667,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Samples drawn from the Gaussian process at the query points, in units of y.
         """
         X, view, offset = self._question(X, offset)
-        check_number(n_samples, "n_samples", f"{type(self).__name__}.sample_y", Integral, low=1)
+        validation.check_number(
+            n_samples, "n_samples", f"{type(self).__name__}.sample_y", Integral, low=1
+        )
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
     def sample_functions(
@@ -731,8 +730,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         check_is_fitted(self, "kernel_")
         name = f"{type(self).__name__}.sample_functions"
-        check_number(n_functions, "n_functions", name, Integral, low=1)
-        check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
+        validation.check_number(n_functions, "n_functions", name, Integral, low=1)
+        validation.check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
         given = n_functions, n_frequencies, check_random_state(random_state), copy(self)._query
         return self._fitted.view.of_latent().functions(*given, name)  # whatever is fitted later
 
@@ -836,7 +835,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         return view.noise_std(X)
 
     @property
-    def X_train_(self) -> AnyArray:
+    def X_train_(self) -> validation.AnyArray:
         """Training inputs as they were passed, where the posterior holds all rows."""
         return self._training_rows("X_train_").as_passed()[0]
 
@@ -996,14 +995,6 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def _observations(self):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
         return kind(self, type(self).__name__)
-
-    def _with_gradients(self, X, return_std, return_cov, latent, *known):
-        """Mean, standard deviation if it is wanted, and their gradients."""
-        name = f"{type(self).__name__}.predict"
-        check_question(self, return_cov, latent, known, name)
-        X, view = self._answered(X)
-        mean, std, mean_slope, std_slope = gradients(view, X, latent, name)
-        return (mean, std, mean_slope, std_slope) if return_std else (mean, mean_slope)
 
     def _question(self, X: Any, offset: MaybeArray) -> tuple[Any, Any, Any]:
         """Query points, the fitted process or the prior in the units of y, and offsets."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from numbers import Integral
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -19,21 +19,9 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_number, require
-from skgp_sparse.inference import stochastic
-from skgp_sparse.inference.contracts import (
-    Conclusion,
-    ExactFit,
-    Objective,
-    ObjectiveFactory,
-    Settings,
-    Solver,
-    SparseFit,
-    VectorFunction,
-    arithmetic,
-    attempt,
-    value_or_minus_inf,
-)
+from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_number
+from skgp_sparse.inference import contracts, stochastic
+from skgp_sparse.inference.contracts import Objective, Settings, Solver, SparseFit, Start
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import fit_exact
 
@@ -134,9 +122,9 @@ class KeepParameters(BaseEstimator, Solver):
 
     moves = False
 
-    def solve(self, objective: Objective, kernel: Kernel, *others: object, **known: object) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Evaluate the objective."""
-        return fit_at(objective, kernel, 0)
+        return fit_at(start.objective, start.kernel, 0)
 
 
 class LBFGS(BaseEstimator, Solver):
@@ -155,26 +143,19 @@ class LBFGS(BaseEstimator, Solver):
 
     starts_on_subset = True
 
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
+        objective, kernel, settings, random_state, model = start
         if model is None:
-            few = cast(ExactFit, objective)
-            function, maximum = fit_exact(few, kernel, settings, random_state)
+            function, maximum = fit_exact(objective, kernel, settings, random_state)
         else:
             moves = settings.move_basis and _can_move(kernel)
-            function = VectorFunction(objective, kernel, moves, settings.prior)
+            function = contracts.VectorFunction(objective, kernel, moves, settings.prior)
             maximum = climb(function, settings)
         warn_unless_converged(maximum, settings)
         objective, kernel = function.at(maximum.x)
         if model is not None:
-            _warn_of_residual(cast(SparseFit, objective), kernel)
+            _warn_of_residual(objective, kernel)
         return fit_at(objective, kernel, maximum.n_iter, function.inner_state)
 
 
@@ -201,21 +182,15 @@ class Stochastic(BaseEstimator, Solver):
     starts_on_subset = True
     batch_size: int | None = None  # there are no minibatches
 
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
+        objective, kernel, settings, random_state, model = start
         if model is None:
-            return LBFGS().solve(objective, kernel, settings, random_state)
-        basis = cast(SparseFit, objective).basis
-        stages = [one for one in stochastic.STAGES if one.rows * basis.size < len(objective.rows)]
+            return LBFGS().solve(start)
+        size, n = objective.basis.size, len(objective.rows)
+        stages = [one for one in stochastic.STAGES if one.rows * size < n]
         if not (self.batch_size or any(stage.stand_for_all for stage in stages)):
-            return LBFGS().solve(objective, kernel, settings, random_state, model)
+            return LBFGS().solve(start)
         move_basis = settings.move_basis and _can_move(kernel)
         search = stochastic.Search(objective, model, settings, move_basis, random_state)
         state = search.start(objective, kernel)
@@ -273,23 +248,17 @@ class UserOptimizer(BaseEstimator, Solver):
     def __init__(self, optimizer: Callable) -> None:
         self.optimizer = optimizer
 
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
+        objective, kernel, settings, random_state, _ = start
         prior, inner_state = settings.prior, None  # an evaluation begins where the last one ended
 
         def negative(theta: Array, eval_gradient: bool = True) -> Any:
             nonlocal inner_state
             candidate = kernel.clone_with_theta(theta)
             if not eval_gradient:
-                return -value_or_minus_inf(objective, candidate, inner_state, prior)
-            evaluation = attempt(objective, candidate, inner_state, prior)
+                return -contracts.value_or_minus_inf(objective, candidate, inner_state, prior)
+            evaluation = contracts.attempt(objective, candidate, inner_state, prior)
             inner_state = evaluation.inner_state
             return -evaluation.value, -evaluation.theta_bar
 
@@ -330,23 +299,6 @@ def resolve_solver(solver: Solver | str, optimizer: Optimizer, n: int, n_inducin
     return Stochastic() if on_parts else LBFGS()
 
 
-def starts_on_subset(solver: Solver | str, optimizer: Optimizer) -> bool:
-    """Whether a search with these parameters begins with a small exact fit."""
-    return resolve_solver(solver, optimizer, 0, 1).starts_on_subset
-
-
-NAMES = ("auto", "lbfgs", "stochastic")
-
-
-def check_solver(solver: object, name: str) -> None:
-    """Raise unless a solver is one of the names or an object."""
-    is_right = isinstance(solver, Solver) or (isinstance(solver, str) and solver in NAMES)
-    must = f"one of {NAMES} or an object such as solvers.Minibatches()"
-    require(is_right, "solver", solver, name, must)
-    if isinstance(solver, Solver):
-        solver.check_parameters(name)
-
-
 def _can_move(kernel: Kernel) -> bool:
     """Whether inducing points can be optimised; says so where they cannot."""
     if kernels.differentiable(kernel):
@@ -360,11 +312,11 @@ def _can_move(kernel: Kernel) -> bool:
 
 def fit_at(objective: Objective, kernel: Kernel, n_iter: int, inner_state: object = None) -> Fit:
     """The `Fit` that ends at a kernel."""
-    with arithmetic():
+    with contracts.arithmetic():
         return _fit_of(kernel, objective.conclude(kernel, inner_state), n_iter)
 
 
-def _fit_of(kernel: Kernel, conclusion: Conclusion, n_iter: int) -> Fit:
+def _fit_of(kernel: Kernel, conclusion: contracts.Conclusion, n_iter: int) -> Fit:
     """The `Fit` of a `Conclusion`."""
     if not np.isfinite(conclusion.value):
         raise np.linalg.LinAlgError(

@@ -4,37 +4,28 @@
 "linear" beside a kernel of the user.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    Kernel,
-    Matern,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sklearn_kernels
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, WhiteKernel
 from sklearn.utils import check_array
 
-from skgp_sparse import bounds, inducing, kernels, likelihoods
+from skgp_sparse import bounds, hyperpriors, inducing, kernels, likelihoods
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.checks import check_finite
 from skgp_sparse.data.columns import NUMBERS, ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, or_one
 from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, is_name, require
-from skgp_sparse.hyperpriors import (
-    CorrelationPrior,
-    LogNormalLengthScales,
-    MissingNoisePrior,
-    MissingValuePrior,
-)
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.likelihoods import Likelihood
+from skgp_sparse.methods.contract import Points
 
 _ADDED = 0.5  # a and b above
 _OF_MISSING = 0.02  # noise of a missing value, in units of the variance
@@ -117,7 +108,9 @@ def of_numbers(scale: Array, is_smooth: bool = False):
             "The standard deviation of a column of X is too small or too large for float64. "
             "Rescale X, or pass a kernel."
         )
-    return RBF(typical, lengths) if is_smooth else Matern(typical, lengths, nu=2.5)
+    if is_smooth:
+        return sklearn_kernels.RBF(typical, lengths)
+    return sklearn_kernels.Matern(typical, lengths, nu=2.5)
 
 
 def _constant(variance: float, limits: tuple[float, float]):
@@ -127,16 +120,15 @@ def _constant(variance: float, limits: tuple[float, float]):
 def resolve_priors(given: BaseEstimator, rows: Dataset, few: int):
     """The priors that parameters ask for, a list; of length scales with `few` rows per column."""
     prior = given.prior
-    of_levels = [CorrelationPrior(), MissingValuePrior(), MissingNoisePrior()]
-    with_scales = [*of_levels, LogNormalLengthScales()]
-    if is_auto(prior):
-        are_few = rows.total_weight() <= few * rows.n_features
-        chosen = with_scales if are_few else of_levels
-        return chosen if given.kernel is None else []
-    if isinstance(prior, str):
-        return with_scales
-    several = prior if isinstance(prior, (list, tuple)) else [prior]
-    return [] if prior is None else [clone(one) for one in several]
+    if prior is None or (is_auto(prior) and given.kernel is not None):
+        return []
+    if not isinstance(prior, str):
+        return [clone(one) for one in (prior if isinstance(prior, (list, tuple)) else [prior])]
+    chosen = [hyperpriors.CorrelationPrior(), hyperpriors.MissingValuePrior()]
+    chosen.append(hyperpriors.MissingNoisePrior())
+    if not is_auto(prior) or rows.total_weight() <= few * rows.n_features:
+        chosen.append(hyperpriors.LogNormalLengthScales())
+    return chosen
 
 
 class StandardisedColumns(kernels.Columns):
@@ -164,15 +156,6 @@ class StandardisedColumns(kernels.Columns):
         return np.where(np.isnan(X), 0.0, super().pull(X, bar / self.spread))
 
 
-def check_linear_mean(columns: ColumnTable, rows: Dataset, name: str) -> None:
-    """Raise where no column of rows is one of numbers."""
-    if len(columns.codes()) == rows.n_features:
-        raise ValueError(
-            f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
-            "categories. Set mean to None."
-        )
-
-
 def with_linear_mean(
     kernel: Kernel, variance: float, rows: Dataset, columns: ColumnTable
 ) -> Kernel:
@@ -185,66 +168,63 @@ def with_linear_mean(
         return kernel
     chosen = np.setdiff1d(np.arange(rows.n_features), columns.codes())
     mean, spread, _ = rows.input_moments()
-    linear = ConstantKernel(1000.0 * variance, "fixed") * DotProduct(1.0, "fixed")  # B is wide
+    # B is wide
+    linear = ConstantKernel(1000.0 * variance, "fixed") * sklearn_kernels.DotProduct(1.0, "fixed")
     units = mean[chosen], or_one(spread[chosen])
     part = StandardisedColumns(linear, [columns.label(j) for j in chosen], None, *units)
     return kernel + kernels.named(part, columns.names)
 
 
-def _plain(likelihood: Likelihood, bound: Bound):
-    return Variational(likelihood, spherical=False)
-
-
-def _spherical(likelihood: Likelihood, bound: Bound):
-    return Variational(likelihood, spherical=True)
-
-
-def _propagation(likelihood: Likelihood, bound: Bound):
-    power = getattr(bound, "alpha", 1.0)
-    if power < 0.01:  # costs digits and iterations, and the answer is that of power 0
-        return _plain(likelihood, bound)
-    return ExpectationPropagation(likelihood, power=power)
-
-
-# names: the class of the Gaussian objective, and (likelihood, bound) -> how sites are found
-BOUNDS = {
-    "auto": (bounds.TitsiasNew, _spherical),
-    "titsias": (bounds.Titsias, _plain),
-    "vfe": (bounds.Titsias, _plain),
-    "titsias_new": (bounds.TitsiasNew, _spherical),
-    "artemev": (bounds.Artemev, _spherical),
-    "fitc": (bounds.FITC, _propagation),
-    "gfitc-ep": (bounds.FITC, _propagation),  # EP is exact for a Gaussian likelihood
-    "pep": (bounds.PEP, _propagation),
-    "dtc": (bounds.DTC, None),  # for Gaussian noise only
+BOUNDS = {  # classes of the Gaussian objective
+    "auto": bounds.TitsiasNew,
+    "titsias": bounds.Titsias,
+    "vfe": bounds.Titsias,
+    "titsias_new": bounds.TitsiasNew,
+    "artemev": bounds.Artemev,
+    "fitc": bounds.FITC,
+    "gfitc-ep": bounds.FITC,  # EP is exact for a Gaussian likelihood
+    "pep": bounds.PEP,
+    "dtc": bounds.DTC,
 }
-MULTI_CLASS = ("one_vs_rest", "one_vs_one", "softmax")
+_SPHERICAL = bounds.TitsiasNew, bounds.Artemev  # bounds that are spherical with a likelihood
+_PROPAGATION = bounds.FITC, bounds.PEP  # these are expectation propagation there
+
+
+def resolved(
+    given: Any, by_name: Mapping[str, type], kind: type, parameter: str, name: str, must: str
+) -> Any:
+    """The object of a name, or a clone of one of that kind; raises at anything else."""
+    if is_name(given, *by_name):
+        return by_name[given]()
+    require(isinstance(given, kind), parameter, given, name, must)
+    return clone(given)
 
 
 def resolve_bound(bound: Bound | str, name: str):
     """The bound object of a string or an instance."""
-    if isinstance(bound, bounds.Bound):
-        bound.check_parameters(name)
-        return clone(bound)
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
-    require(is_name(bound, *BOUNDS), "bound", bound, name, must)
-    return BOUNDS[bound][0]()
+    found = resolved(bound, BOUNDS, Bound, "bound", name, must)
+    found.check_parameters(name)
+    return found
 
 
 def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str):
     """How to find the sites of a likelihood, from the bound or its name."""
-    offered = sorted(key for key, (_, find) in BOUNDS.items() if find is not None)
+    offered = sorted(BOUNDS.keys() - {"dtc"})
     is_bound = isinstance(bound, bounds.Bound) or is_name(bound, *BOUNDS)
     require(is_bound, "bound", bound, name, f"one of {offered}")
     resolved = resolve_bound(bound, name)
-    find = next((find for kind, find in BOUNDS.values() if kind is type(resolved)), None)
-    if find is None:
+    kind, power = type(resolved), getattr(resolved, "alpha", 1.0)
+    if kind is bounds.DTC or kind not in BOUNDS.values():
         raise ValueError(
             f"bound={as_text(bound)} is defined for Gaussian noise only. With other likelihoods, "
             f"the 'bound' parameter of {name} must be one of {offered}, or an instance such as "
             "PEP()."
         )
-    method, reason = find(likelihood, resolved), None
+    # a power below costs digits and iterations, and the answer is that of power 0
+    if kind not in _PROPAGATION or power < 0.01:
+        return Variational(likelihood, spherical=kind in _SPHERICAL)
+    reason = None
     if likelihood.n_latent > 1:
         reason = "needs a likelihood of one latent value per row, and softmax has one per class"
     elif not likelihood.is_log_concave:
@@ -252,22 +232,19 @@ def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str):
             f"needs a log-concave likelihood. {type(likelihood).__name__} is not log-concave: if a "
             "row is an outlier, its latent value may have two modes, and its moments mislead"
         )
-    if reason is not None and isinstance(method, ExpectationPropagation):
+    if reason is not None:
         raise ValueError(
             f"{name}: bound={as_text(bound)} is expectation propagation, which {reason}. Use "
             "bound='titsias_new' or bound='titsias'."
         )
-    return method
+    return ExpectationPropagation(likelihood, power=power)
 
 
 def resolve_sigmoid(likelihood: Likelihood | str, name: str):
     """The likelihood of labels of a name or an instance."""
-    if isinstance(likelihood, likelihoods.Binary):
-        return clone(likelihood)
-    names = sorted(likelihoods.OF_LABELS)
-    must = f"one of {names} or an instance of skgp_sparse.likelihoods.Binary"
-    require(is_name(likelihood, *names), "likelihood", likelihood, name, must)
-    return likelihoods.OF_LABELS[likelihood]()
+    by_name = likelihoods.OF_LABELS
+    must = f"one of {sorted(by_name)} or an instance of skgp_sparse.likelihoods.Binary"
+    return resolved(likelihood, by_name, likelihoods.Binary, "likelihood", name, must)
 
 
 def resolve_likelihood(likelihood: Likelihood | str, name: str):
@@ -294,8 +271,6 @@ def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnT
     else:
         signal = with_linear_mean(clone(kernel), y_variance, rows, columns)
     signal = _informed(signal, rows, columns, is_default=kernel is None)
-    probe = rows.block(slice(0, 1)).X
-    kernels.evaluate(signal, probe, probe)  # length scales for other columns are refused here
     noise_is_known = alpha is not None and kernel is not None
     if noise_is_known or kernels.has_noise(signal):
         return signal
@@ -314,25 +289,23 @@ def thorough_search(kernel: Kernel, given: BaseEstimator, rows: Dataset):
 def resolve_latent_kernel(kernel, likelihood, rows: Dataset, columns=NUMBERS, spread: float = 1.0):
     """A clone of the kernel of a process that a likelihood follows, or that of such a spread."""
     if kernel is None:
-        variance = spread**2
-        signal = default_signal(rows, variance, likelihood.latent_variance, columns=columns)
-        return _informed(signal, rows, columns, is_default=True)
-    kernel = with_linear_mean(clone(kernel), 1.0, rows, columns)
-    kernel, probe = _informed(kernel, rows, columns), rows.block(slice(0, 1)).X
-    kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
-    return kernel
+        signal = default_signal(rows, spread**2, likelihood.latent_variance, columns=columns)
+    else:
+        signal = with_linear_mean(clone(kernel), 1.0, rows, columns)
+    return _informed(signal, rows, columns, is_default=kernel is None)
 
 
-def _informed(kernel: Kernel, rows: Dataset, columns: ColumnTable, is_default: bool = False):
-    """The kernel, whose parts know where values are missing."""
-    d = rows.n_features
+def _informed(kernel: Kernel, rows: Dataset, columns: ColumnTable, is_default: bool):
+    """The kernel, whose parts know where values are missing; raises if it is for other columns."""
     if kernels.parts(kernel, kernels.Missing):
         mean, spread, missing = rows.input_moments()
-        kernel = kernels.with_missing(kernel, d, missing > 0, mean, or_one(spread))
+        kernel = kernels.with_missing(kernel, rows.n_features, missing > 0, mean, or_one(spread))
         if is_default:
             kernel = without_unclear_noise(kernel, rows.total_weight() - missing)
     if not is_default:
         _check_codes(kernel, rows, columns)
+    probe = rows.block(slice(0, 1)).X
+    kernels.evaluate(kernel, probe, probe)  # length scales for other columns are refused here
     return kernel
 
 
@@ -357,7 +330,7 @@ def with_noise_floor(rows: Dataset, kernel: Kernel):
 
 
 def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str):
-    """Initialiser ``(rows, kernel, random_state) -> Z``, and whether Z is the user's own."""
+    """`Points` of an initialiser, a number of them or the user's own."""
     init = "k-means" if is_auto(init) else init
     is_known = is_name(init, *inducing.BY_NAME)
     are_given = not (isinstance(init, str) or callable(init)) and np.ndim(init) > 0
@@ -380,7 +353,7 @@ def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str):
         check_finite(Z, None, f"inducing_init of {name}", remedy, seen)
         return Z
 
-    return initialise, are_given
+    return Points(n_inducing, initialise, are_given=are_given)
 
 
 def _check_inducing(Z: Array, n_features: int, name: str):

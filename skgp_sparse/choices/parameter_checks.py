@@ -13,16 +13,19 @@ from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
 from skgp_sparse.hyperpriors import HyperPrior
-from skgp_sparse.inference.contracts import Method
+from skgp_sparse.inference.contracts import Method, Solver
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job
-from skgp_sparse.solvers import check_solver
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
-_METRICS = ("auto", "ard", "full")
+_CHOICES = {
+    "metric": ("auto", "ard", "full"),
+    "multi_class": ("one_vs_rest", "one_vs_one", "softmax"),
+    "noise": ("auto", "constant", "learned"),
+}
 _MEANS = ("auto", "boosting", "linear")
-_NOISES = ("auto", "constant", "learned")
 _PRIORS = ("auto", "scaled")
+_SOLVERS = ("auto", "lbfgs", "stochastic")
 
 
 def check_kernel(kernel: Kernel | None, name: str):
@@ -57,16 +60,25 @@ def check_kernel(kernel: Kernel | None, name: str):
 def check_parameters(estimator: BaseEstimator, name: str):
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
     check_search(estimator, name)
-    check_metric(estimator, name)
-    check_prior(estimator.prior, name)
-    check_solver(estimator.solver, name)
     given, m = estimator.get_params(deep=False), estimator.n_inducing
+    for parameter in _CHOICES.keys() & given.keys():
+        value, names = given[parameter], _CHOICES[parameter]
+        require(is_name(value, *names), parameter, value, name, f"one of {names}")
+    if estimator.kernel is not None:
+        check_mixes(estimator.metric, estimator.kernel, name)
+    check_prior(estimator.prior, name)
+    solver = estimator.solver
+    must = f"one of {_SOLVERS} or an object such as solvers.Minibatches()"
+    is_known = isinstance(solver, Solver) or is_name(solver, *_SOLVERS)
+    require(is_known, "solver", solver, name, must)
+    if isinstance(solver, Solver):
+        solver.check_parameters(name)
     optimizer = estimator.optimizer
     for parameter in {"optimize_inducing", "normalize_y", "warm_start"} & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
-    if "noise" in given:
-        check_noise(estimator, name)
+    if given.get("noise") == "learned":
+        check_learned_noise(estimator, name)
     check_mean(estimator.mean, is_classifier(estimator), name)
     if "calibration" in given:
         calibration = estimator.calibration
@@ -85,10 +97,7 @@ def check_search(estimator: BaseEstimator, name: str):
     given = estimator.get_params(deep=False)
     for parameter in _LOWEST.keys() & given.keys():
         check_number(given[parameter], parameter, name, Integral, _LOWEST[parameter])
-    if isinstance(estimator.tol, str):
-        require(estimator.tol == "auto", "tol", estimator.tol, name, '"auto" or a float')
-    else:
-        check_number(estimator.tol, "tol", name, Real, low=0)
+    _check_number_or("auto", estimator.tol, "tol", name, low=0)
     if not isinstance(estimator.verbose, BOOLS):
         check_number(estimator.verbose, "verbose", name, Integral, low=0)
     if estimator.time_limit is not None:
@@ -99,17 +108,21 @@ def check_search(estimator: BaseEstimator, name: str):
     require(is_count, "n_jobs", n_jobs, name, "None or an int other than 0")
 
 
+def _check_number_or(word: str, value: object, parameter: str, name: str, low: float):
+    """Raise unless a parameter is a word or a number."""
+    if isinstance(value, str):
+        require(value == word, parameter, value, name, f'"{word}" or a float')
+    else:
+        check_number(value, parameter, name, Real, low)
+
+
 def check_latent(estimator: BaseEstimator, name: str):
     """Raise unless the parameters of a model with latent inputs can be used."""
     check_search(estimator, name)
     check_number(estimator.n_components, "n_components", name, Integral, low=1)
     check_number(estimator.n_inducing, "n_inducing", name, Integral, low=1)
     noise, kernel = estimator.noise_variance, estimator.kernel
-    if isinstance(noise, str):
-        require(noise == "learn", "noise_variance", noise, name, '"learn" or a float')
-        noise = None
-    else:
-        check_number(noise, "noise_variance", name, Real, low=np.finfo(float).tiny)
+    _check_number_or("learn", noise, "noise_variance", name, low=np.finfo(float).tiny)
     if kernel is None:
         return
     for parameter, value in kernel.get_params().items():
@@ -123,7 +136,7 @@ def check_latent(estimator: BaseEstimator, name: str):
             f"{name} moves the positions of the rows, so that the kernel must be differentiable. A "
             f"part of {kernel} has no derivative rule. Add one with skgp_sparse.kernels.register."
         )
-    if noise is not None and kernels.has_noise(kernel):
+    if noise != "learn" and kernels.has_noise(kernel):
         raise ValueError(
             f"{name}: the noise is given twice, by noise_variance={as_text(noise)} and by a "
             f"WhiteKernel in kernel={kernel}. Set noise_variance to 'learn', or remove the "
@@ -152,34 +165,14 @@ def check_mean(mean: object, labels: bool, name: str):
     require(takes, "mean", mean, name, must)
 
 
-def check_restarts(estimator: BaseEstimator, kernel: Kernel):
-    """Raise unless restarts, where there are any, have finite bounds to draw from."""
-    starts_are_drawn = estimator.optimizer is not None and estimator.n_restarts_optimizer > 0
-    if starts_are_drawn and not np.isfinite(kernel.bounds).all():
-        raise ValueError(
-            "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
-            "finite."
-        )
-
-
-def check_metric(parameters: BaseEstimator, name: str):
-    """Raise unless columns may be mixed as is asked for."""
-    metric, kernel = parameters.metric, parameters.kernel
-    require(is_name(metric, *_METRICS), "metric", metric, name, f"one of {_METRICS}")
-    if kernel is not None:
-        check_mixes(metric, kernel, name)
-
-
-def check_noise(parameters: BaseEstimator, name: str):
-    """Raise unless noise may vary as is asked for."""
-    noise, likelihood = parameters.noise, parameters.likelihood
-    require(is_name(noise, *_NOISES), "noise", noise, name, f"one of {_NOISES}")
-    if noise == "learned" and not is_gaussian(likelihood):
+def check_learned_noise(parameters: BaseEstimator, name: str):
+    """Raise unless noise can vary."""
+    if not is_gaussian(parameters.likelihood):
         raise ValueError(
             f"{name}: noise='learned' is that of likelihood='gaussian'. Got likelihood="
-            f"{as_text(likelihood)}. Leave one of them out."
+            f"{as_text(parameters.likelihood)}. Leave one of them out."
         )
-    if noise == "learned" and parameters.optimizer is None:
+    if parameters.optimizer is None:
         raise ValueError(
             f"{name}: noise='learned' needs hyperparameters that are learned. Got optimizer=None. "
             "Leave one of them out."

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.choices.choices import resolved
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.feature_posterior import Normals, SparsePosterior
 from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.ground.validation import as_text, is_auto, is_name, require
+from skgp_sparse.ground.validation import as_text, is_auto, is_name
+from skgp_sparse.inference.contracts import Start
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.likelihoods import Censored
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, start_on_subset
@@ -46,17 +48,20 @@ LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing po
 # them, and neighbours are tried also where rows are few
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
 ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it
-STEPS = {  # beside the search, in the order in which they are taken, and their classes
-    "residuals": "mean:Residuals",
-    "common start": "several_classes:CommonStart",
-    "likely scale": "scales:LikelyScale",
-    "logarithms": "scales:Logarithms",
-    "exact if quiet": "scales:ExactIfQuiet",
-    "noise": "heteroscedastic_noise:LearnedNoise",
-    "mean": "mean:BesideMean",
-    "calibration": "mean:CalibratedLabels",
-    "warnings": "fit_warnings:FitWarnings",
+BEFORE = {  # steps before the search, in the order in which they are taken, and their functions
+    "residuals": "mean:residuals",
+    "common start": "several_classes:common_start",
+    "likely scale": "scales:likely_scale",
+    "logarithms": "scales:logarithms",
+    "exact if quiet": "scales:exact_if_quiet",
 }
+AFTER = {  # those after it
+    "noise": "heteroscedastic_noise:learned_noise",
+    "mean": "mean:mean_of_numbers",
+    "calibration": "mean:calibrated_labels",
+    "warnings": "fit_warnings:warn_of_fits",
+}
+STEPS = BEFORE | AFTER
 
 
 class Facts(NamedTuple):
@@ -105,13 +110,9 @@ def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
     share = max(125, facts.n_rows // 8)
-    return Plan(
-        posterior_method=posterior_method,
-        summary=summary,
-        n_inducing=_points(request, facts),
-        start_rows=min(START_LABELS, share) if request.has_sites else START_ROWS,
-        steps=tuple(_steps(request, facts, posterior_method)),
-    )
+    start_rows = min(START_LABELS, share) if request.has_sites else START_ROWS
+    steps = tuple(_steps(request, facts, posterior_method))
+    return Plan(posterior_method, summary, _points(request, facts), start_rows, steps)
 
 
 def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
@@ -195,8 +196,8 @@ def _points(request: Request, facts: Facts) -> int:
 def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> Iterator[str]:
     """Names of the steps of a fit, in the order of `STEPS`."""
     is_free, moves = request.kernel is None, request.optimizer is not None
-    has_mean = request.has_chosen_mean or _may_have_mean(request, facts)
-    if request.has_chosen_mean and not is_free and not is_name(request.mean, "linear"):
+    has_mean = is_chosen(request.mean) or _may_have_mean(request, facts)
+    if is_chosen(request.mean) and not is_free and not is_name(request.mean, "linear"):
         yield "residuals"
     if is_free and moves:
         may = PosteriorSelection, InducingPoints, Neighbors
@@ -279,7 +280,8 @@ class UncertainInputs(PosteriorMethod):
             of_column=np.zeros(rows.n_targets, dtype=int),
             options=options,
         )
-        fit = LBFGS().solve(objective, job.kernel, job.settings, random_state, job.model)
+        start = Start(objective, job.kernel, job.settings, random_state, job.model)
+        fit = LBFGS().solve(start)
         given = fit.posterior
         posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)
@@ -312,21 +314,23 @@ BY_NAME = {
 
 def resolve_posterior(posterior: PosteriorMethod | str, name: str) -> PosteriorMethod:
     """The method of a name or an instance; raises where its parameters cannot be used."""
-    if is_name(posterior, *BY_NAME):
-        return BY_NAME[posterior]()
     must = f"one of {sorted(BY_NAME)} or an object (no class) such as posteriors.InducingPoints()"
-    require(isinstance(posterior, PosteriorMethod), "posterior", posterior, name, must)
-    found: PosteriorMethod = clone(posterior)
+    found: PosteriorMethod = resolved(posterior, BY_NAME, PosteriorMethod, "posterior", name, must)
     found.check_parameters(name)
     return found
+
+
+def is_chosen(mean: object) -> bool:
+    """Whether a user has chosen a mean."""
+    return not (mean is None or is_auto(mean))
+
+
+def tolerance(tol: float | str) -> float:
+    """The number that `tol` stands for, in nats per row."""
+    return 1e-3 if is_auto(tol) else tol
 
 
 def compares_approximations(parameters: BaseEstimator) -> bool:
     """Whether a user names an approximation, which is fitted alone, as "auto" adds nothing."""
     names = "bound", "n_inducing", "inducing_init", "posterior"
     return not all(is_auto(getattr(parameters, name)) for name in names)
-
-
-def tolerance(tol: float | str) -> float:
-    """The number that `tol` stands for, in nats per row."""
-    return 1e-3 if is_auto(tol) else tol

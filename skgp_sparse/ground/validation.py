@@ -72,11 +72,7 @@ BoundName = Literal[
 LikelihoodName = Literal["gaussian", "student_t", "poisson", "negative_binomial", "gamma", "beta"]
 SigmoidName = Literal["probit", "logit", "ordinal"]
 PosteriorName = Literal["auto", "exact", "fourier", "inducing", "neighbors", "rows"]
-SolverName = Literal["auto", "lbfgs", "stochastic"]
 InitialiserName = Literal["auto", "k-means", "k-means++", "random", "greedy", "rp-cholesky"]
-MetricName = Literal["auto", "ard", "full"]
-MeanName = Literal["auto", "linear", "boosting"]
-PriorName = Literal["auto", "scaled"]
 AutoName = Literal["auto"]
 
 

@@ -337,19 +337,22 @@ class Solver(ABC):
         """Raise ValueError, with the estimator's name, unless the parameters can be used."""
 
     @abstractmethod
-    def solve(
-        self,
-        objective: Objective,
-        kernel: Kernel,
-        settings: "Settings",
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Any:
-        """`Fit` at the best point that was found; `model` made a `SparseFit`, None an `ExactFit`.
+    def solve(self, start: "Start") -> Any:
+        """`Fit` at the best point that was found.
 
         Raises ``LinAlgError`` if the objective cannot be evaluated at the start. Later failures are
         steps that are taken back.
         """
+
+
+class Start(NamedTuple):
+    """Start of a search: what is maximised, from which kernel on, and how."""
+
+    objective: Any  # an `Objective`
+    kernel: Kernel
+    settings: "Settings"
+    random_state: np.random.RandomState
+    model: ObjectiveFactory | None = None  # it made a `SparseFit`; None: there is an `ExactFit`
 
 
 class ThoroughSearch(NamedTuple):

@@ -32,7 +32,7 @@ from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction,
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.solvers import LBFGS, Fit, Stochastic, starts_on_subset
+from skgp_sparse.solvers import LBFGS, Fit, Stochastic, resolve_solver
 
 _ITERATIONS = 200  # of the small exact fit
 _LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
@@ -276,11 +276,6 @@ class Request(NamedTuple):
     are_passed: bool = True  # whether rows are an array or a data frame
 
     @property
-    def has_chosen_mean(self) -> bool:
-        """Whether the user has chosen a mean."""
-        return not (self.mean is None or is_auto(self.mean))
-
-    @property
     def points_are_given(self) -> bool:
         """Whether the inducing points are an array of the user."""
         return not (isinstance(self.inducing_init, str) or callable(self.inducing_init))
@@ -294,7 +289,7 @@ class Request(NamedTuple):
     @property
     def starts_on_subset(self) -> bool:
         """Whether the solver begins with a small exact fit."""
-        return starts_on_subset(self.solver, self.optimizer)
+        return resolve_solver(self.solver, self.optimizer, 0, 1).starts_on_subset
 
 
 class PosteriorMethod(BaseEstimator, ABC):

@@ -27,7 +27,7 @@ from skgp_sparse.engine.posterior import RowTerms, float64
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.validation import Array, Ints, as_text
-from skgp_sparse.inference.contracts import Settings, arithmetic
+from skgp_sparse.inference.contracts import Settings, Start, arithmetic
 from skgp_sparse.methods.contract import (
     Job,
     PosteriorMethod,
@@ -38,7 +38,7 @@ from skgp_sparse.methods.contract import (
     started_on_subsets,
     variance_factor,
 )
-from skgp_sparse.solvers import Fit, KeepParameters, Stochastic, warn_unless_converged
+from skgp_sparse.solvers import Fit, Stochastic, fit_at, warn_unless_converged
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
 _ITERATIONS = 5  # of a default fit to all rows, after those to subsets
@@ -78,7 +78,7 @@ class Exact(PosteriorMethod):
             settings = settings._replace(thorough=job.thorough)
         else:
             kernel = _with_next_to_no_noise(kernel, job)
-        return settings.solver.solve(objective, kernel, settings, random_state)
+        return settings.solver.solve(Start(objective, kernel, settings, random_state))
 
     def _after_subsets(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows that goes on from fits to subsets."""
@@ -93,7 +93,7 @@ class Exact(PosteriorMethod):
         if not job.is_free:
             warn_unless_converged(maximum, settings)
         kernel = function.at(maximum.x)[1]
-        fit = KeepParameters().solve(objective, kernel, settings, random_state)
+        fit = fit_at(objective, kernel, 0)
         return fit._replace(n_iter=max(maximum.n_iter, 1))
 
     def go_on(self, job: Job, random_state: np.random.RandomState) -> Fit:
@@ -101,7 +101,7 @@ class Exact(PosteriorMethod):
         settings = job.settings
         objective = job.model.exact(job.rows, settings.options)
         kernel = _with_next_to_no_noise(job.kernel, job)
-        return settings.solver.solve(objective, kernel, settings, random_state)
+        return settings.solver.solve(Start(objective, kernel, settings, random_state))
 
     def refuses(self, request: Request) -> str | None:
         """Inducing points that the user gives are not the rows."""

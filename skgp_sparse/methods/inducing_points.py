@@ -134,7 +134,8 @@ class InducingPoints(PosteriorMethod):
             if np.shape(Z) == (job.points.size, job.rows.n_features):
                 warm = objective.at(basis=Z)
         objective, kernel = contract.best_start(objective, kernel, warm, job)
-        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
+        start = contracts.Start(objective, kernel, settings, random_state, job.model)
+        return settings.solver.solve(start)
 
     def with_points(self, n_inducing: int) -> PosteriorMethod:
         """The method without `n_mean` where the mean would have no more points."""
@@ -281,7 +282,8 @@ class FourierFeatures(PosteriorMethod):
             some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
             kernel = _with_likelier_noise(kernel, objective.on(some))
         _, kernel = contract.best_start(objective, kernel, objective, job)
-        return settings.solver.solve(objective, kernel, settings, random_state, job.model)
+        start = contracts.Start(objective, kernel, settings, random_state, job.model)
+        return settings.solver.solve(start)
 
     def check_parameters(self, name: str) -> None:
         """Raise unless the number of features is even."""

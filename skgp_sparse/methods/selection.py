@@ -27,7 +27,7 @@ from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
 from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
 from skgp_sparse.methods.neighbors import Neighbors, SiteSearch, most_trained
-from skgp_sparse.solvers import KeepParameters
+from skgp_sparse.solvers import fit_at
 
 _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the hyperparameters of few rows
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
@@ -161,7 +161,7 @@ class ExactRival:
     def _tried(self, kernel: Kernel, name: str):
         job, validation = self.job, self.validation
         objective = job.model.exact(job.rows, job.settings.options)
-        fit = KeepParameters().solve(objective, kernel, job.settings, self.random_state)
+        fit = fit_at(objective, kernel, 0)
         with arithmetic():
             left = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
         variance = left.variance + fit.posterior.noise_variance(validation.block.X)
@@ -218,6 +218,6 @@ class RivalOfPoints:
 
     def _scored(self, name: str):
         job = self.job
-        fit = KeepParameters().solve(self.objective, job.kernel, job.settings, self.random_state)
+        fit = fit_at(self.objective, job.kernel, 0)
         given = fit.posterior, job.settings.options.n_jobs, fit.likelihood
         return self.validation.score_posterior(f"inducing ({name})", *given)

@@ -19,7 +19,6 @@ from scipy.special import xlogy
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import lag_correlation
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
@@ -31,30 +30,20 @@ from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.kernels import has_noise, length_scale_places
 from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import Fit
-from skgp_sparse.steps import FitStep
 from skgp_sparse.steps.scales import some_rows
 
 
-class FitWarnings(FitStep):
-    """Warnings of fits that explain nothing, or end at a bound of the user's kernel."""
-
-    def after(self, found: Any) -> Any:
-        """Warn, and return the fits as they are."""
-        warn_of_kernels_at_bounds(self.observations, found.jobs, found.fits)
-        if self.observations.compares_near_rows:
-            warn_of_constant_fits(found, self.rows)
-        return found
-
-
-def warn_of_kernels_at_bounds(observations: Any, jobs: list[Job], fits: list[Fit]) -> None:
-    """Warn of hyperparameters of the user's kernel that were learned and are close to bounds."""
-    given, names = observations.parameters.kernel, observations.feature_names()
-    if given is None:
-        return
-    for job, fit in zip(jobs, fits):
+def warn_of_fits(found: Any) -> Any:
+    """The problems as they are, after warnings: fits may explain nothing, or end at a bound."""
+    given = found.observations.parameters.kernel
+    for job, fit in () if given is None else zip(found.jobs, found.fits):
         appended = has_noise(fit.kernel) and not has_noise(given)
         with about(job.name):
-            warn_at_bounds(fit.kernel.k1 if appended else fit.kernel, names)
+            kernel = fit.kernel.k1 if appended else fit.kernel
+            warn_at_bounds(kernel, found.observations.feature_names())
+    if found.observations.compares_near_rows:
+        warn_of_constant_fits(found)
+    return found
 
 
 def warn_at_bounds(kernel: Kernel, columns: list[str] | None = None) -> None:
@@ -93,11 +82,11 @@ _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the
 _MOST = 3.0  # nats that a row can gain or lose
 
 
-def warn_of_constant_fits(found: Any, rows: Dataset) -> None:
+def warn_of_constant_fits(found: Any) -> None:
     """Warn once of all classes or targets of which fits explain no more than a constant."""
     observations = found.observations
     with single_threaded_blas(), np.errstate(all="ignore"):
-        named = [*_unexplained(found, rows)]
+        named = [*_unexplained(found)]
     if not named:
         return
     listed = ", ".join(filter(None, named))
@@ -112,10 +101,10 @@ def warn_of_constant_fits(found: Any, rows: Dataset) -> None:
     )
 
 
-def _unexplained(found: Any, rows: Dataset) -> Iterator[str]:
+def _unexplained(found: Any) -> Iterator[str]:
     """Names of the targets that fits have missed; of a single one, that of its job."""
     observations, codes = found.observations, found.observations.columns().codes()
-    for job, shares in zip(found.jobs, _explained(found, rows)):
+    for job, shares in zip(found.jobs, _explained(found)):
         if min(shares) >= _LITTLE or job.rows.total_weight() < _FEWEST_ROWS:
             continue
         some = some_rows(job, 2000)
@@ -127,9 +116,9 @@ def _unexplained(found: Any, rows: Dataset) -> Iterator[str]:
                     yield job.name if len(shares) == 1 else observations.target_name(k)
 
 
-def _explained(found: Any, rows: Dataset) -> list[list[float]]:
+def _explained(found: Any) -> list[list[float]]:
     """For every job, shares of the variance of its targets or classes that are explained."""
-    fits, observations = found.fits, found.observations
+    fits, observations, rows = found.fits, found.observations, found.rows
     has_labels = rows.classes is not None and observations.have_all_rows
     if not has_labels or any(map(why_unknown, fits)):
         return [_of_fit(job, fit, found.beside) for job, fit in zip(found.jobs, fits)]

@@ -28,21 +28,19 @@ from skgp_sparse.choices.parameter_checks import why_noise_is_constant
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import noise_in_blocks
-from skgp_sparse.exceptions import collected, warn
+from skgp_sparse.exceptions import collected, warn, warn_again
 from skgp_sparse.explain import leave_one_out
 from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
-from skgp_sparse.inference.contracts import if_possible
+from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.methods.contract import Job, Points
-from skgp_sparse.methods.exact import Exact
-from skgp_sparse.methods.inducing_points import InducingPoints
+from skgp_sparse.posteriors import Exact, InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
-from skgp_sparse.steps import FitStep
 
 _NATS = 3.0  # that rows which are left out have to gain
 _MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
@@ -57,44 +55,37 @@ _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValueP
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
 
-class LearnedNoise(FitStep):
-    """Noise that varies with the inputs, where that is wanted and pays."""
-
-    def after(self, found: Any) -> Any:
-        """The fit with the noise that it has learned."""
-        return found._replace(fits=[self._learned(found.jobs[0], found.fits[0])])
-
-    def _learned(self, job: Job, fit: Fit) -> Fit:
-        """The fit whose noise varies, or the one it is given where that does not pay."""
-        observations, random_state = self.observations, self.random_states[0]
-        is_wanted = observations.parameters.noise == "learned"
-        reason = leave_one_out.why_unknown(fit) or why_noise_is_constant(job)
-        if reason is not None and is_wanted:
-            raise ValueError(f"{observations.name}: noise='learned' {reason}")
-        if reason is not None:
-            return fit
-        is_asked = is_wanted or np.ptp(fit.rows.y, axis=0).all()
-        is_late = not job.settings.deadline.allows(0.0 if is_wanted else 0.4)
-        if is_wanted and is_late:
-            warn(
-                f"{observations.name}: noise='learned' had no time left, and the noise is "
-                f"constant. Raise time_limit (now {observations.parameters.time_limit:g}).",
-                ConvergenceWarning,
-            )
-        if not is_asked or is_late:
-            return fit
-        with single_threaded_blas(), collected() as warnings:
-            if is_wanted:
-                fit = _seen(fit, job)
-                other = _varied(job, fit, observations, random_state)
-            else:
-                fit = if_possible(_seen, fit, job, otherwise=fit)
-                other = if_possible(_varied, job, fit, observations, random_state)
-        if other is None:
-            return fit
-        for message, category in warnings:
-            warn(message, category)
-        return other
+def learned_noise(problems: Any) -> Any:
+    """The problem with noise that varies with the inputs, where that is wanted and pays."""
+    (job,), (fit,), observations = problems.jobs, problems.fits, problems.observations
+    random_state = problems.random_states[0]
+    is_wanted = observations.parameters.noise == "learned"
+    reason = leave_one_out.why_unknown(fit) or why_noise_is_constant(job)
+    if reason is not None and is_wanted:
+        raise ValueError(f"{observations.name}: noise='learned' {reason}")
+    if reason is not None:
+        return problems
+    is_asked = is_wanted or np.ptp(fit.rows.y, axis=0).all()
+    is_late = not job.settings.deadline.allows(0.0 if is_wanted else 0.4)
+    if is_wanted and is_late:
+        warn(
+            f"{observations.name}: noise='learned' had no time left, and the noise is "
+            f"constant. Raise time_limit (now {observations.parameters.time_limit:g}).",
+            ConvergenceWarning,
+        )
+    if not is_asked or is_late:
+        return problems
+    with single_threaded_blas(), collected() as warnings:
+        if is_wanted:
+            fit = _seen(fit, job)
+            other = _varied(job, fit, observations, random_state)
+        else:
+            fit = if_possible(_seen, fit, job, otherwise=fit)
+            other = if_possible(_varied, job, fit, observations, random_state)
+    if other is None:
+        return problems._replace(fits=[fit])
+    warn_again(warnings)
+    return problems._replace(fits=[other])
 
 
 def _seen(fit: Fit, job: Job):
@@ -117,7 +108,9 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
     weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
     logs, left, second = np.zeros(len(chosen)), before, None
     for is_last in (False, True):
-        table = _table_of(rows, chosen, logs + _logarithms(left))
+        y, table = (logs + _logarithms(left))[:, None], rows.subset(chosen)
+        units = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
+        table = replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
         second = _second_process(job, table, observations, random_state, second)
         posterior, mean = second.posterior, float(second.rows.units.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
@@ -193,26 +186,16 @@ def _logarithms(found: LeftOutRows):
     return np.log(squares.mean(axis=1) + _ADDED_TO_SQUARES) - expected
 
 
-def _table_of(rows: Dataset, chosen: Ints, targets: Array):
-    """The table of chosen rows with other targets."""
-    y = targets[:, None]
-    table = rows.subset(chosen)
-    units = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
-    return replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
-
-
 def _second_process(job: Job, table: Dataset, observations: Any, random_state, before=None):
     """The `Fit` to all logarithms, whose hyperparameters are those of some of them."""
     size = min(len(table), _ERRORS)
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
     kernel = resolve_kernel(None, None, table, observations.columns())
-    initialise = resolve_inducing("auto", _POINTS, table.n_features, observations.name)[0]
     other = job._replace(
         rows=some,
         kernel=kernel,
         model=GaussianObjectives(bounds.TitsiasNew()),
-        points=Points(_POINTS, initialise),
-        before=None,
+        points=resolve_inducing("auto", _POINTS, table.n_features, observations.name),
         thorough=None,
     ).with_priors(_PRIORS)
     other = other.with_settings(
@@ -223,7 +206,6 @@ def _second_process(job: Job, table: Dataset, observations: Any, random_state, b
         believes_noise=True,
         start_rows=_FEW,
         progress=None,
-        thorough=None,
         move_basis=False,
     )
     fit = (Exact() if other.are_few(_FEW) else InducingPoints()).fit
@@ -251,10 +233,9 @@ def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.Rando
     if is_brief:
         settings = settings._replace(max_iter=min(6, settings.max_iter))
     solver = KeepParameters() if is_brief and n > _MANY else settings.solver
+    start = Start(fit.objective, kernel, settings, random_state, model)
     with collected() as warnings:
-        other = solver.solve(fit.objective, kernel, settings, random_state, model)
-    for message, category in warnings:
-        if not (is_brief and issubclass(category, ConvergenceWarning)):  # it need not converge
-            warn(message, category)
+        other = solver.solve(start)
+    warn_again(warnings, but=(ConvergenceWarning,) if is_brief else ())  # it need not converge
     names = "selection", "plan", "steps", "method_name", "given"
     return other._replace(n_iter=fit.n_iter + other.n_iter, **{n: getattr(fit, n) for n in names})

@@ -1,6 +1,6 @@
 """The mean of a fit: added to its process, or beside it with weights from rows that are left out.
 
-Beside a user's kernel, the process explains what the mean does not (`Residuals`); a mean "linear"
+Beside a user's kernel, the process explains what the mean does not (`residuals`); a mean "linear"
 is a part of the kernel. The default kernel sees all columns, as the mean does: both predict the
 same, and their weighted mean is better than either (`explain.weighted_means`). Probabilities of
 labels are calibrated by the same rows.
@@ -26,31 +26,15 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from skgp_sparse.choices.plan import ROWS_OF_A_MEAN
+from skgp_sparse.choices.plan import ROWS_OF_A_MEAN, is_chosen
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
-from skgp_sparse.explain.leave_one_out import (
-    as_left_out,
-    left_out_labels,
-    left_out_numbers,
-    places_of,
-    some_rows,
-    why_unknown,
-)
-from skgp_sparse.explain.weighted_means import (
-    MeanFunction,
-    StackedRows,
-    WeightedMean,
-    calibrated,
-    logs_of_labels,
-)
-from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_auto, is_name
+from skgp_sparse.explain import leave_one_out, weighted_means
+from skgp_sparse.explain.weighted_means import MeanFunction, StackedRows
+from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_name
 from skgp_sparse.likelihoods import Likelihood, domain_of
-from skgp_sparse.methods.contract import Job
-from skgp_sparse.solvers import Fit
-from skgp_sparse.steps import FitStep
 
 Pays = Callable[..., bool] | None
 CrossFitted = tuple[MeanFunction, Array] | tuple[None, None]
@@ -60,66 +44,84 @@ _LEAST_GAIN, _GAIN_OF_LABELS = 0.004, 0.001  # nats per row that a mean is worth
 _MOST = 3.0  # nats that a row can gain or lose
 
 
-class Residuals(FitStep):
-    """A mean beside a user's kernel: the process explains the residuals, or what offsets leave."""
-
-    def before(self, jobs: list[Job]) -> list[Job]:
-        """The job of the residuals."""
-        observations, rows = self.observations, self.rows
-        self.function, self.latent = cross_fitted(observations, rows)
-        is_gaussian = observations.likelihood is None
-        seen = {"y": rows.y - self.latent} if is_gaussian else {"offset": self.latent[:, 0]}
-        jobs = observations.jobs(replace(rows, **seen), None)
-        if not jobs[0].rows.units.scale.all():
-            raise ValueError(
-                f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "
-                "of several targets exactly, which may be constant. Leave it out, or set mean to "
-                "None."
-            )
-        return jobs
-
-    def after(self, found: Any) -> Any:
-        """The fit, to which the mean is added."""
-        weights, (fit,) = MeanWeights.added(self.rows.n_targets), found.fits
-        units = found.units._replace(mean=np.zeros(self.rows.n_targets))
-        if self.observations.likelihood is None:
-            fit = fit._replace(mean=_in_table(fit, self.latent))
-        beside = WeightedMean(self.function, units, 0.0, weights)
-        return found._replace(fits=[fit], beside=beside)
+def residuals(problems: Any) -> Any:
+    """The problem of a process that explains what a mean leaves, as residuals or beside offsets."""
+    observations, rows = problems.observations, problems.rows
+    function, latent = cross_fitted(observations, rows)
+    is_gaussian = observations.likelihood is None
+    seen = {"y": rows.y - latent} if is_gaussian else {"offset": latent[:, 0]}
+    jobs = observations.jobs(replace(rows, **seen))
+    if not jobs[0].rows.units.scale.all():
+        raise ValueError(
+            f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "
+            "of several targets exactly, which may be constant. Leave it out, or set mean to "
+            "None."
+        )
+    weights = MeanWeights.added(rows.n_targets)
+    units = jobs[0].rows.units._replace(mean=np.zeros(rows.n_targets))
+    beside = weighted_means.WeightedMean(function, units, 0.0, weights)
+    mean = _in_table(jobs[0].rows, latent) if is_gaussian else None
+    return problems._replace(jobs=jobs, beside=beside, mean=mean)
 
 
-class BesideMean(FitStep):
-    """A mean of numbers beside the process of the default kernel; "auto" keeps it if it pays."""
+def mean_of_numbers(found: Any) -> Any:
+    """The fit of numbers beside a mean, unless "auto" finds that it does not pay."""
+    if found.rows.classes is not None:
+        return found
+    function, latent = mean_beside(found)
+    if function is None:
+        return found
+    (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
+    most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
+    left = leave_one_out.left_out_numbers(leave_one_out.as_left_out(fit), min(most, _ROWS), n_jobs)
+    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
+    predicted = _in_table(fit.rows, found.units.forward(latent) - level)
+    stacking = StackedRows(left, predicted[left.chosen])
+    weights = stacking.weights()
+    if not is_chosen(found.observations.parameters.mean) and not _pays(stacking, weights):
+        return found
+    fit = fit._replace(mean=predicted)
+    mean = weighted_means.WeightedMean(function, found.units, level, weights)
+    return found._replace(fits=[fit], beside=mean)
 
-    def after(self, found: Any) -> Any:
-        """The fit beside the mean of numbers."""
-        if self.rows.classes is not None:
-            return found
-        function, latent = mean_beside(found, self.rows)
-        return found if function is None else _of_numbers(found, function, latent)
 
-
-class CalibratedLabels(FitStep):
-    """Probabilities of labels, calibrated with or without a mean, where this pays."""
-
-    def after(self, found: Any) -> Any:
-        """The fits with the calibration."""
-        has_mean = any("mean" in job.steps for job in found.jobs)
-        mean = mean_beside(found, self.rows) if has_mean else (None, None)
-        return found if why_not_left_out(found) else _of_labels(found, self.rows, *mean)
+def calibrated_labels(found: Any) -> Any:
+    """The fits with the calibration of labels, with or without a mean, that pays most, if any."""
+    has_mean = any("mean" in job.steps for job in found.jobs)
+    function, latent = mean_beside(found) if has_mean else (None, None)
+    if why_not_left_out(found):
+        return found
+    chosen, fits = leave_one_out.some_rows(found.rows, _ROWS), found.fits
+    own, labels, weight = _known(found, chosen)
+    best, density = None, weighted_means.logs_of_labels(own, labels)
+    is_calibrated = found.observations.parameters.calibration is not None
+    options = [(None, None)] if is_calibrated else []
+    options += [] if function is None else [(function, latent[chosen])]
+    for other, others in options:
+        calibration = weighted_means.calibrated(own, labels, weight, others)
+        combined = calibration.combined(own, others)
+        changed = weighted_means.logs_of_labels(combined, labels)
+        is_wanted = other is not None and is_chosen(found.observations.parameters.mean)
+        if is_wanted or calibration.weight:
+            calibration = calibration._replace(function=other)
+        if is_wanted or _is_clear(changed - density, _GAIN_OF_LABELS):
+            best, density = calibration, changed
+    if best is not None and best.function is not None:
+        fits = [fits[0]._replace(mean=_in_table(fits[0].rows, latent)), *fits[1:]]
+    return found._replace(fits=fits, beside=best)
 
 
 def why_not_left_out(found: Any) -> str | None:
     """Why rows cannot be left out of all fits, as part of an error; None: they can."""
     if not found.observations.have_all_rows:
         return "needs problems that have all rows."
-    return next(filter(None, map(why_unknown, found.fits)), None)
+    return next(filter(None, map(leave_one_out.why_unknown, found.fits)), None)
 
 
-def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
+def mean_beside(found: Any) -> CrossFitted:
     """A `MeanFunction` and latent values (n, q) by fits without the rows; None where none pays."""
-    observations, reason = found.observations, why_not_left_out(found)
-    if _is_chosen(observations):
+    observations, rows, reason = found.observations, found.rows, why_not_left_out(found)
+    if is_chosen(observations.parameters.mean):
         if reason is not None:
             raise ValueError(
                 f"{observations.name}: mean={as_text(observations.parameters.mean)} has a weight "
@@ -128,7 +130,7 @@ def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
         return cross_fitted(observations, rows)
     if reason is not None or observations.deadline.left() <= 0.0:
         return None, None
-    pays = None if rows.classes is None else partial(_may_pay, found, rows)
+    pays = None if rows.classes is None else partial(_may_pay, found)
     try:
         return cross_fitted(observations, rows, pays)
     except MemoryError:
@@ -137,31 +139,6 @@ def mean_beside(found: Any, rows: Dataset) -> CrossFitted:
         reason = f"{type(error).__name__}: {error}"
         observations.progress.tell(f"no mean, as boosting cannot be fitted ({reason})")
         return None, None
-
-
-def _is_chosen(observations: Any) -> bool:
-    """Whether the user has chosen a mean."""
-    mean = observations.parameters.mean
-    return not (mean is None or is_auto(mean))
-
-
-# -- numbers ---------------------------------------------------------------------------
-
-
-def _of_numbers(found: Any, function: MeanFunction, latent: Array) -> Any:
-    """The fit beside a mean, unless "auto" finds that it does not pay."""
-    (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
-    most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
-    left = left_out_numbers(as_left_out(fit), min(most, _ROWS), n_jobs)
-    level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
-    predicted = _in_table(fit, found.units.forward(latent) - level)
-    stacking = StackedRows(left, predicted[left.chosen])
-    weights = stacking.weights()
-    if not _is_chosen(found.observations) and not _pays(stacking, weights):
-        return found
-    fit = fit._replace(mean=predicted)
-    mean = WeightedMean(function, found.units, level, weights)
-    return found._replace(fits=[fit], beside=mean)
 
 
 def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
@@ -174,58 +151,32 @@ def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
 
 
-def _in_table(fit: Fit, values: Array) -> Array:
+def _in_table(rows: Dataset, values: Array) -> Array:
     """Values (n, q) in the order of the rows of a fit, from those of the user's rows."""
-    places, table = places_of(fit.rows), np.zeros((len(fit.rows), values.shape[1]))
+    places, table = leave_one_out.places_of(rows), np.zeros((len(rows), values.shape[1]))
     table[places[places >= 0]] = values[places >= 0]
     return table
 
 
-# -- labels ----------------------------------------------------------------------------
-
-
-def _of_labels(found: Any, rows: Dataset, function: MeanFunction | None, latent: Array) -> Any:
-    """The fits, whose probabilities are calibrated with or without a mean, where this pays."""
-    chosen = some_rows(rows, _ROWS)
-    own, labels, weight = _known(found, rows, chosen)
-    best, density = None, logs_of_labels(own, labels)
-    is_calibrated = found.observations.parameters.calibration is not None
-    options = [(None, None)] if is_calibrated else []
-    options += [(function, latent[chosen])] if function is not None else []
-    for other, others in options:
-        calibration = calibrated(own, labels, weight, others)
-        changed = logs_of_labels(calibration.combined(own, others), labels)
-        is_wanted = other is not None and _is_chosen(found.observations)
-        if is_wanted or calibration.weight:
-            calibration = calibration._replace(function=other)
-        if is_wanted or _is_clear(changed - density, _GAIN_OF_LABELS):
-            best, density = calibration, changed
-    if best is None:
-        return found
-    fits = found.fits
-    if best.function is not None:
-        fits = [fits[0]._replace(mean=_in_table(fits[0], latent)), *fits[1:]]
-    return found._replace(fits=fits, beside=best)
-
-
-def _may_pay(found: Any, rows: Dataset, chosen: Ints, latent: Array) -> bool:
+def _may_pay(found: Any, chosen: Ints, latent: Array) -> bool:
     """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
     some = slice(None, None, -(-len(chosen) // _ROWS))
     latent = latent[some]
-    known = own, labels, _ = _known(found, rows, chosen[some])
+    known = own, labels, _ = _known(found, chosen[some])
     is_calibrated = found.observations.parameters.calibration is not None
-    alone = calibrated(*known).combined(own, None) if is_calibrated else own
-    beside = calibrated(*known, latent).combined(own, latent)
-    gain = np.mean(logs_of_labels(beside, labels) - logs_of_labels(alone, labels))
+    alone = weighted_means.calibrated(*known).combined(own, None) if is_calibrated else own
+    beside = weighted_means.calibrated(*known, latent).combined(own, latent)
+    logs = [weighted_means.logs_of_labels(one, labels) for one in (alone, beside)]
+    gain = np.mean(logs[1] - logs[0])
     return gain > 0.25 * _GAIN_OF_LABELS  # of the first of five fits
 
 
-def _known(found: Any, rows: Dataset, chosen: Ints) -> Triple:
+def _known(found: Any, chosen: Ints) -> Triple:
     """Probabilities (k, n_classes) of rows that are left out, their labels and weights."""
     view = found.observations.view(found.fits, found.units)
     n_jobs = found.observations.parameters.n_jobs
-    own = left_out_labels(found.fits, view, chosen, n_jobs)
-    return own, np.ravel(rows.y)[chosen], rows.row_weights()[chosen]
+    own = leave_one_out.left_out_labels(found.fits, view, chosen, n_jobs)
+    return own, np.ravel(found.rows.y)[chosen], found.rows.row_weights()[chosen]
 
 
 def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:

@@ -1,12 +1,12 @@
 """Length scales of the default kernel to begin with, columns on a scale of logarithms, small noise.
 
 Each step asks a small exact fit, or the evidence of some rows: where length scales begin
-(`LikelyScale`), whether skewed columns are seen by their logarithms (`Logarithms`), and whether
-noise is so small that all rows are fitted exactly (`ExactIfQuiet`).
+(`likely_scale`), whether skewed columns are seen by their logarithms (`logarithms`), and whether
+noise is so small that all rows are fitted exactly (`exact_if_quiet`).
 """
 
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -27,7 +27,6 @@ from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.methods.exact import Exact
-from skgp_sparse.steps import FitStep
 
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _SOME_ROWS = 10_000  # that tell
@@ -35,31 +34,25 @@ _SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit t
 _ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared, as those of every start
 
 
-class Skew(NamedTuple):
-    """Skewed columns of a table."""
-
-    columns: np.ndarray  # numbers
-    names: list  # or numbers, as users know them
-    lows: np.ndarray
-    units: np.ndarray
-    shift: np.ndarray  # (d,) of the logarithms of spreads, from the columns' to that of their logs
-    moments: np.ndarray  # (2, d) means and standard deviations of their logs, 0 of others
-
-
 def skew_of(rows: Dataset, columns: ColumnTable):
-    """The `Skew` of a table, None where no column is skewed."""
-    codes = columns.codes()
+    """Skewed columns as `LogScale` takes them, shift and moments; None where no column is skewed.
+
+    The shift (d,) is that of the logarithms of spreads, from a column to its logarithms, and the
+    moments (2, d) are means and standard deviations of logarithms: both are 0 of other columns.
+    """
     some = rows.subset(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
     X = np.asarray(some.stored_inputs(), dtype=np.float64)
-    numbers = np.setdiff1d(np.arange(X.shape[1]), codes)
-    chosen = [j for j in numbers if _is_skewed(_present(X, j))]
+    numbers = np.setdiff1d(np.arange(X.shape[1]), columns.codes())
+    chosen = [j for j in numbers.tolist() if _is_skewed(_present(X, j))]
     if not chosen:
         return None
     scales = [_logs_of(_present(X, j)) for j in chosen]
     lows, units, shifts, *logs = map(np.array, zip(*scales))
     shift, moments = np.zeros(X.shape[1]), np.zeros((2, X.shape[1]))
     shift[chosen], moments[:, chosen] = shifts, logs
-    return Skew(np.array(chosen), [columns.label(j) for j in chosen], lows, units, shift, moments)
+    names = [columns.label(j) for j in chosen]
+    by_name = dict(zip(names, chosen)) if isinstance(names[0], str) else None
+    return (names, lows.tolist(), units.tolist(), by_name), shift, moments
 
 
 def _present(X: Array, j: int):
@@ -81,8 +74,8 @@ def _logs_of(x: Array):
     return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
 
 
-class LikelyScale(FitStep):
-    """Length scales of the default kernel, where the evidence of some rows is highest.
+def likely_scale(problems: Any) -> Any:
+    """The problems with length scales of the default kernel where the evidence is highest.
 
     Structure that is much finer than the spread of the columns looks like noise to a search from
     there. Candidates are all length scales shorter by a factor; single columns as short as the
@@ -91,34 +84,25 @@ class LikelyScale(FitStep):
     a trend along a column. With a likelihood, targets are normal scores of the derivatives of the
     log likelihood at a constant latent value.
     """
-
-    def before(self, jobs: list[Job]):
-        """The jobs, none of which has begun elsewhere, with likely length scales."""
-        with single_threaded_blas():
-            return [job if job.is_started else at_likely_scale(job) for job in jobs]
+    with single_threaded_blas():
+        return problems._replace(jobs=[at_likely_scale(job) for job in problems.jobs])
 
 
-class Logarithms(FitStep):
-    """Skewed columns of the default kernel, all on a `LogScale` if the evidence gains by it."""
-
-    def before(self, jobs: list[Job]):
-        """The jobs, some columns of which are on a scale of logarithms."""
-        columns = self.observations.columns()
-        with single_threaded_blas():
-            return [with_logarithms(job, columns) for job in jobs]
+def logarithms(problems: Any) -> Any:
+    """The problems with skewed columns on a `LogScale`, where the evidence gains by it."""
+    columns = problems.observations.columns()
+    with single_threaded_blas():
+        return problems._replace(jobs=[with_logarithms(job, columns) for job in problems.jobs])
 
 
-class ExactIfQuiet(FitStep):
-    """The exact process in place of inducing points where a small fit finds next to no noise."""
-
-    def before(self, jobs: list[Job]):
-        """The job, which goes on from the small fit."""
-        with single_threaded_blas():
-            job = start_on_subset(jobs[0], self.random_states[0])
-        some = job.rows.block(slice(2000))
-        noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
-        is_quiet = noise < _QUIET * job.rows.target_variance()
-        return [job._replace(posterior_method=Exact()) if is_quiet else job]
+def exact_if_quiet(problems: Any) -> Any:
+    """The problem with an exact process where a small fit finds next to no noise."""
+    with single_threaded_blas():
+        job = start_on_subset(problems.jobs[0], problems.random_states[0])
+    some = job.rows.block(slice(2000))
+    noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
+    is_quiet = noise < _QUIET * job.rows.target_variance()
+    return problems._replace(jobs=[job._replace(posterior_method=Exact()) if is_quiet else job])
 
 
 def with_logarithms(job: Job, columns: ColumnTable):
@@ -127,34 +111,30 @@ def with_logarithms(job: Job, columns: ColumnTable):
     skew = skew_of(job.rows, columns) if is_open else None
     if skew is None:
         return job
+    chosen, shift, moments = skew
     usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
-    skew = skew._replace(shift=np.where(skew.shift == 0.0, 0.0, skew.shift + usual))
-    other = job._replace(kernel=on_logs(job.kernel, skew))
+    skew = chosen, np.where(shift == 0.0, 0.0, shift + usual), moments
+    other = job._replace(kernel=on_logs(job.kernel, *skew))
     if job.thorough is not None:  # whose starts differ from the first in the noise
         moved = other.kernel.theta - job.kernel.theta
         starts = tuple(start + moved for start in job.thorough.starts)
-        other = other._replace(thorough=ThoroughSearch(on_logs(job.thorough.kernel, skew), starts))
+        other = other._replace(thorough=ThoroughSearch(on_logs(job.thorough.kernel, *skew), starts))
     other = other.with_priors(job.priors)
     return other if _evidence(other) > _evidence(job) + 3.0 else job  # nats
 
 
-def on_logs(kernel: Kernel, skew: Skew):
-    """The kernel, noise apart, with skewed columns on a scale of logarithms."""
+def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array):
+    """The kernel, noise apart, with skewed columns on a scale of logarithms; see `skew_of`."""
     theta = kernel.theta
-    for places, columns in kernels.length_scale_places(kernel, len(skew.shift)):
-        theta[places] += skew.shift[columns] if len(places) > 1 else skew.shift[columns].mean()
-    kernel = kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
-    for part, columns in kernels.parts_by_columns(kernel, len(skew.shift), kernels.Missing):
-        are_logs = np.isin(columns, skew.columns)
-        pairs = zip(part.units, skew.moments[:, columns])
+    for places, columns in kernels.length_scale_places(kernel, len(shift)):
+        theta[places] += shift[columns] if len(places) > 1 else shift[columns].mean()
+    kernel = kernel.clone_with_theta(_clipped(theta, kernel))
+    for part, columns in kernels.parts_by_columns(kernel, len(shift), kernels.Missing):
+        are_logs, pairs = moments[1, columns] > 0, zip(part.units, moments[:, columns])
         part.units = tuple(np.where(are_logs, logs, own) for own, logs in pairs)
-    names = skew.names if isinstance(skew.names[0], str) else None
-    has_noise = isinstance(kernel, Sum) and isinstance(kernel.k2, WhiteKernel)
-    signal = kernel.k1 if has_noise else kernel
-    numbers = None if names is None else dict(zip(names, skew.columns.tolist()))
-    lows, units = skew.lows.tolist(), skew.units.tolist()
-    signal = kernels.LogScale(signal, skew.names, lows, units, numbers)
-    return signal + kernel.k2 if has_noise else signal
+    if isinstance(kernel, Sum) and isinstance(kernel.k2, WhiteKernel):
+        return kernels.LogScale(kernel.k1, *chosen) + kernel.k2
+    return kernels.LogScale(kernel, *chosen)
 
 
 def _evidence(job: Job):
@@ -180,19 +160,10 @@ _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidenc
 _MOST_COLUMNS = 2  # that are candidates on their own
 
 
-class Start(NamedTuple):
-    """Hyperparameters to begin with, and the evidence of some rows there."""
-
-    theta: np.ndarray
-    spreads: np.ndarray  # (d,) of the columns, in which length scales are measured
-    evidence: float
-    variance: float  # most likely one of the signal, in units of that of theta
-    noise: float  # most likely variance
-
-
 def at_likely_scale(job: Job):
     """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
-    places = kernels.length_scale_places(job.kernel, job.rows.n_features) if job.is_free else ()
+    is_open = job.is_free and not job.is_started
+    places = kernels.length_scale_places(job.kernel, job.rows.n_features) if is_open else ()
     if not (places and job.settings.solver.moves and job.before is None and job.is_complete):
         return job
     positions, columns = places[0]  # of the one kernel of numbers
@@ -200,25 +171,23 @@ def at_likely_scale(job: Job):
     if not rows.y.any():
         return job
     best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
-    if best is not None:
-        return _begun_at(job, best, positions, columns)
-    # panels of more columns are alike along an id without a cycle
-    best = _beside_a_trend(job, positions, columns) if len(columns) <= 3 else None
-    return job if best is None else _begun_at(job, best, positions, columns, is_alone=True)
+    is_alone = best is None
+    if is_alone and len(columns) <= 3:  # panels of more are alike along an id without a cycle
+        best = _beside_a_trend(job, positions, columns)
+    return job if best is None else _begun_at(job, *best, positions, columns, is_alone)
 
 
 def _clearly_better(job: Job, rows: Batch, positions: Ints, candidates, share: float):
-    """The best `Start` of candidates if it gains such a share of what it explains, or None."""
-    first = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
+    """Theta and spreads of the best candidate if it gains such a share of what it explains."""
+    usual, *_ = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
     others = (_start_at(job, rows, positions, *one) for one in candidates)
-    best = max(others, key=lambda start: start.evidence)
+    value, *best = max(others, key=itemgetter(0))
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
-    gain = best.evidence - max(first.evidence, trend)
-    return best if gain > _NATS + share * (best.evidence - trend) else None
+    return best if value - max(usual, trend) > _NATS + share * (value - trend) else None
 
 
 def _beside_a_trend(job: Job, positions: Ints, columns: Ints):
-    """The `Start` at the scale of what oscillates along a column about a trend, or None."""
+    """Theta and spreads at the scale of what oscillates along a column about a trend, or None."""
     first, rows = job.kernel.theta[positions], some_rows(job, _MANY)
     parts = [_consecutive(rows, column) for column in columns]
     found = [exact.correlation_length(part.X[:, j], part.y) for j, part in zip(columns, parts)]
@@ -266,7 +235,7 @@ def _of_single_columns(rows: Batch, first: Array, columns: Ints):
 
 
 def _start_at(job: Job, rows: Batch, positions: Ints, lengths: Array, spreads: Array):
-    """The `Start` at logarithms of length scales."""
+    """Evidence at logarithms of length scales, theta with its likeliest variances, and spreads."""
     theta = job.kernel.theta
     theta[positions] = lengths
     kernel = job.kernel.clone_with_theta(theta)
@@ -277,13 +246,19 @@ def _start_at(job: Job, rows: Batch, positions: Ints, lengths: Array, spreads: A
     prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
     found = [(*exact.profile_evidence(K, rows, ratio), ratio) for ratio in (0.3, 0.01)]  # of noise
     value, variance, ratio = max(found, key=itemgetter(0))
-    return Start(theta, spreads, value + prior, variance / unit, ratio * variance)
+    if not job.model.has_sites:
+        (signal, *_), *_ = kernels.positions_of(kernel, "constant_value")
+        *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
+        theta[signal] += np.log(variance / unit)
+        theta[noise] = np.log(ratio * variance)
+    return value + prior, theta, spreads
 
 
-def _begun_at(job: Job, start: Start, positions: Ints, columns: Ints, is_alone: bool = False):
-    """The `Job` that begins at a start; unless it is alone, beside the usual start."""
-    ratio = (start.spreads / job.spreads)[columns]
-    theta = start.theta if job.model.has_sites else _with_levels(job.kernel, start)
+def _begun_at(
+    job: Job, theta: Array, spreads: Array, positions: Ints, columns: Ints, is_alone: bool
+):
+    """The `Job` that begins at a theta; unless it is alone, beside the usual start."""
+    ratio = (spreads / job.spreads)[columns]
     kernel = _within(job.kernel, theta, positions, ratio)
     thorough = job.thorough
     if thorough is not None:
@@ -291,18 +266,8 @@ def _begun_at(job: Job, start: Start, positions: Ints, columns: Ints, is_alone: 
         usual = () if is_alone else (_clipped(job.kernel.theta, kernel),)
         thorough = thorough._replace(kernel=quiet, starts=usual)
     rows = max(job.settings.start_rows, _ROWS)  # fewer would not see it
-    job = job._replace(kernel=kernel, thorough=thorough, spreads=start.spreads)
+    job = job._replace(kernel=kernel, thorough=thorough, spreads=spreads)
     return job.with_settings(start_rows=rows).with_priors(job.priors)
-
-
-def _with_levels(kernel: Kernel, start: Start):
-    """The theta of a start with the variances of signal and noise that are most likely."""
-    (signal, *_), *_ = kernels.positions_of(kernel, "constant_value")
-    *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
-    theta = start.theta.copy()
-    theta[signal] += np.log(start.variance)
-    theta[noise] = np.log(start.noise)
-    return theta
 
 
 def _within(kernel: Kernel, theta: Array, positions: Ints, ratio: Array):

@@ -11,19 +11,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array
-from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, VectorFunction
+from skgp_sparse.inference.contracts import Start, VectorFunction
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.likelihoods._labels import EachClass
 from skgp_sparse.methods.contract import Job, start_on_subset
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
-from skgp_sparse.steps import FitStep
 from skgp_sparse.steps.scales import at_likely_scale, with_logarithms
 
 _CLASSES = 8  # that have a latent value in the small fit
@@ -43,15 +41,9 @@ class FewIterations(LBFGS):
     def __init__(self, max_iter: int) -> None:
         self.max_iter = max_iter
 
-    def solve(
-        self,
-        objective: Any,
-        kernel: Kernel,
-        settings: Settings,
-        random_state: np.random.RandomState,
-        model: ObjectiveFactory | None = None,
-    ) -> Fit:
+    def solve(self, start: Start) -> Fit:
         """Hyperparameters and inducing points, and then exact sites."""
+        objective, kernel, settings, *_ = start
         rough = replace(objective, inner=_roughly(objective.inner))
         function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
         maximum = climb(function, settings)
@@ -62,25 +54,21 @@ class FewIterations(LBFGS):
         return fit_at(found, kernel, maximum.n_iter, function.inner_state)
 
 
-class CommonStart(FitStep):
-    """The start that several classes have in common, where all rows are seen at once."""
-
-    def before(self, jobs: list[Job]) -> list[Job]:
-        """Return the jobs, with what a small fit of all classes has found."""
-        if type(jobs[0].settings.solver) is not LBFGS:
-            return jobs
-        together, random_state = job_of_all(jobs[0], self.rows, len(jobs)), self.random_states[0]
-        with single_threaded_blas():
-            together = with_logarithms(at_likely_scale(together), self.observations.columns())
-            few, random_state = together.with_settings(start_rows=_ROWS), deepcopy(random_state)
-            start = start_on_subset(few, random_state)
-            Z = start.points.initialise(start.rows, start.kernel, random_state)
-        most = jobs[0].settings.max_iter
-        settings: Any = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}
-        return [
-            _begun(job, start, Z).with_settings(max_iter=min(_ITERATIONS, most), **settings)
-            for job in jobs
-        ]
+def common_start(problems: Any) -> Any:
+    """The problems, begun by a small fit of all classes, where all rows are seen at once."""
+    jobs = problems.jobs
+    if type(jobs[0].settings.solver) is not LBFGS:
+        return problems
+    random_state = deepcopy(problems.random_states[0])
+    together = job_of_all(jobs[0], problems.rows, len(jobs))
+    with single_threaded_blas():
+        together = with_logarithms(at_likely_scale(together), problems.observations.columns())
+        start = start_on_subset(together.with_settings(start_rows=_ROWS), random_state)
+        Z = start.points.initialise(start.rows, start.kernel, random_state)
+    most = jobs[0].settings.max_iter
+    settings: Any = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}
+    settings["max_iter"] = min(_ITERATIONS, most)
+    return problems._replace(jobs=[_begun(job, start, Z).with_settings(**settings) for job in jobs])
 
 
 def _begun(job: Job, start: Job, Z: Array) -> Job:

@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse.choices import choices
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver
-from skgp_sparse.choices.plan import resolve_posterior, tolerance
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.columns import ranks_of
@@ -25,7 +24,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import LabelView, TargetView, Task
-from skgp_sparse.ground.validation import AnyArray, as_text, is_name, require
+from skgp_sparse.ground.validation import AnyArray, as_text
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
@@ -41,9 +40,9 @@ class ClassLabels(ObservationModel):
     rows_with_prior = 20
     ranks = None  # of the classes, where one process has their order
 
-    def __init__(self, parameters: BaseEstimator, name: str, classes=None, order=None):
-        self.parameters, self.name, self.order = parameters, name, order
-        self.posterior_method = resolve_posterior(parameters.posterior, name)
+    def __init__(self, parameters: BaseEstimator, name: str, earlier: Any = None):
+        super().__init__(parameters, name)
+        self.earlier = earlier  # classes, their kind, and fits to go on from
         self.sigmoid = choices.resolve_sigmoid(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.sigmoid, name)
@@ -54,15 +53,44 @@ class ClassLabels(ObservationModel):
                 f"likelihood={as_text(parameters.likelihood)}. Change this, or leave it out."
             )
         self.rules = Rules(name, parameters.kernel, labels=True)
-        if classes is not None:
-            self._know(classes)
+
+    def announce(self, classes: npt.ArrayLike | None, order: list[Any] | None):
+        """Know the labels of a stream and their order, which were announced now or before."""
+        given, name = self.parameters, self.name
+        before, former = (getattr(given, key, None) for key in ("classes_", "ordinal_classes_"))
+        if classes is None and before is None:
+            raise ValueError(
+                f"classes must be passed on the first call to {name}.partial_fit, because the "
+                "first chunk need not have rows of all classes. Pass all labels that may come, "
+                "such as classes=np.unique(y_all)."
+            )
+        classes = before if classes is None else unique_labels(classes)
+        if before is not None and not np.array_equal(classes, before):
+            raise ValueError(
+                f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last "
+                f"call, which had {as_text(before)}. Leave it out, or call fit with all rows to "
+                "begin anew."
+            )
+        if len(classes) < 2:
+            raise ValueError(
+                f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
+            )
+        order = order if given.ordinal_classes is None else np.ravel(given.ordinal_classes).tolist()
+        if former is not None:
+            former = former.tolist()
+            if order is not None and [label for label in order if label in former] != former:
+                raise ValueError(
+                    f"{name}.partial_fit: the order of the labels was {as_text(former)}, and is "
+                    f"{as_text(order)} now. Pass the same order, or call fit with all rows to "
+                    "begin anew."
+                )
+        self.order = order if former is None else former
+        self._know(classes)
 
     def _know(self, classes: AnyArray):
         """The problems of these classes."""
         self.classes = classes
-        given, must = self.parameters.multi_class, f"one of {choices.MULTI_CLASS}"
-        require(is_name(given, *choices.MULTI_CLASS), "multi_class", given, self.name, must)
-        self.multi_class = given if len(classes) > 2 else "one_vs_rest"
+        self.multi_class = self.parameters.multi_class if len(classes) > 2 else "one_vs_rest"
         self.tasks = views.tasks(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
@@ -83,11 +111,16 @@ class ClassLabels(ObservationModel):
         seed = random_state.randint(2**31 - 1)
         return [np.random.RandomState(seed) for _ in self.tasks]
 
-    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
+    def jobs(self, rows: Dataset):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(rows.classes)
-        pairs = zip(self.tasks, self._usable(earlier))
-        return [self._job(rows.of_problem(task).in_one_form(), task, fit) for task, fit in pairs]
+        jobs = [self._job(rows.of_problem(task).in_one_form(), task) for task in self.tasks]
+        if self.earlier is None or not (self.parameters.warm_start and self.moves()):
+            return jobs
+        classes, multi_class, fits = self.earlier
+        if multi_class != self.multi_class or not np.array_equal(classes, self.classes):
+            return jobs
+        return [job._replace(before=_start_at(fit, job.kernel)) for job, fit in zip(jobs, fits)]
 
     def jobs_of_part(self, part: ArrayDataset, stream: Any):
         """Jobs of all problems for rows in memory; some problems may have no rows."""
@@ -101,17 +134,10 @@ class ClassLabels(ObservationModel):
 
     def attributes(self, fits: list[Fit], units: TargetScaler):
         """The classes, and what the posteriors were given."""
-        processes = [fit.posterior for fit in fits]
-        learned = {
-            "posterior_": [fit.name for fit in fits],
-            "likelihood_": [fit.likelihood for fit in fits],
-            "metric_": [process.metric for process in processes],
-        }
-        if len(fits) == 1:
-            learned = {name: one for name, (one,) in learned.items()}
+        own = {"classes_": self.classes, "n_classes_": len(self.classes)}
         if self.is_ordinal:
-            learned["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
-        return {"classes_": self.classes, "n_classes_": len(self.classes), **learned}
+            own["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
+        return super().attributes(fits, units) | own
 
     def accept(self, part: ArrayDataset, stream: Any):
         """The part with indices of classes in the place of labels, all of which are known."""
@@ -128,21 +154,19 @@ class ClassLabels(ObservationModel):
         """Name, for users, of one of the classes of a softmax."""
         return f"class {self.classes[number]}"
 
-    def _job(self, rows: Dataset, task: Task, fit: Fit | None = None):
+    def _job(self, rows: Dataset, task: Task):
         kernel = choices.resolve_latent_kernel(
             self.given_kernel(), self.likelihood, rows, self.columns()
         )
-        tol, most = tolerance(self.parameters.tol), self.parameters.max_iter_predict
-        inner = Inner.within(tol, most, "max_iter_predict")
+        inner = Inner.within(self.tol, self.parameters.max_iter_predict, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
-        before = None if fit is None else _start_at(fit, kernel)
         method = self.method
         if self.is_ordinal:
             likelihood = self.likelihood.started(*observations_of(rows))
             method = replace(method, likelihood=likelihood)
-        job = self.job(rows, kernel, SiteObjectives(method, inner), name, before)
+        job = self.job(rows, kernel, SiteObjectives(method, inner), name)
         of_a_row = sum(not np.isnan(one.of_class[0]) for one in self.tasks)
-        return job.with_settings(tol=tol / of_a_row)
+        return job.with_settings(tol=self.tol / of_a_row)
 
     def _job_of_part(self, part: ArrayDataset, task: Task):
         """A pair of classes without rows has those of the others, with weights that say nothing."""
@@ -155,14 +179,6 @@ class ClassLabels(ObservationModel):
             return job
         return job._replace(is_complete=False).with_settings(solver=KeepParameters())
 
-    def _usable(self, earlier: tuple[object, ...] | None):
-        """Earlier fits of the same problems, None where there are none."""
-        if earlier is not None and self.parameters.warm_start and self.moves():
-            classes, multi_class, fits = earlier
-            if np.array_equal(classes, self.classes) and multi_class == self.multi_class:
-                return fits
-        return [None] * len(self.tasks)
-
     def rows_of(self, fits: list[Fit]):
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = []
@@ -174,43 +190,6 @@ class ClassLabels(ObservationModel):
         X, weight = (np.concatenate(columns) for columns in zip(*parts))
         index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
         return ArrayDataset(X, index, weight=weight).counting()
-
-
-def announced_classes(classes: npt.ArrayLike | None, before: AnyArray | None, name: str):
-    """Sorted labels of a stream, announced now or before; None: there is no before."""
-    if classes is None:
-        if before is None:
-            raise ValueError(
-                f"classes must be passed on the first call to {name}.partial_fit, because the "
-                "first chunk need not have rows of all classes. Pass all labels that may come, "
-                "such as classes=np.unique(y_all)."
-            )
-        return before
-    classes = unique_labels(classes)
-    if before is not None and not np.array_equal(classes, before):
-        raise ValueError(
-            f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last call, "
-            f"which had {as_text(before)}. Leave it out, or call fit with all rows to begin anew."
-        )
-    if len(classes) < 2:
-        raise ValueError(
-            f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
-        )
-    return classes
-
-
-def announced_order(named: npt.ArrayLike | None, order, before: AnyArray | None, name: str):
-    """Labels of a stream in their order, which a parameter or a category has now or had before."""
-    order = order if named is None else np.ravel(named).tolist()
-    if before is None:
-        return order
-    before = before.tolist()
-    if order is not None and [label for label in order if label in before] != before:
-        raise ValueError(
-            f"{name}.partial_fit: the order of the labels was {as_text(before)}, and is "
-            f"{as_text(order)} now. Pass the same order, or call fit with all rows to begin anew."
-        )
-    return before
 
 
 def _start_at(fit: Fit, kernel: Kernel):

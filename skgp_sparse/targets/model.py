@@ -17,20 +17,20 @@ from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.choices import plan
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
-from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, check_restarts
+from skgp_sparse.choices.parameter_checks import check_coded, check_mixes
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Given, Rules, check_columns, check_finite
 from skgp_sparse.data.columns import ColumnTable, order_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, TargetScaler
 from skgp_sparse.engine.basis import Options
-from skgp_sparse.exceptions import about, collected, warn
+from skgp_sparse.exceptions import about, collected, warn_again
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import Array, Bools, as_text, is_auto, is_name
+from skgp_sparse.ground.validation import Array, Bools, as_text, has_callbacks, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, Points, PosteriorMethod, Request, Selection
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, Selection
 from skgp_sparse.methods.selection import PosteriorSelection, agree
 from skgp_sparse.solvers import Fit, resolve_solver
 
@@ -51,13 +51,19 @@ class ObservationModel(ABC):
     rows_with_prior: int = 0  # per column, up to which default length scales have one
     missing: Bools | None = None  # (d,) columns with missing values; None: none
     progress: Callable[..., Any] | None = None
-    deadline: Deadline = Deadline()
+    deadline: Deadline  # of the call
     order: list[Any] | None = None  # of labels, by a category
     n_classes: int = 0
     have_all_rows: bool = True  # in every problem
     starts_together: bool = False  # objectives of several problems have a sum
     are_passed: bool = True  # as an array or a data frame
     compares_near_rows: bool = True  # where a fit explains no more than a constant
+
+    def __init__(self, parameters: BaseEstimator, name: str) -> None:
+        self.parameters, self.name = parameters, name
+        self.posterior_method = plan.resolve_posterior(parameters.posterior, name)
+        self.deadline = deadline_of(parameters, name)
+        self.tol = plan.tolerance(parameters.tol)
 
     def given_kernel(self) -> Kernel | None:
         """The user's kernel, whose columns by name have numbers; None: the default one."""
@@ -77,16 +83,27 @@ class ObservationModel(ABC):
         return ColumnTable(self.feature_names(), categories, self.missing, is_linear)
 
     @abstractmethod
-    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None) -> list[Job]:
-        """Jobs of all problems of rows; `earlier`: classes, their kind, and the last fits."""
+    def jobs(self, rows: Dataset) -> list[Job]:
+        """Jobs of all problems of rows."""
 
     @abstractmethod
     def view(self, fits: list[Fit], units: TargetScaler) -> View:
         """The view that predicts with fits in the units of y, also from pickles."""
 
-    @abstractmethod
     def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
-        """Fitted attributes that fits of other observation models do not have."""
+        """Fitted attributes that describe posteriors: lists, where there are several problems."""
+        found: dict[str, list[Any]] = {
+            "posterior_": [fit.name for fit in fits],
+            "likelihood_": [fit.likelihood for fit in fits],
+            "metric_": [fit.posterior.metric for fit in fits],
+            "selection_": [Selection(fit.selection, fit.plan, fit.steps) for fit in fits],
+        }
+        if not self.rules.labels:
+            found["variance_factor_"] = [fit.posterior.factor for fit in fits]
+        Z: list[Any] = [fit.objective and fit.objective.inducing_points for fit in fits]
+        if all(points is not None for points in Z):
+            found |= {"inducing_points_": Z, "n_inducing_": [len(points) for points in Z]}
+        return {name: one_or_all(of_problems) for name, of_problems in found.items()}
 
     def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """The part as streams take it, labels as indices; raises unless it goes with the stream."""
@@ -96,17 +113,12 @@ class ObservationModel(ABC):
 
     def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
         """Jobs of rows that stand for all of a stream, in the units of all targets that came."""
-        return self.jobs(part, None)
+        return self.jobs(part)
 
     def rows_of(self, fits: list[Fit]) -> ArrayDataset:
         """Return the rows of fits as a part that `accept` has accepted."""
         rows: Any = fits[0].rows
         return rows.in_units_of_y().counting()
-
-    def on_the_clock(self) -> "ObservationModel":
-        """Begin the call: set its deadline, whose end is printed where progress is."""
-        self.deadline = deadline_of(self.parameters, self.name)
-        return self
 
     def know_inputs(self, given: Given, rows: Dataset) -> None:
         """Know what the rows of a call of `fit` are like, as users passed them."""
@@ -128,23 +140,18 @@ class ObservationModel(ABC):
 
     def request(self, posterior_method: PosteriorMethod) -> Request:
         """`Request` of the user of the estimator, for the plan."""
-        given: Any = self.parameters
-        alike = "kernel", "likelihood", "bound", "inducing_init", "solver", "optimizer", "metric"
+        given = self.parameters.get_params(deep=False)
+        if is_auto(given["n_inducing"]):
+            given["n_inducing"] = None
+        if plan.compares_approximations(self.parameters):
+            for added in ("mean", "noise", "calibration"):
+                if is_auto(given.get(added)):
+                    del given[added]
         own = "has_sites", "n_classes", "have_all_rows", "starts_together", "are_passed"
-        added: dict[str, Any] = {"mean": None, "noise": "constant", "calibration": None}
-        is_alone = plan.compares_approximations(given)
-        for name, nothing in added.items():
-            value = getattr(given, name, nothing)
-            added[name] = nothing if is_alone and is_auto(value) else value
-        return Request(
-            posterior=posterior_method,
-            n_latent=self.likelihood.n_latent if self.likelihood else 1,
-            resolved_bound=None if self.has_sites else self.bound,
-            n_inducing=None if is_auto(given.n_inducing) else given.n_inducing,
-            **{name: getattr(given, name) for name in alike},
-            **{name: getattr(self, name) for name in own},
-            **added,
-        )
+        known = {key: given[key] for key in given.keys() & set(Request._fields)}
+        known |= {key: getattr(self, key) for key in own} | {"posterior": posterior_method}
+        known["n_latent"] = self.likelihood.n_latent if self.likelihood else 1
+        return Request(**known, resolved_bound=None if self.has_sites else self.bound)
 
     def check_posterior_method(self) -> None:
         """Raise if the posterior cannot be given what is asked for."""
@@ -158,14 +165,7 @@ class ObservationModel(ABC):
                 "posterior='inducing'."
             )
 
-    def job(
-        self,
-        rows: Dataset,
-        kernel: Kernel,
-        model: ObjectiveFactory,
-        name: str = "",
-        before: tuple[Kernel, Array] | None = None,
-    ) -> Job:
+    def job(self, rows: Dataset, kernel: Kernel, model: ObjectiveFactory, name: str = "") -> Job:
         """The `Job` of a table, by its plan."""
         given, d, is_free = self.parameters, rows.n_features, self.parameters.kernel is None
         check_mixes(given.metric, kernel, self.name)
@@ -174,22 +174,22 @@ class ObservationModel(ABC):
         planned = plan.plan(request, facts := plan.facts_of(rows, kernel, request))
         self._check_rows(facts, planned.posterior_method)
         size, memory = planned.n_inducing, get_config()["working_memory"] * 2**20
-        initialise, are_given = resolve_inducing(given.inducing_init, size, d, self.name)
-        width = len(given.inducing_init) if are_given else size
+        points = resolve_inducing(given.inducing_init, size, d, self.name)
+        width = len(given.inducing_init) if points.are_given else size
         settings = Settings(
             solver=resolve_solver(given.solver, given.optimizer, len(rows), width),
             n_restarts=given.n_restarts_optimizer,
             max_iter=given.max_iter,
-            tol=plan.tolerance(given.tol),
+            tol=self.tol,
             start_rows=planned.start_rows,
             options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
             move_basis=given.optimize_inducing,
             deadline=self.deadline,
             progress=self.progress and partial(self.progress, about=name),
         )
-        points = Points(size, initialise, is_auto(given.n_inducing), are_given)
+        points = points._replace(is_auto=is_auto(given.n_inducing))
         job = Job(
-            *(name, rows, kernel, model, planned.posterior_method, points, settings, before),
+            *(name, rows, kernel, model, planned.posterior_method, points, settings),
             is_free=is_free,
             plan=planned.summary,
             steps=planned.steps,
@@ -221,7 +221,12 @@ class ObservationModel(ABC):
     def check(self, job: Job) -> None:
         """Raise where a kernel does not go with rows, or has no bounds for restarts."""
         given = self.parameters.kernel
-        check_restarts(self.parameters, job.kernel)
+        are_drawn = self.moves() and self.parameters.n_restarts_optimizer > 0
+        if are_drawn and not np.isfinite(job.kernel.bounds).all():
+            raise ValueError(
+                "Multiple optimizer restarts (n_restarts_optimizer>0) requires that all bounds are "
+                "finite."
+            )
         if given is not None and kernels.parts(given, kernels.Missing) and job.rows.in_memory:
             remedy = (
                 f"The kernel {given} sees it without Missing. Put Missing around each part that "
@@ -232,57 +237,48 @@ class ObservationModel(ABC):
             check_finite(X, self.feature_names(), f"X of {self.name}", remedy, seen)
 
 
-class FittedProblems(NamedTuple):
-    """Fits of all problems, and what is predicted beside their processes."""
+class Problems(NamedTuple):
+    """All problems of a fit: their jobs, and after the search their fits; a step changes them."""
 
     observations: ObservationModel
-    jobs: Sequence[Job]
-    fits: list[Fit]
-    units: TargetScaler
-    beside: Any = None  # `WeightedMean` or `Calibration`
+    rows: Dataset  # of the user
+    jobs: list[Job]
+    random_states: list[np.random.RandomState]
+    fits: Sequence[Fit] = ()
+    beside: Any = None  # `WeightedMean` or `Calibration` beside the processes
+    mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
+
+    @property
+    def units(self) -> TargetScaler:
+        """Units of the targets."""
+        return self.jobs[0].rows.units
 
 
 def fit_problems(
-    observations: ObservationModel,
-    rows: Dataset,
-    earlier: tuple[object, ...] | None,
-    random_state: np.random.RandomState,
-    watched: bool,
-) -> FittedProblems:
+    observations: ObservationModel, rows: Dataset, random_state: np.random.RandomState
+) -> Problems:
     """Fit all problems of the user's rows, with the steps that their plans name."""
-    jobs, states = observations.jobs(rows, earlier), observations.random_states(random_state)
-    steps = steps_of(observations, rows, jobs, states)
-    for step in steps:
-        jobs = step.before(jobs)
-    fits = fit_all(jobs, states, observations.parameters.n_jobs, watched)
-    found = FittedProblems(observations, jobs, fits, jobs[0].rows.units)
-    for step in steps:
-        found = step.after(found)
-    return found
-
-
-def steps_of(
-    observations: ObservationModel,
-    rows: Dataset,
-    jobs: list[Job],
-    random_states: list[np.random.RandomState],
-) -> list[Any]:
-    """Steps that the plans of checked jobs name; plans are printed where progress is."""
+    jobs, states = observations.jobs(rows), observations.random_states(random_state)
     tell: Any = observations.progress
     for job in jobs:
         observations.check(job)
-    for summary, steps in dict.fromkeys((job.plan, job.steps) for job in jobs):
-        tell.tell(f"plan: {summary}{'; steps: ' * bool(steps)}{', '.join(steps)}")
+    for summary, names in dict.fromkeys((job.plan, job.steps) for job in jobs):
+        tell.tell(f"plan: {summary}{'; steps: ' * bool(names)}{', '.join(names)}")
     named = {name for job in jobs for name in job.steps}
-    return [
-        step_named(name)(observations, rows, random_states) for name in plan.STEPS if name in named
-    ]
+    problems = Problems(observations, rows, jobs, states)
+    for name in [name for name in plan.BEFORE if name in named]:
+        problems = step_named(name)(problems)
+    fits = fit_all(problems.jobs, states, observations.parameters)
+    problems = problems._replace(fits=[fit._replace(mean=problems.mean) for fit in fits])
+    for name in [name for name in plan.AFTER if name in named]:
+        problems = step_named(name)(problems)
+    return problems
 
 
 def step_named(name: str) -> Any:
-    """The class of a step, whose file is read when a plan names it for the first time."""
-    module, kind = plan.STEPS[name].split(":")
-    return getattr(import_module(f"skgp_sparse.steps.{module}"), kind)
+    """The function ``problems -> problems`` of a step, whose file is read when it is needed."""
+    module, function = plan.STEPS[name].split(":")
+    return getattr(import_module(f"skgp_sparse.steps.{module}"), function)
 
 
 def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
@@ -295,13 +291,16 @@ def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
 
 
 def fit_all(
-    jobs: list[Job], random_states: list[np.random.RandomState], n_jobs: int | None, watched: bool
+    jobs: list[Job], random_states: list[np.random.RandomState], parameters: BaseEstimator
 ) -> list[Fit]:
     """Fits of all jobs, in order, whatever `n_jobs`; those that print or read, one by one."""
-    threads, count = resolve_n_jobs(n_jobs), len(jobs)
+    n_jobs, count = parameters.n_jobs, len(jobs)
+    threads, are_watched = resolve_n_jobs(n_jobs), parameters.verbose or has_callbacks(parameters)
     # threads within an evaluation gain little
     at_once = min(threads, count)
-    side_by_side = count > 1 and n_jobs is None and not watched and _are_small(jobs, at_once)
+    most = at_once * max(len(job.rows) * job.points.size for job in jobs)
+    are_small = jobs[0].rows.in_memory and most <= _SMALL
+    side_by_side = count > 1 and n_jobs is None and not are_watched and are_small
     run: Any = partial(ordered_map, n_jobs=threads) if side_by_side else map
     jobs, candidates = agree(jobs, random_states, run) if count > 1 else (jobs, {})
     pairs = list(zip(jobs, random_states))
@@ -309,16 +308,16 @@ def fit_all(
     if side_by_side:
         results = run(lambda pair: _fit_quietly(pair[0], pair[1], seconds), pairs)
     elif count == 1 or n_jobs is None or threads == 1 or not jobs[0].rows.in_memory:
-        results = ((_fit(job.within(count - k), s), None) for k, (job, s) in enumerate(pairs))
+        results = ((_fit(job.within(count - k), s), ()) for k, (job, s) in enumerate(pairs))
     else:
-        calls = (delayed(_fit_elsewhere)(_alone(job), state, seconds) for job, state in pairs)
-        results = Parallel(n_jobs=n_jobs)(calls)
+        options = jobs[0].settings.options._replace(n_jobs=1)
+        alone = {"options": options, "progress": None, "deadline": None}
+        calls = ((job.with_settings(**alone), state, seconds) for job, state in pairs)
+        found = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
+        results = [(_with_rows(fit, job.rows), told) for job, (fit, told) in zip(jobs, found)]
     fits = []
-    for k, (job, (fit, warnings)) in enumerate(zip(jobs, results)):
-        if warnings is not None:
-            fit = _with_rows(fit, job.rows)  # those of a worker were a copy
-        for message, category in warnings or ():
-            warn(message, category)
+    for k, (fit, warnings) in enumerate(results):
+        warn_again(warnings)
         fits.append(fit._replace(selection=candidates.get(k, fit.selection)))
     return fits
 
@@ -362,18 +361,6 @@ def _fit_elsewhere(
     return fit._replace(objective=replace(objective, rows=None)), warnings
 
 
-def _are_small(jobs: list[Job], at_once: int) -> bool:
-    """Whether arrays (rows, m) of jobs at the same time are, and no rows have to be read."""
-    sizes = [len(job.rows) * job.points.size for job in jobs]
-    return jobs[0].rows.in_memory and at_once * max(sizes) <= _SMALL
-
-
-def _alone(job: Job) -> Job:
-    """A copy of a job for another process: one thread, no progress and no deadline."""
-    options = job.settings.options._replace(n_jobs=1)
-    return job.with_settings(options=options, progress=None, deadline=None)
-
-
 def _with_rows(fit: Fit, rows: Dataset) -> Fit:
     """The fit with the rows of its job, which it was made without or from a copy of."""
     if not _is_of(fit, rows):
@@ -388,16 +375,6 @@ def _is_of(fit: Fit, rows: Dataset) -> bool:
     return fit.objective is not None and (own is None or len(own) == len(rows))
 
 
-def selection_of(fits: list[Fit]) -> list[Any]:
-    """The `Selection` of a fit, for several problems a list of them."""
-    selections = [Selection(fit.selection, fit.plan, fit.steps) for fit in fits]
-    return selections[0] if len(fits) == 1 else selections
-
-
-def inducing_points_of(fits: list[Fit]) -> dict[str, Any]:
-    """Fitted attributes of inducing points; none where predictions come from neighbours."""
-    Z: list[Any] = [fit.objective and fit.objective.inducing_points for fit in fits]
-    if any(points is None for points in Z):
-        return {}
-    sizes, one = [len(points) for points in Z], len(fits) == 1
-    return {"inducing_points_": Z[0] if one else Z, "n_inducing_": sizes[0] if one else sizes}
+def one_or_all(of_problems: list[Any]) -> Any:
+    """What there is of every problem, without a list where there is a single one."""
+    return of_problems[0] if len(of_problems) == 1 else of_problems

@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator
 
 from skgp_sparse.choices import choices
 from skgp_sparse.choices.parameter_checks import check_sites_of_solver, why_noise_is_constant
-from skgp_sparse.choices.plan import resolve_posterior, tolerance
 from skgp_sparse.data import moments
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
@@ -19,7 +18,7 @@ from skgp_sparse.ground.validation import Array, as_text, is_auto
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
-from skgp_sparse.likelihoods import Censored, Likelihood, warn_outside_bounds
+from skgp_sparse.likelihoods import Censored, warn_outside_bounds
 from skgp_sparse.likelihoods._base import central_spread, weighted_quantile
 from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
@@ -33,13 +32,12 @@ class GaussianObservations(ObservationModel):
     rows_with_prior = 3
 
     def __init__(self, parameters: BaseEstimator, name: str):
-        self.parameters, self.name = parameters, name
+        super().__init__(parameters, name)
         self.bound = choices.resolve_bound(parameters.bound, name)
-        self.posterior_method = resolve_posterior(parameters.posterior, name)
         self.check_posterior_method()
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
-    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
+    def jobs(self, rows: Dataset):
         """The one job there is."""
         rows = rows.in_one_form()
         units = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
@@ -52,10 +50,6 @@ class GaussianObservations(ObservationModel):
     def view(self, fits: list[Fit], units: TargetScaler):
         """The process in units of y."""
         return TargetView(fits[0].posterior, units)
-
-    def attributes(self, fits: list[Fit], units: TargetScaler):
-        """Fitted attributes of the estimator that describe the posterior."""
-        return _learned(fits[0], None)
 
     def accept(self, part: ArrayDataset, stream: Any):
         """The part, unless it has other targets, or its noise is to be learned."""
@@ -94,13 +88,6 @@ class GaussianObservations(ObservationModel):
         return TargetScaler(mean, unit * scale)
 
 
-def _learned(fit: Fit, likelihood: Likelihood | None):
-    """Fitted attributes of one problem."""
-    factor, metric = fit.posterior.factor, fit.posterior.metric
-    of_fit = {"posterior_": fit.name, "likelihood_": likelihood}
-    return {**of_fit, "metric_": metric, "variance_factor_": factor}
-
-
 _ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to start parameters from
 
 
@@ -116,11 +103,10 @@ class LikelihoodObservations(ObservationModel):
     """Numbers with a likelihood."""
 
     def __init__(self, parameters: BaseEstimator, name: str):
-        self.parameters, self.name = parameters, name
+        super().__init__(parameters, name)
         self.likelihood = choices.resolve_likelihood(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.likelihood, name)
-        self.posterior_method = resolve_posterior(parameters.posterior, name)
         method = choices.resolve_method(parameters.bound, self.likelihood, name)
         self.check_posterior_method()
         check_sites_of_solver(parameters, method, name)
@@ -129,11 +115,11 @@ class LikelihoodObservations(ObservationModel):
                 f"{name}: alpha is the variance of known Gaussian noise, which likelihood="
                 f"{as_text(parameters.likelihood)} does not have. Set alpha to None."
             )
-        given = {"likelihood": self.likelihood, "n_targets": parameters.n_targets}
-        self.rules = Rules(name, parameters.kernel, **given)
+        rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
+        self.rules = rules._replace(likelihood=self.likelihood)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
-    def jobs(self, rows: Dataset, earlier: tuple[object, ...] | None):
+    def jobs(self, rows: Dataset):
         """The one job there is."""
         rows = rows.in_one_form().in_units(TargetScaler.none(1))
         return [self._job(rows.in_units(self._units(rows)))]
@@ -145,7 +131,8 @@ class LikelihoodObservations(ObservationModel):
 
     def attributes(self, fits: list[Fit], units: TargetScaler):
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
-        return _learned(fits[0], self.view(fits, units).likelihood_of_targets())
+        of_targets = {"likelihood_": self.view(fits, units).likelihood_of_targets()}
+        return super().attributes(fits, units) | of_targets
 
     def _units(self, rows: Dataset):
         """The units of the targets; known limits stay where they are to the last bit."""
@@ -165,7 +152,7 @@ class LikelihoodObservations(ObservationModel):
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
         kernel = self.given_kernel(), likelihood, rows, self.columns(), spread or 1.0
         kernel = choices.resolve_latent_kernel(*kernel)
-        inner = Inner.within(tolerance(self.parameters.tol))
+        inner = Inner.within(self.tol)
         return self.job(rows, kernel, SiteObjectives(method, inner))
 
 

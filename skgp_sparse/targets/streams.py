@@ -29,7 +29,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Moments, TargetScaler, moments_of
 from skgp_sparse.engine.basis import InducingBasis, Problem
 from skgp_sparse.engine.collapsed import RunningSums
-from skgp_sparse.exceptions import about, collected, warn
+from skgp_sparse.exceptions import about, collected, warn_again
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import value_or_minus_inf
 from skgp_sparse.inference.objectives import CollapsedObjective
@@ -37,7 +37,7 @@ from skgp_sparse.inference.stochastic import Reservoir
 from skgp_sparse.methods.contract import Job, of_few_rows
 from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.solvers import Fit, KeepParameters
-from skgp_sparse.targets.model import ObservationModel, step_named
+from skgp_sparse.targets.model import ObservationModel, Problems, step_named
 
 _MOST_ROWS, _MOST_WITH_SITES = 100_000, 20_000  # that the reservoir holds ...
 _SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
@@ -189,7 +189,7 @@ def _begun(observations, stream: StreamState, job: Job, warm_start: WarmStart, a
     """The job in the units in which theta is or will be learned, with what is known."""
     if action in (Action.START, Action.MOVE):
         if _LIKELY_SCALE in job.steps:
-            (job,) = step_named(_LIKELY_SCALE)(observations, job.rows, []).before([job])
+            (job,) = step_named(_LIKELY_SCALE)(Problems(observations, job.rows, [job], [])).jobs
     elif observations.moves():
         job = job._replace(rows=_in_units(job.rows, stream.units))
     if action is Action.START or not observations.moves() or warm_start.likelihood is None:
@@ -257,9 +257,7 @@ def _moved(job: Job, warm_start: WarmStart, random_state: np.random.RandomState)
     )
     with collected() as warnings:
         fit = InducingPoints().fit(begun, random_state)
-    for message, category in warnings:
-        if not issubclass(category, ConvergenceWarning):
-            warn(message, category)
+    warn_again(warnings, but=(ConvergenceWarning,))
     return fit
 
 

@@ -115,6 +115,8 @@ def test_skewed_columns_are_found():
     )
     X = np.column_stack([X, np.where(rng.uniform(size=200) < 0.3, np.nan, X[:, 0])])
     rows = ArrayDataset(X, X[:, :1])
-    skew = skewed.skew_of(rows, ColumnTable(["a", "b", "c", "d"]))
-    assert skew.names == ["a", "d"] and np.all(skew.units > 0) and np.all(skew.shift[[0, 3]] < 0)
+    chosen, shift, moments = skewed.skew_of(rows, ColumnTable(["a", "b", "c", "d"]))
+    names, _, units, numbers = chosen
+    assert names == ["a", "d"] and numbers == {"a": 0, "d": 3} and min(units) > 0
+    assert np.all(shift[[0, 3]] < 0) and np.flatnonzero(moments[1]).tolist() == [0, 3]
     assert skewed.skew_of(rows, ColumnTable(["a", "b", "c", "d"], ["a", "d"])) is None

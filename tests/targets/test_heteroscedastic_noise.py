@@ -180,9 +180,9 @@ def test_equal_rows_are_left_out_as_one():
 def test_hyperparameters_of_the_noise_are_of_some_errors(monkeypatch):
     sizes = []
 
-    def counted(self, objective, *given, **options):
-        sizes.append(len(objective.rows))
-        return LBFGS().solve(objective, *given, **options)
+    def counted(self, start):
+        sizes.append(len(start.objective.rows))
+        return LBFGS().solve(start)
 
     counting = type("Counted", (LBFGS,), {"solve": counted})
     monkeypatch.setattr(heteroscedastic_noise, "LBFGS", counting)
