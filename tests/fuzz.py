@@ -339,11 +339,7 @@ def check_refit(model, case):
             np.testing.assert_array_equal(one, other)
 
 
-OPERATIONS = {
-    "theta": check_theta,
-    "pickle": check_pickle,
-    "refit": check_refit,
-}
+OPERATIONS = {"theta": check_theta, "pickle": check_pickle, "refit": check_refit}
 
 
 def run(n_cases, first_seed):

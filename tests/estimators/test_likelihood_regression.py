@@ -70,8 +70,7 @@ def likelihood_of(ref):
 
 @pytest.mark.parametrize("prefix", ["vfe", "new", "gfitc", "pep_0.5", "pep_0.1"])
 @pytest.mark.parametrize(
-    "name",
-    ["poisson_weighted", "negbin_weighted", "student_weighted", "exponential", "z_equals_x"],
+    "name", ["poisson_weighted", "negbin_weighted", "student_weighted", "exponential", "z_equals_x"]
 )
 def test_fixed_models_agree_with_golden_values(name, prefix):
     ref = {key.split("/")[1]: COUNTS[key] for key in COUNTS if key.startswith(f"{name}/")}

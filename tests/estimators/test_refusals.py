@@ -220,10 +220,7 @@ OF_NUMBERS = [
         ),
     ),
     ("is too large or too small to compute with", overflows),
-    (
-        "variance is negative or no number",
-        lambda: site_loop.check_moments(*-np.ones((3, 2))),
-    ),
+    ("variance is negative or no number", lambda: site_loop.check_moments(*-np.ones((3, 2)))),
     ("gradient of the objective is not fin", lambda: start_of_search(0.0, np.full(1, np.nan))),
     ("The Nyström matrix is not finite", lambda: cholesky(np.full((2, 2), np.nan))),
 ]
@@ -300,12 +297,7 @@ def breaks(*args):
 
 
 FAILING = [  # what is replaced in a fit by minibatches, and words of the warning
-    (
-        stochastic,
-        "_DECAYS",
-        np.full((2, 1), np.nan),
-        "minibatches failed.* The gradient",
-    ),
+    (stochastic, "_DECAYS", np.full((2, 1), np.nan), "minibatches failed.* The gradient"),
     (stochastic.Search, "_climb", breaks, "rows could not be fitted, so that the fit goes on"),
 ]
 

@@ -84,12 +84,7 @@ def test_estimator_checks_without_an_optimiser(estimator, check):
 
 
 @pytest.mark.second
-@parametrize_with_checks(
-    [
-        SparseGPRegressor(),
-        SparseGPClassifier(),
-    ]
-)
+@parametrize_with_checks([SparseGPRegressor(), SparseGPClassifier()])
 def test_estimator_checks_of_the_defaults(estimator, check):
     check(estimator)
 
@@ -233,10 +228,7 @@ def test_grid_search_over_bounds_by_log_density():
     pipe = make_pipeline(StandardScaler(), small())
     grid = [
         {"sparsegpregressor__bound": ["titsias", "titsias_new", "fitc"]},
-        {
-            "sparsegpregressor__bound": [PEP()],
-            "sparsegpregressor__bound__alpha": [0.1, 0.9],
-        },
+        {"sparsegpregressor__bound": [PEP()], "sparsegpregressor__bound__alpha": [0.1, 0.9]},
     ]
     search = GridSearchCV(pipe, grid, scoring=log_predictive_density_scorer, cv=2).fit(X, y)
     scores = search.cv_results_["mean_test_score"]

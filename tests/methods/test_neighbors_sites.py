@@ -12,15 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.likelihoods import (
-    Beta,
-    Gamma,
-    Logit,
-    NegativeBinomial,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from skgp_sparse.likelihoods import Beta, Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.posteriors import Neighbors
 
 KERNEL = ConstantKernel(2.0) * Matern([0.8, 1.2], nu=1.5)

@@ -7,27 +7,14 @@ from math import inf
 
 import numpy as np
 import pytest
-from inside import (
-    ArrayDataset,
-    Facts,
-    PosteriorSelection,
-    Request,
-    UncertainInputs,
-    plan,
-)
+from inside import ArrayDataset, Facts, PosteriorSelection, Request, UncertainInputs, plan
 from sklearn.gaussian_process.kernels import RBF
 from test_posteriors_of_users import SubsetOfData
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Categorical, Columns
-from skgp_sparse.posteriors import (
-    Exact,
-    FourierFeatures,
-    InducingPoints,
-    IterativeExact,
-    Neighbors,
-)
+from skgp_sparse.posteriors import Exact, FourierFeatures, InducingPoints, IterativeExact, Neighbors
 
 AUTO = PosteriorSelection()
 FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))

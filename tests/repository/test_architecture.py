@@ -394,8 +394,7 @@ def test_no_two_classes_share_a_name():
 
 
 @pytest.mark.parametrize(
-    "method, file",
-    [("FourierFeatures", "inducing_points"), ("IterativeExact", "exact")],
+    "method, file", [("FourierFeatures", "inducing_points"), ("IterativeExact", "exact")]
 )
 def test_a_posterior_is_a_file_and_a_line_of_names(method, file):
     """No other room knows a posterior method, so that one of a user works as those shipped."""

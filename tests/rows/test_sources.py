@@ -155,14 +155,7 @@ def of_a_user(X, y, folder):
 
 
 KINDS = {
-    kind.__name__: kind
-    for kind in (
-        of_arrays,
-        of_memory_maps,
-        of_files,
-        of_a_stream,
-        of_a_user,
-    )
+    kind.__name__: kind for kind in (of_arrays, of_memory_maps, of_files, of_a_stream, of_a_user)
 }
 
 
@@ -544,11 +537,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
         source = SimpleNamespace(chunk=lambda k: (X + k, y), chunk_sizes=[1000] * n_chunks)
         lazy = ChunkedDataset(opened(source, 20), 20, TargetScaler.none(1))
         problem = Problem(
-            RBF(5.0) + WhiteKernel(),
-            InducingBasis(X[:30]),
-            lazy,
-            TitsiasNew(),
-            Options(memory=1e6),
+            RBF(5.0) + WhiteKernel(), InducingBasis(X[:30]), lazy, TitsiasNew(), Options(memory=1e6)
         )
         tracemalloc.start()
         lazy.scale(), lazy.target_variance(), lazy.subset(np.arange(0, len(lazy), 999))
