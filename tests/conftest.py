@@ -18,15 +18,7 @@ import pytest
 import scipy.linalg  # noqa: F401  # its BLAS must be there to be limited
 from inside import ArrayDataset, InducingBasis, Jitter, Options, Problem, SiteUpdate, arrays, plan
 from numpy.testing import assert_allclose
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    ExpSineSquared,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 from threadpoolctl import threadpool_limits
 from tiers import (  # noqa: F401  # hooks of pytest
     all_cases,
@@ -60,18 +52,18 @@ BOUNDS = {
 }
 NAMED_BOUNDS = ("titsias", "titsias_new", "artemev", "fitc", "pep", "dtc")  # by their first names
 KERNELS = {
-    "rbf": ConstantKernel(1.7) * RBF(0.8),
-    "rbf_ard": ConstantKernel(0.6) * RBF([0.7, 1.5]),
-    "matern_0.5": ConstantKernel(1.2) * Matern(1.1, nu=0.5),
-    "matern_1.5": ConstantKernel(1.2) * Matern([0.9, 1.6], nu=1.5),
-    "matern_2.5": Matern([0.9, 1.6], nu=2.5),
-    "rational_quadratic": ConstantKernel(1.4) * RationalQuadratic(0.9, 1.3),
-    "periodic": ConstantKernel(0.9) * ExpSineSquared(1.1, 4.7),
-    "dot_plus_rbf": DotProduct(0.6) + ConstantKernel(0.5) * RBF(0.9),
-    "sum": ConstantKernel(0.7) * Matern([0.8, 1.7], nu=1.5) + RationalQuadratic(1.9, 0.8),
-    "product": ConstantKernel(1.2) * RBF(2.0) * Matern([1.1, 0.9], nu=2.5),
-    "power": (ConstantKernel(0.8) * RBF([0.8, 1.2]) + DotProduct(0.4)) ** 2,
-    "fixed": ConstantKernel(1.3, "fixed") * RBF([0.8, 1.2]) + DotProduct(0.5, "fixed"),
+    "rbf": sk.ConstantKernel(1.7) * sk.RBF(0.8),
+    "rbf_ard": sk.ConstantKernel(0.6) * sk.RBF([0.7, 1.5]),
+    "matern_0.5": sk.ConstantKernel(1.2) * sk.Matern(1.1, nu=0.5),
+    "matern_1.5": sk.ConstantKernel(1.2) * sk.Matern([0.9, 1.6], nu=1.5),
+    "matern_2.5": sk.Matern([0.9, 1.6], nu=2.5),
+    "rational_quadratic": sk.ConstantKernel(1.4) * sk.RationalQuadratic(0.9, 1.3),
+    "periodic": sk.ConstantKernel(0.9) * sk.ExpSineSquared(1.1, 4.7),
+    "dot_plus_rbf": sk.DotProduct(0.6) + sk.ConstantKernel(0.5) * sk.RBF(0.9),
+    "sum": sk.ConstantKernel(0.7) * sk.Matern([0.8, 1.7], nu=1.5) + sk.RationalQuadratic(1.9, 0.8),
+    "product": sk.ConstantKernel(1.2) * sk.RBF(2.0) * sk.Matern([1.1, 0.9], nu=2.5),
+    "power": (sk.ConstantKernel(0.8) * sk.RBF([0.8, 1.2]) + sk.DotProduct(0.4)) ** 2,
+    "fixed": sk.ConstantKernel(1.3, "fixed") * sk.RBF([0.8, 1.2]) + sk.DotProduct(0.5, "fixed"),
 }
 NOISES = ("white", "known", "known_and_white", "nested")
 
@@ -146,8 +138,8 @@ def _with_noise(signal, noise):
     if noise == "known":
         return signal
     if noise == "nested":  # its level differs between rows
-        return signal + (DotProduct(0.8) + ConstantKernel(0.5)) * WhiteKernel(0.15)
-    return signal + WhiteKernel(0.15)
+        return signal + (sk.DotProduct(0.8) + sk.ConstantKernel(0.5)) * sk.WhiteKernel(0.15)
+    return signal + sk.WhiteKernel(0.15)
 
 
 def agree(actual, expected, tolerance=1e-10):

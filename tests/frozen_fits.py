@@ -25,15 +25,7 @@ import numpy as np
 from chunked_arrays import Arrays
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    ExpSineSquared,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
@@ -204,7 +196,7 @@ def learn(model, some, **first):
 # -- choices ---------------------------------------------------------------------------
 
 
-class Opaque(RBF):
+class Opaque(sk.RBF):
     """A kernel without a derivative rule."""
 
 
@@ -221,10 +213,10 @@ def even_rows(X, n_inducing, kernel, random_state):
     return X[:: len(X) // n_inducing][:n_inducing]
 
 
-SIGNAL = ConstantKernel(1.5, (1e-2, 10)) * Matern([1.3, 1.8], (0.3, 30), nu=2.5)
-KERNEL = SIGNAL + WhiteKernel(0.1)
-LARGE_SIGNAL = ConstantKernel(1.2) * RBF(30.0)  # rows of 500 columns are about 39 apart
-LARGE_KERNEL = LARGE_SIGNAL + WhiteKernel(0.2)
+SIGNAL = sk.ConstantKernel(1.5, (1e-2, 10)) * sk.Matern([1.3, 1.8], (0.3, 30), nu=2.5)
+KERNEL = SIGNAL + sk.WhiteKernel(0.1)
+LARGE_SIGNAL = sk.ConstantKernel(1.2) * sk.RBF(30.0)  # rows of 500 columns are about 39 apart
+LARGE_KERNEL = LARGE_SIGNAL + sk.WhiteKernel(0.2)
 Z = np.random.RandomState(9).uniform(-3, 3, (12, 2))
 ALPHA = np.random.RandomState(8).uniform(0.05, 0.4, 200)
 ROWS_ALPHA = np.linspace(1e-6, 0.05, 700)  # the least of it needs double precision
@@ -310,10 +302,13 @@ def gaussian_cases():
         name = init if isinstance(init, str) else getattr(init, "__name__", "array")
         yield Case(f"init/{name}", regressor(inducing_init=init), numbers)
     kernels = {
-        "periodic": DotProduct(0.5) + ExpSineSquared(1.1, 4.7) * RBF(2.0) + WhiteKernel(0.1),
-        "rational": RationalQuadratic(1.2, 0.8) * Matern(2.0, nu=1.5) + WhiteKernel(0.1),
-        "noise_of_a_row": SIGNAL + (DotProduct(0.8) + ConstantKernel(0.5)) * WhiteKernel(0.1),
-        "no_rule": ConstantKernel(1.5) * Opaque(1.2) + WhiteKernel(0.1),
+        "periodic": sk.DotProduct(0.5)
+        + sk.ExpSineSquared(1.1, 4.7) * sk.RBF(2.0)
+        + sk.WhiteKernel(0.1),
+        "rational": sk.RationalQuadratic(1.2, 0.8) * sk.Matern(2.0, nu=1.5) + sk.WhiteKernel(0.1),
+        "noise_of_a_row": SIGNAL
+        + (sk.DotProduct(0.8) + sk.ConstantKernel(0.5)) * sk.WhiteKernel(0.1),
+        "no_rule": sk.ConstantKernel(1.5) * Opaque(1.2) + sk.WhiteKernel(0.1),
     }
     for name, kernel in kernels.items():
         yield Case(f"kernel/{name}", regressor(kernel), numbers)

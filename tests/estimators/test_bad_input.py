@@ -9,13 +9,7 @@ from conftest import NAMED_BOUNDS
 from inside import BOUNDS, moments
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    CompoundKernel,
-    ConstantKernel,
-    DotProduct,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import PEP
@@ -63,7 +57,7 @@ def spoilt(array, value):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_inf_are_refused(value):
     with pytest.raises(ValueError, match="Input X contains"):
-        model(RBF()).fit(spoilt(X, value), Y)
+        model(sk.RBF()).fit(spoilt(X, value), Y)
     with pytest.raises(ValueError, match="Input y contains"):
         model().fit(X, spoilt(Y, value))
     with pytest.raises(ValueError, match="Input sample_weight contains"):
@@ -74,13 +68,13 @@ def test_nan_and_inf_are_refused(value):
         model(inducing_init=spoilt(X[:5], value)).fit(X, Y)
     with pytest.raises(ValueError, match="'alpha' parameter"):
         model(alpha=value).fit(X, Y)
-    fitted = model(max_iter=1, kernel=RBF(), optimizer=None).fit(X, Y)
+    fitted = model(max_iter=1, kernel=sk.RBF(), optimizer=None).fit(X, Y)
     with pytest.raises(ValueError, match="Input X contains"):
         fitted.predict(spoilt(X, value))
 
 
 def test_wrong_widths_are_refused():
-    fitted = model(RBF(), optimizer=None).fit(X, Y)
+    fitted = model(sk.RBF(), optimizer=None).fit(X, Y)
     for method in (fitted.predict, fitted.sample_y):
         with pytest.raises(ValueError, match="X has 1 features, but .* is expecting 2"):
             method(X[:, :1])
@@ -98,14 +92,14 @@ def test_wrong_widths_are_refused():
         model().fit(X[:, 0], Y)
     for optimizer in ("fmin_l_bfgs_b", None):
         with pytest.raises(ValueError, match="length_scale of shape .* have 2 columns"):
-            model(RBF([1.0, 1.0, 1.0]), optimizer=optimizer).fit(X, Y)
+            model(sk.RBF([1.0, 1.0, 1.0]), optimizer=optimizer).fit(X, Y)
 
 
 def test_strings_are_refused():
     with pytest.raises(ValueError, match="X of .* contains text, first .a., but must be numbers"):
         model().fit([["a"], ["b"]], [0.0, 1.0])
     with pytest.raises(ValueError, match="numeric arrays.*GaussianProcessRegressor"):
-        model(ConstantKernel()).fit([["a"], ["b"]], [0.0, 1.0])
+        model(sk.ConstantKernel()).fit([["a"], ["b"]], [0.0, 1.0])
 
 
 def names(estimator, X=X, y=Y):
@@ -165,21 +159,21 @@ def test_unknown_parameters_are_refused_and_the_valid_ones_listed(parameter, val
     ],
 )
 def test_answers_of_optimizers_are_judged(answer):
-    message = names(model(RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: answer))
+    message = names(model(sk.RBF() + sk.WhiteKernel(), optimizer=lambda *given, **bounds: answer))
     assert "must return (theta, value): theta holds 2" in message and "Got " in message
 
 
 @pytest.mark.parametrize("answer", [1.0, np.float32(1.0), np.array(1.0), np.array([1.0])])
 def test_numbers_of_all_kinds_are_answers_of_optimizers(answer):
     estimator = model(
-        RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: ([0.0, 0.0], answer)
+        sk.RBF() + sk.WhiteKernel(), optimizer=lambda *given, **bounds: ([0.0, 0.0], answer)
     )
     value = estimator.fit(X, Y).log_marginal_likelihood_value_  # not what the optimiser claims
     assert value == pytest.approx(estimator.log_marginal_likelihood(np.zeros(2)), rel=1e-10)
 
 
 def test_negative_hyperparameters_are_refused():
-    assert "must be positive, and correlations below 1. Got RBF" in names(model(RBF(-1.0)))
+    assert "must be positive, and correlations below 1. Got RBF" in names(model(sk.RBF(-1.0)))
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.5, np.nan, "half"])
@@ -198,14 +192,16 @@ def test_weights_that_are_all_zero_are_refused():
         model().fit(X, Y, sample_weight=np.zeros(60))
 
 
-@pytest.mark.parametrize("kernel", [CompoundKernel([RBF()]), RBF() + CompoundKernel([RBF()])])
+@pytest.mark.parametrize(
+    "kernel", [sk.CompoundKernel([sk.RBF()]), sk.RBF() + sk.CompoundKernel([sk.RBF()])]
+)
 def test_compound_kernels_are_refused(kernel):
     assert "add or multiply" in names(model(kernel)).lower()
 
 
 @ROUTES
 def test_infinite_bounds_are_fine_without_restarts_only(n_inducing):
-    kernel = RBF(1.0, (1e-5, np.inf)) + WhiteKernel()
+    kernel = sk.RBF(1.0, (1e-5, np.inf)) + sk.WhiteKernel()
     standard_sane(model(kernel, n_inducing=n_inducing).fit(X, Y), X)
     restarted = model(kernel, n_inducing=n_inducing, n_restarts_optimizer=1)
     assert "requires that all bounds are finite" in names(restarted)
@@ -312,13 +308,13 @@ def test_queries_of_any_size_are_answered(n_inducing):
 
 
 def test_predictions_that_overflow_name_the_row():
-    estimator = fitted_quietly(model(DotProduct(), n_inducing=100), X, Y)
+    estimator = fitted_quietly(model(sk.DotProduct(), n_inducing=100), X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for options in ({"return_std": True}, {"return_cov": True}):
             with pytest.raises(ValueError, match="rows of X, first at row"):
                 estimator.predict([[1.0, 1.0], [1e300, 1.0]], **options)
-        for unfitted_or_not in (estimator, model(DotProduct())):
+        for unfitted_or_not in (estimator, model(sk.DotProduct())):
             with pytest.raises(ValueError, match="overflow float64|not positive|NaN"):
                 unfitted_or_not.sample_y([[1.0, 1.0], [1e200, 1.0]])
 
@@ -348,10 +344,10 @@ def test_unnormalised_targets_are_fitted_or_named(n_inducing, size):
 @ROUTES
 @pytest.mark.parametrize("size, alpha", [(1e160, 1e-10), (1e200, 1e300), (1e-160, 1e-310)])
 def test_known_noise_beside_targets_of_any_size(n_inducing, size, alpha):
-    estimator = model(RBF(), n_inducing=n_inducing, alpha=alpha)
+    estimator = model(sk.RBF(), n_inducing=n_inducing, alpha=alpha)
     fitted_quietly(estimator, X, size * Y, may_explain_nothing=True)
     assert np.isfinite(estimator.predict(X, return_std=True)).all()
-    assert "'alpha' parameter" in names(model(RBF(), alpha=0.1), X, 1e-160 * Y)
+    assert "'alpha' parameter" in names(model(sk.RBF(), alpha=0.1), X, 1e-160 * Y)
 
 
 def test_rows_of_weight_zero_may_hold_anything(monkeypatch):
@@ -416,13 +412,15 @@ def test_endless_restarts_can_be_stopped():
         return theta, objective(theta, eval_gradient=False)
 
     with pytest.raises(KeyboardInterrupt):
-        model(RBF() + WhiteKernel(), optimizer=optimizer, n_restarts_optimizer=10**30).fit(X, Y)
+        model(sk.RBF() + sk.WhiteKernel(), optimizer=optimizer, n_restarts_optimizer=10**30).fit(
+            X, Y
+        )
     assert len({tuple(theta) for theta in seen}) == 3
 
 
 @ROUTES
 def test_restarts_at_hyperparameters_that_overflow_are_passed_over(n_inducing):
-    kernel = DotProduct(1.0, (1e-300, 1e300)) + WhiteKernel(1e-2)
+    kernel = sk.DotProduct(1.0, (1e-300, 1e300)) + sk.WhiteKernel(1e-2)
     options = {"n_restarts_optimizer": 4, "n_inducing": n_inducing}
     fitted_quietly(model(kernel, **options), X, Y)
 
@@ -432,7 +430,9 @@ def test_restarts_at_hyperparameters_that_overflow_are_passed_over(n_inducing):
 def test_one_far_row_leaves_the_others_as_they_are(n_inducing, far):
     table = np.vstack([[[far, 0.0]], X])
     y = np.concatenate([[0.3], Y])
-    estimator = fitted_quietly(model(RBF(0.5) + WhiteKernel(1e-2), n_inducing=n_inducing), table, y)
+    estimator = fitted_quietly(
+        model(sk.RBF(0.5) + sk.WhiteKernel(1e-2), n_inducing=n_inducing), table, y
+    )
     assert estimator.score(X, Y) > 0.9
 
 
@@ -445,7 +445,7 @@ def test_two_groups_that_are_far_apart_are_two_tables(n_inducing, offset):
     values = []
     for distance in (2.0**10, np.round(offset)):
         moved = few + distance * (np.arange(80) % 2)[:, None]
-        kernel = RBF(0.5) + WhiteKernel(0.01)
+        kernel = sk.RBF(0.5) + sk.WhiteKernel(0.01)
         estimator = fitted_quietly(
             model(kernel, n_inducing=n_inducing, optimizer=None, inducing_init="k-means++"),
             moved,
@@ -461,7 +461,7 @@ def test_two_groups_that_are_far_apart_are_two_tables(n_inducing, offset):
 @ROUTES
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_a_kernel_in_other_units_than_X_is_reported_or_explains_by_noise(n_inducing, scale):
-    estimator = model(RBF() + WhiteKernel(), n_inducing=n_inducing)
+    estimator = model(sk.RBF() + sk.WhiteKernel(), n_inducing=n_inducing)
     fitted_quietly(estimator, X * scale, Y, may_explain_nothing=True)
     standard_sane(estimator, X * scale)
 
@@ -470,7 +470,9 @@ def test_a_kernel_in_other_units_than_X_is_reported_or_explains_by_noise(n_induc
 @pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
 def test_duplicate_inducing_points_are_survived(bound, optimizer):
     Z = np.repeat(X[:5], 3, axis=0)
-    estimator = model(RBF() + WhiteKernel(0.01), inducing_init=Z, optimizer=optimizer, bound=bound)
+    estimator = model(
+        sk.RBF() + sk.WhiteKernel(0.01), inducing_init=Z, optimizer=optimizer, bound=bound
+    )
     standard_sane(fitted_quietly(estimator, X, Y), X)
     assert estimator.jitter_ > 0
 
@@ -478,13 +480,13 @@ def test_duplicate_inducing_points_are_survived(bound, optimizer):
 @ROUTES
 @pytest.mark.parametrize("fixed", [True, False])
 def test_length_scales_of_1e5_are_survived(n_inducing, fixed):
-    kernel = ConstantKernel() * RBF(1e5, "fixed" if fixed else (1e5, 1e6)) + WhiteKernel()
+    kernel = sk.ConstantKernel() * sk.RBF(1e5, "fixed" if fixed else (1e5, 1e6)) + sk.WhiteKernel()
     estimator = fitted_quietly(model(kernel, n_inducing=n_inducing), X, Y, may_explain_nothing=True)
     standard_sane(estimator, X)
 
 
 def test_jitter_that_had_to_grow_is_seen():
-    kernel = DotProduct(sigma_0=1e-3, sigma_0_bounds="fixed")  # rank 3 of 60
+    kernel = sk.DotProduct(sigma_0=1e-3, sigma_0_bounds="fixed")  # rank 3 of 60
     estimator = model(kernel, alpha=0.0, n_inducing=100, optimizer=None)
     standard_sane(fitted_quietly(estimator, 1e4 * X, Y), 1e4 * X)
     assert estimator.jitter_ > 0
@@ -493,25 +495,25 @@ def test_jitter_that_had_to_grow_is_seen():
 @ROUTES
 @pytest.mark.parametrize("alpha", [0.0, 1e-10])
 def test_hardly_any_noise_is_finite(n_inducing, alpha):
-    estimator = model(RBF(), alpha=alpha, n_inducing=n_inducing)
+    estimator = model(sk.RBF(), alpha=alpha, n_inducing=n_inducing)
     standard_sane(fitted_quietly(estimator, X, Y), X)
 
 
 def test_a_kernel_that_is_no_covariance_is_named_as_the_cause():
-    negative = ConstantKernel(-1.0, "fixed") * RBF(1.0, "fixed")
+    negative = sk.ConstantKernel(-1.0, "fixed") * sk.RBF(1.0, "fixed")
     with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
         model(negative, optimizer=None).fit(X, Y)
 
 
 def test_trouble_is_a_convergence_warning_with_a_remedy_that_exists():
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        model(RBF() + WhiteKernel(), max_iter=1).fit(X, Y)
+        model(sk.RBF() + sk.WhiteKernel(), max_iter=1).fit(X, Y)
     with pytest.warns(ConvergenceWarning, match="close to the specified upper bound 0.1"):
-        model(RBF(0.05, (0.01, 0.1)) + WhiteKernel()).fit(X, Y)
+        model(sk.RBF(0.05, (0.01, 0.1)) + sk.WhiteKernel()).fit(X, Y)
 
 
 def test_bounds_that_the_user_did_not_choose_are_not_reported():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model(RBF(), n_inducing=100, max_iter=200).fit(X, np.sin(X[:, 0]))
+        model(sk.RBF(), n_inducing=100, max_iter=200).fit(X, np.sin(X[:, 0]))
         model(n_inducing=100, max_iter=200).fit(X, np.sin(X[:, 0]))
