@@ -147,7 +147,9 @@ def files(model, table):
 @contextmanager
 def chunks(model, table):
     """`partial_fit` with one part after the other."""
-    yield learn(model, parts(table, 3), **every_class(model, table))
+    is_numbers = isinstance(model, SparseGPRegressor)
+    first = {} if is_numbers else {"classes": np.unique(table.y)}
+    yield learn(model, parts(table, 3), **first)
 
 
 @contextmanager
@@ -180,11 +182,6 @@ def dask(model, table):
 def parts(table, number):
     """Consecutive rows of a table, of as many tables."""
     return [table.rows(some) for some in np.array_split(np.arange(len(table.X)), number)]
-
-
-def every_class(model, table):
-    """What the first call of `partial_fit` needs to know."""
-    return {} if isinstance(model, SparseGPRegressor) else {"classes": np.unique(table.y)}
 
 
 def learn(model, some, **first):
@@ -549,15 +546,10 @@ def numbers_told(fitted, queries, table):
     yield "density", fitted.log_predictive_density(queries, targets, **offset)
     yield "samples", fitted.sample_y(queries, 2, random_state=3, latent=True, **offset)
     if fitted.likelihood_ is not None:
-        yield "likelihood", [v for _, v in numeric_parameters(fitted.likelihood_)]
+        pairs = sorted(fitted.likelihood_.get_params().items())
+        yield "likelihood", [value for _, value in pairs if isinstance(value, float)]
     if table.y.dtype.kind == "f":  # those of counts jump
         yield "quantiles", fitted.predict_quantiles(queries, [0.1, 0.6], **offset)
-
-
-def numeric_parameters(likelihood):
-    """Names and numbers."""
-    pairs = sorted(likelihood.get_params().items())
-    return [(key, value) for key, value in pairs if isinstance(value, float)]
 
 
 def labels_told(fitted, queries, table):

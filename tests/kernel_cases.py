@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process import kernels as sk
-from sklearn.gaussian_process import kernels as sklearn_kernels
 
 from skgp_sparse import kernels
 
@@ -69,8 +68,7 @@ class Rippled(sk.RBF):
 
 def parsed(text):
     """The kernel of scikit-learn that has a text as its repr."""
-    names = {name: getattr(sklearn_kernels, name) for name in dir(sklearn_kernels)}
-    return eval(str(text).replace("1e400", "float('inf')"), names)
+    return eval(str(text).replace("1e400", "float('inf')"), dict(vars(sk)))
 
 
 def check_stack(kernel, P, inputs=True):

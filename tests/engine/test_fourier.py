@@ -1,7 +1,5 @@
 """Random Fourier features: frequencies of a kernel, their linear model, and the method."""
 
-import pickle
-
 import numpy as np
 import pytest
 from chunked_arrays import Arrays
@@ -241,15 +239,6 @@ def test_rows_may_come_from_a_source_or_be_samples():
     agree(source, kept().fit(inputs, targets).predict(X[:9]), 1e-8)
     few = quick(posterior=FourierFeatures(6), solver="stochastic", kernel=sk.RBF(), max_iter=3)
     assert few.fit(inputs + 1e-3 * many[:, None], targets).posterior_ == "fourier"
-
-
-def test_a_model_in_pickles_predicts_the_same():
-    model = kept().fit(X, np.column_stack([Y, -3 * Y]))
-    again = pickle.loads(pickle.dumps(model))
-    for one, other in zip(model.predict(X, return_cov=True), again.predict(X, return_cov=True)):
-        np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(model.sample_y(X), again.sample_y(X))
-    assert len(pickle.dumps(model._fitted.fits[0].posterior)) < 20_000
 
 
 def test_likelihoods_and_classes_have_features():

@@ -152,5 +152,3 @@ def test_errors():
         model = SparseGPRegressor(**{"kernel": sk.RBF(), "random_state": 0} | options).fit(X, Y)
         with pytest.raises(ValueError, match=f"sample_functions {message}"):
             model.sample_functions()
-    with pytest.raises(ValueError, match="n_functions"):
-        model.sample_functions(0)

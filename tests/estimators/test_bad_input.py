@@ -54,21 +54,23 @@ def spoilt(array, value):
     return array
 
 
+def names(estimator, X=X, y=Y, **rows):
+    """The message of the error of a fit."""
+    with pytest.raises(ValueError) as error:
+        estimator.fit(X, y, **rows)
+    return str(error.value)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_inf_are_refused(value):
-    with pytest.raises(ValueError, match="Input X contains"):
-        model(sk.RBF()).fit(spoilt(X, value), Y)
-    with pytest.raises(ValueError, match="Input y contains"):
-        model().fit(X, spoilt(Y, value))
-    with pytest.raises(ValueError, match="Input sample_weight contains"):
-        model().fit(X, Y, sample_weight=spoilt(np.ones(60), value))
-    with pytest.raises(ValueError, match="alpha contains"):
-        model(alpha=spoilt(np.ones(60), value)).fit(X, Y)
-    with pytest.raises(ValueError, match="inducing_init"):
-        model(inducing_init=spoilt(X[:5], value)).fit(X, Y)
-    with pytest.raises(ValueError, match="'alpha' parameter"):
-        model(alpha=value).fit(X, Y)
-    fitted = model(max_iter=1, kernel=sk.RBF(), optimizer=None).fit(X, Y)
+    ones = spoilt(np.ones(60), value)
+    assert "Input X contains" in names(model(sk.RBF()), spoilt(X, value))
+    assert "Input y contains" in names(model(), X, spoilt(Y, value))
+    assert "Input sample_weight contains" in names(model(), sample_weight=ones)
+    assert "alpha contains" in names(model(alpha=ones))
+    assert "inducing_init" in names(model(inducing_init=spoilt(X[:5], value)))
+    assert "'alpha' parameter" in names(model(alpha=value))
+    fitted = model(kernel=sk.RBF(), optimizer=None).fit(X, Y)
     with pytest.raises(ValueError, match="Input X contains"):
         fitted.predict(spoilt(X, value))
 
@@ -78,34 +80,27 @@ def test_wrong_widths_are_refused():
     for method in (fitted.predict, fitted.sample_y):
         with pytest.raises(ValueError, match="X has 1 features, but .* is expecting 2"):
             method(X[:, :1])
-    with pytest.raises(ValueError, match="'inducing_init' .* has 1 columns, but X has 2"):
-        model(inducing_init=X[:5, :1]).fit(X, Y)
-    with pytest.raises(ValueError, match="'inducing_init' .* has 1 columns, but X has 2"):
-        model(inducing_init=lambda X, m, kernel, rng: X[:m, :1]).fit(X, Y)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        model().fit(X, Y[:-1])
-    with pytest.raises(ValueError, match="sample_weight.shape"):
-        model().fit(X, Y, sample_weight=np.ones(59))
-    with pytest.raises(ValueError, match=r"same number of entries as y. \(59 != 60\)"):
-        model(alpha=np.ones(59)).fit(X, Y)
-    with pytest.raises(ValueError, match="Expected 2D array"):
-        model().fit(X[:, 0], Y)
+    for init in (X[:5, :1], lambda X, m, kernel, rng: X[:m, :1]):
+        assert re.search(
+            "'inducing_init' .* has 1 columns, but X has 2", names(model(inducing_init=init))
+        )
+    assert "inconsistent numbers of samples" in names(model(), y=Y[:-1])
+    assert "sample_weight.shape" in names(model(), sample_weight=np.ones(59))
+    assert "same number of entries as y. (59 != 60)" in names(model(alpha=np.ones(59)))
+    assert "Cross-validation" in names(model(alpha=np.ones(59)))
+    assert "alpha must be a scalar or an array" in names(model(alpha=[]))
+    assert "Expected 2D array" in names(model(), X[:, 0])
     for optimizer in ("fmin_l_bfgs_b", None):
-        with pytest.raises(ValueError, match="length_scale of shape .* have 2 columns"):
-            model(sk.RBF([1.0, 1.0, 1.0]), optimizer=optimizer).fit(X, Y)
+        message = names(model(sk.RBF([1.0, 1.0, 1.0]), optimizer=optimizer))
+        assert re.search("length_scale of shape .* have 2 columns", message)
 
 
 def test_strings_are_refused():
-    with pytest.raises(ValueError, match="X of .* contains text, first .a., but must be numbers"):
-        model().fit([["a"], ["b"]], [0.0, 1.0])
-    with pytest.raises(ValueError, match="numeric arrays.*GaussianProcessRegressor"):
-        model(sk.ConstantKernel()).fit([["a"], ["b"]], [0.0, 1.0])
-
-
-def names(estimator, X=X, y=Y):
-    with pytest.raises(ValueError) as error:
-        estimator.fit(X, y)
-    return str(error.value)
+    told = [
+        names(model(kernel), [["a"], ["b"]], [0.0, 1.0]) for kernel in (None, sk.ConstantKernel())
+    ]
+    assert re.search("X of .* contains text, first .a., but must be numbers", told[0])
+    assert re.search("numeric arrays.*GaussianProcessRegressor", told[1])
 
 
 @pytest.mark.parametrize(
@@ -117,20 +112,14 @@ def names(estimator, X=X, y=Y):
         ("inducing_init", None, list(BY_NAME)),
         ("optimizer", "adam", ["fmin_l_bfgs_b", "callable", "None"]),
         ("kernel", "rbf", ["sklearn.gaussian_process.kernels"]),
-        ("n_inducing", 0, ["an int in the range [1, inf)"]),
-        ("n_inducing", 2.5, ["an int in the range [1, inf)"]),
-        ("n_inducing", True, ["an int in the range [1, inf)"]),
+        *(("n_inducing", wrong, ["an int in the range [1, inf)"]) for wrong in (0, 2.5, True)),
         ("n_inducing", "all", ["auto", "an int in the range [1, inf)"]),
         ("max_iter", -1, ["an int in the range [1, inf)"]),
         ("n_restarts_optimizer", "2", ["an int in the range [0, inf)"]),
-        ("tol", -1.0, ["a float in the range [0, inf)"]),
-        ("tol", np.nan, ["a float in the range [0, inf)"]),
-        ("alpha", -0.1, ["a float in the range [0, inf)"]),
-        ("alpha", "big", ["a float in the range [0, inf)"]),
+        *(("tol", wrong, ["a float in the range [0, inf)"]) for wrong in (-1.0, np.nan)),
+        *(("alpha", wrong, ["a float in the range [0, inf)"]) for wrong in (-0.1, "big")),
         ("inducing_init", lambda *given: None, ["return an array of shape (m, 2)"]),
-        ("n_jobs", 0, ["None or an int other than 0"]),
-        ("n_jobs", "2", ["None or an int other than 0"]),
-        ("n_jobs", 1.5, ["None or an int other than 0"]),
+        *(("n_jobs", wrong, ["None or an int other than 0"]) for wrong in (0, "2", 1.5)),
         ("verbose", "yes", ["an int in the range [0, inf)"]),
         ("n_targets", 0, ["an int in the range [1, inf)"]),
         ("normalize_y", 1, ["True or False"]),
@@ -181,15 +170,10 @@ def test_pep_outside_its_range_is_refused(alpha):
     assert "'bound__alpha' parameter" in names(model(bound=PEP(alpha)))
 
 
-def test_negative_noise_and_weights_are_refused():
+def test_negative_noise_and_weights_are_refused_and_weights_that_are_all_zero():
     assert "not negative" in names(model(alpha=np.full(60, -1.0)))
-    with pytest.raises(ValueError, match="[Nn]egative"):
-        model().fit(X, Y, sample_weight=np.full(60, -1.0))
-
-
-def test_weights_that_are_all_zero_are_refused():
-    with pytest.raises(ValueError, match="zero"):
-        model().fit(X, Y, sample_weight=np.zeros(60))
+    assert "negative" in names(model(), sample_weight=np.full(60, -1.0)).lower()
+    assert "zero" in names(model(), sample_weight=np.zeros(60))
 
 
 @pytest.mark.parametrize(
@@ -380,11 +364,6 @@ def test_a_target_that_is_missing_is_named():
 def test_sparse_inputs_are_refused_with_a_remedy():
     with pytest.raises(TypeError, match="toarray"):
         model().fit(csr_matrix(X), Y)
-
-
-def test_noise_of_another_number_of_rows_says_what_to_do():
-    assert "alpha must be a scalar or an array" in names(model(alpha=[]))
-    assert "Cross-validation" in names(model(alpha=np.ones(59)))
 
 
 @pytest.mark.parametrize("n_samples", [-1, 0, 1.5, None, "2"])

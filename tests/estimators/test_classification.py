@@ -133,16 +133,6 @@ def test_bound_of_several_classes_takes_one_theta_or_all(multi_class):
         model.log_marginal_likelihood([0.0, 0.0])
 
 
-@pytest.mark.second(share=0.25)
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_weights_are_repeated_rows(bound):
-    X, y = moons(80)
-    weight = np.random.RandomState(0).randint(0, 4, size=len(X))
-    weighted = small(bound=bound).fit(X, y, sample_weight=weight)
-    repeated = small(bound=bound).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-10)
-
-
 @pytest.mark.second(keep=2)
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_rare_class_is_not_forgotten(bound):

@@ -84,16 +84,6 @@ def test_enough_inducing_points_make_every_bound_the_exact_process(y, alpha, bou
     np.testing.assert_allclose(gradient, slope, rtol=1e-8)
 
 
-@pytest.mark.parametrize("bound", NAMED_BOUNDS)
-def test_a_weight_is_a_number_of_rows_at_fixed_inducing_points(bound):
-    weight = np.arange(len(X)) % 3
-    X_rep, Y_rep = np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0)
-    weighted = fixed(bound=bound).fit(X, Y, sample_weight=weight)
-    repeated = fixed(bound=bound).fit(X_rep, Y_rep)
-    np.testing.assert_array_equal(weighted.predict(QUERY), repeated.predict(QUERY))
-    assert weighted.log_marginal_likelihood() == repeated.log_marginal_likelihood()
-
-
 @pytest.mark.parametrize("n_inducing", [8, 100])
 def test_a_weight_scales_like_precision_at_fixed_theta(n_inducing):
     weight = RNG.uniform(0.5, 2.0, size=len(X))
@@ -156,19 +146,6 @@ def test_several_targets_are_several_fits_at_one_theta():
     assert joint.log_marginal_likelihood_value_ == pytest.approx(total)
     first = fixed().fit(X, Y[:, 0]).sample_y(QUERY, 4)
     np.testing.assert_allclose(joint.sample_y(QUERY, 4)[:, 0], first, atol=1e-12)
-
-
-@pytest.mark.parametrize("shape", [(50,), (50, 1), (50, 3)])
-@pytest.mark.parametrize("rows", [1, 20])
-def test_shapes_are_those_of_gpr(shape, rows):
-    y = RNG.normal(size=shape)
-    tail = shape[1:] if shape[1:] != (1,) else ()
-    model = fixed().fit(X, y)
-    mean, std = model.predict(QUERY[:rows], return_std=True)
-    _, cov = model.predict(QUERY[:rows], return_cov=True)
-    assert mean.shape == std.shape == (rows, *tail)
-    assert cov.shape == (rows, rows, *tail)
-    assert model.sample_y(QUERY[:rows], 5).shape == (rows, *tail, 5)
 
 
 @pytest.mark.parametrize("n_targets", [None, 1, 3])

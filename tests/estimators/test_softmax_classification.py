@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import agree, stored
+from conftest import agree, stored_cases
 from inside import Softmax
+from kernel_cases import parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
-from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier
@@ -28,16 +28,15 @@ def small(**options):
     return SparseGPClassifier(**defaults | options)
 
 
-GOLDEN = stored("multiclass")
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
+GOLDEN = stored_cases("multiclass")
 
 
 @pytest.mark.parametrize("prefix, bound", [("vfe", "titsias"), ("new_class", "titsias_new")])
 @pytest.mark.parametrize("name", ["matern52_ard", "weighted", "z_equals_x"])
 def test_fixed_models_agree_with_golden_values(name, prefix, bound):
-    ref = {key.split("/")[1]: GOLDEN[key] for key in GOLDEN if key.startswith(f"{name}/")}
+    ref = GOLDEN[name]
     model = SparseGPClassifier(
-        eval(str(ref["kernel"]), SCOPE),
+        parsed(ref["kernel"]),
         multi_class="softmax",
         bound=bound,
         inducing_init=ref["Z"],

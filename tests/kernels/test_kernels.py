@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -38,48 +37,30 @@ def points(n=23, m=7, d=3, seed=0):
     return rng.uniform(0.1, 2.0, (n, d)), rng.uniform(0.1, 2.0, (m, d)), rng.normal(size=(n, m))
 
 
-def oracle(case):
-    return parsed(CASES[case]["kernel"]), CASES[case]
-
-
 @pytest.mark.parametrize("case", CASES)
-def test_cross_agrees_with_ball_arithmetic(case):
-    kernel, ref = oracle(case)
-    K, pullback = kernels.linearize(kernel, ref["X"], ref["Z"])
+def test_values_and_gradients_agree_with_ball_arithmetic(case):
+    kernel, ref = parsed(CASES[case]["kernel"]), CASES[case]
+    X, Z = ref["X"], ref["Z"]
+    K, pullback = kernels.linearize(kernel, X, Z)
     agree(K, ref["K_XZ"])
-    agree(kernels.evaluate(kernel, ref["X"], ref["Z"]), ref["K_XZ"])
+    agree(kernels.evaluate(kernel, X, Z), ref["K_XZ"])
     theta_bar, Z_bar = pullback(ref["G"].copy())
     agree(theta_bar, ref["vjp_theta"])
     agree(Z_bar, ref["vjp_Z"])
 
-
-@pytest.mark.parametrize("case", CASES)
-def test_gram_agrees_with_ball_arithmetic_when_both_arguments_move(case):
-    kernel, ref = oracle(case)
-    Z = ref["Z"]
-    K, pullback = kernels.linearize(kernel, Z, Z)
+    K, pullback = kernels.linearize(kernel, Z, Z)  # both arguments move
     agree(K, ref["K_ZZ"])
     theta_bar, second = pullback(ref["G_ZZ"].copy())
     _, first = kernels.linearize(kernel, Z, Z)[1](ref["G_ZZ"].T.copy())
     agree(theta_bar, ref["vjp_ZZ_theta"])
     agree(first + second, ref["vjp_ZZ_Z"])
 
-
-@pytest.mark.parametrize("case", CASES)
-def test_diagonal_agrees_with_ball_arithmetic(case):
-    kernel, ref = oracle(case)
-    signal, noise, pullback = kernels.diagonal(kernel, ref["X"])
+    signal, noise, pullback = kernels.diagonal(kernel, X)
     agree(signal, ref["K_diag_X"])
     assert np.all(noise == 0)
-    theta_bar, X_bar = pullback(ref["g_diag"], np.zeros(len(ref["X"])), inputs=True)
+    theta_bar, X_bar = pullback(ref["g_diag"], np.zeros(len(X)), inputs=True)
     agree(theta_bar, ref["vjp_diag_theta"])
     agree(X_bar, ref["vjp_diag_X"])
-
-
-@pytest.mark.parametrize("kernel", ALL, ids=str)
-def test_cross_is_scikit_learns_kernel_between_two_sets(kernel):
-    X, Z, _ = points()
-    agree(kernels.evaluate(kernel, X, Z), kernel(X, Z), 1e-11)
 
 
 @pytest.mark.parametrize("kernel", ALL, ids=str)
@@ -99,6 +80,7 @@ def test_cross_gradients_agree_with_differences_of_scikit_learn(kernel):
     before = str(kernel.get_params())
     K, pullback = kernels.linearize(kernel, X, Z)
     assert K.shape == (len(X), len(Z)) and K.dtype == np.float64 and K.flags.c_contiguous
+    agree(K, kernel(X, Z), 1e-11)
     kept = K.copy()
     theta_bar, Z_bar = pullback(G.copy())
     assert_array_equal(K, kept)
@@ -278,36 +260,9 @@ def test_unregistered_kernels_refuse_input_gradients_with_a_remedy(kernel):
     assert "kernels.register" in str(caught.value)
 
 
-def test_registered_kernels_are_differentiable(monkeypatch):
-    class Doubled(sk.DotProduct):
-        pass
-
-    class DoubledRule(kernels.KernelRule):
-        def linearize(self, kernel, X, Z):
-            return X @ Z.T + kernel.sigma_0**2, lambda G, inputs: (
-                {"sigma_0": 2 * kernel.sigma_0**2 * G.sum()},
-                G.T @ X,
-            )
-
-        def linearize_diag(self, kernel, X):
-            raise NotImplementedError
-
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
-    X, Z, G = points()
-    assert not kernels.differentiable(Doubled())
-    kernels.register(Doubled, DoubledRule())
-    assert kernels.differentiable(sk.ConstantKernel(2.0) * Doubled())
-    theirs = kernels.linearize(Doubled(0.7) * sk.RBF(), X, Z)[1](G.copy())
-    ours = kernels.linearize(sk.DotProduct(0.7) * sk.RBF(), X, Z)[1](G.copy())
-    agree(theirs[0], ours[0], 1e-14)
-    agree(theirs[1], ours[1], 1e-14)
-
-
 def test_register_refuses_what_is_not_a_class_or_a_rule():
     with pytest.raises(TypeError, match="must be a class"):
         kernels.register(sk.RBF(), None)
-    with pytest.raises(TypeError, match="KernelRule"):
-        kernels.register(Rippled, object())
 
 
 def test_misspelt_gradient_names_are_refused():
@@ -333,22 +288,6 @@ def test_a_kernel_moves_as_a_clone_of_scikit_learn_does(kernel):
     assert_array_equal(kernel.theta, before)
     free = [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
     assert _differentiable.free(kernel) == free
-
-
-def test_compound_kernels_are_refused():
-    X, Z, _ = points()
-    for kernel in (
-        sk.CompoundKernel([sk.RBF(), sk.RBF()]),
-        sk.RBF() + sk.CompoundKernel([sk.RBF(), sk.RBF()]),
-    ):
-        with pytest.raises(ValueError, match="CompoundKernel"):
-            kernels.linearize(kernel, X, Z)
-
-
-def test_length_scales_must_match_the_columns():
-    X, Z, _ = points()
-    with pytest.raises(ValueError, match="3 columns"):
-        kernels.linearize(sk.RBF([1.0, 2.0]), X, Z)
 
 
 def test_metric_combines_length_scales_of_all_leaves():
@@ -406,11 +345,6 @@ def test_threads_do_not_disturb_each_other():
     theta_bar, Z_bar = kernels.linearize(kernel, X, Z)[1](G.copy())
     agree(sum(part[0] for part in parts), theta_bar, 1e-12)
     agree(sum(part[1] for part in parts), Z_bar, 1e-12)
-
-
-def test_examples_run(monkeypatch):
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
-    assert doctest.testmod(_differentiable).failed == 0
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])

@@ -1,6 +1,5 @@
 """The posterior given all rows: products, solves, predictions against dense algebra."""
 
-import pickle
 import warnings
 from dataclasses import replace
 
@@ -386,24 +385,6 @@ def test_known_noise_of_each_row_is_respected():
 
 
 @pytest.mark.second
-def test_several_targets_are_solved_together():
-    X, y = smooth(700)
-    Y = np.column_stack([y, 3.0 * np.cos(X[:, 0]) + 7.0])
-    model = regressor(n_inducing=200).fit(X, Y)
-    mean, std = model.predict(X[:50], return_std=True)
-    assert mean.shape == std.shape == (50, 2)
-    assert np.abs(mean - Y[:50]).max(axis=0)[0] < 0.2
-
-
-@pytest.mark.second
-def test_pickles_hold_the_rows_and_predict_alike():
-    X, y = smooth(500)
-    model = regressor().fit(X, y)
-    copy = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(*(one.predict(X[:20], return_std=True) for one in (model, copy)))
-
-
-@pytest.mark.second
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_do_not_depend_on_threads(n_jobs):
     X, y = smooth(900)
@@ -424,20 +405,6 @@ def test_a_solve_that_does_not_end_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         remedied.fit(X, y)
-
-
-@pytest.mark.second
-def test_interrupts_leave_nothing_behind(monkeypatch):
-    X, y = smooth(1500)
-
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("skgp_sparse.methods.exact.solve", interrupt)
-    model = regressor()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert not hasattr(model, "kernel_")
 
 
 @pytest.mark.second
@@ -466,13 +433,6 @@ WRONG = {
 def test_what_cannot_be_used_is_refused(message):
     with pytest.raises(ValueError, match=message):
         SparseGPRegressor(**{"posterior": "rows"} | WRONG[message]).fit(*smooth(100))
-
-
-def test_rows_that_arrive_later_need_inducing_points():
-    X, y = smooth(100)
-    with pytest.raises(AttributeError) as caught:
-        SparseGPRegressor(posterior="rows").partial_fit(X, y)
-    assert "Set posterior to 'inducing'" in str(caught.value.__cause__)
 
 
 @pytest.mark.second(share=0.05)

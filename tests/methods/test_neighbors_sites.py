@@ -327,12 +327,6 @@ def test_counts_have_a_selection_and_streams_go_on_from_its_winner(small_selecti
     assert model.posterior_ == "inducing" and np.isfinite(model.predict(X)).all()
 
 
-def test_the_posterior_of_all_rows_is_refused_for_labels_in_words():
-    X, y = rows_of(Probit())
-    with pytest.raises(ValueError, match="no labels"):
-        SparseGPClassifier(posterior="rows").fit(X, y)
-
-
 def test_trials_of_wide_tables_have_fewer_rows():
     numbers = [neighbors.most_trained(d) for d in (2, 64, 256, 6400)]
     assert numbers == [20_000, 20_000, 10_000, 2000]

@@ -62,6 +62,7 @@ def method_of(facts, posterior=None, **chosen):
         (SOME, {"posterior": IterativeExact()}, IterativeExact),
         (FEW, {"posterior": Neighbors()}, Neighbors),
         (FEW, {"posterior": Neighbors(n_neighbors=1000)}, Exact),
+        (FEW, {"posterior": Neighbors(1000), "inducing_init": np.zeros((3, 1))}, Exact),
     ],
 )
 def test_methods(facts, chosen, expected):
@@ -78,11 +79,6 @@ def test_methods_of_users_are_never_replaced_but_where_they_ask_for_it():
     X, y = table(40)
     model = SparseGPRegressor(posterior=SubsetOfData(20), random_state=0).fit(X, y)
     assert model.n_inducing_ == 20 and model.selection_.plan == "subset: it was chosen"
-
-
-def test_inducing_points_that_are_given_are_no_concern_of_neighbours():
-    posterior = Neighbors(n_neighbors=1000)
-    assert type(method_of(FEW, posterior, inducing_init=np.zeros((3, 1)))) is Exact
 
 
 def test_the_exact_process_is_the_rival_up_to_a_number_of_rows():
