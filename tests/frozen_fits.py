@@ -7,13 +7,12 @@ defaults may change. Fits that learn stop after a few iterations, before they am
 less than 1e-9. ::
 
     python tests/frozen_fits.py --robust
-    python tests/frozen_fits.py --seconds learned/exact       # of cases whose names begin so
+    python tests/frozen_fits.py learned/exact                 # cases whose names begin so
     python tests/frozen_fits.py --write                       # a reason is due in the commit
 """
 
 import argparse
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -603,18 +602,15 @@ def main():
     parser.add_argument("names", nargs="*", default=[""], help="beginnings of names")
     parser.add_argument("--write", action="store_true", help="store what this version answers")
     parser.add_argument("--robust", action="store_true", help="beside rows times 1 + 1e-13")
-    parser.add_argument("--seconds", action="store_true", help="of every case")
     args = parser.parse_args()
     names = [name for name in cases() if name.startswith(tuple(args.names))]
     if args.write:
         return write(names)
     for name in names:
-        begun = time.perf_counter()
         found = answers(name)
-        seconds = f"{time.perf_counter() - begun:.2f} s" if args.seconds else ""
         other = answers(name, FACTOR) if args.robust else stored().get(name, {})
         far, key = furthest(found, other)
-        print(f"{name:40} {far:.1e} {key} {seconds}", flush=True)
+        print(f"{name:40} {far:.1e} {key}", flush=True)
 
 
 if __name__ == "__main__":

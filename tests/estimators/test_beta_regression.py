@@ -63,19 +63,6 @@ def test_one_latent_value_has_the_evidence_of_an_integral():
     assert -1e-6 < gap < 0.02
 
 
-@pytest.mark.second(share=0.2)
-def test_the_precision_is_found_and_intervals_cover():
-    rng = np.random.RandomState(1)
-    inputs = rng.uniform(-3.0, 3.0, (1500, 1))
-    p = expit(1.5 * np.sin(2.0 * inputs[:, 0]) - 0.5)
-    y, first, rest = rng.beta(8.0 * p, 8.0 * (1.0 - p)), slice(500), slice(500, None)
-    fitted = model(n_inducing=20, max_iter=50).fit(inputs[first], y[first])
-    low, high = fitted.predict_interval(inputs[rest], coverage=0.9)
-    assert 0.87 < np.mean((low <= y[rest]) & (y[rest] <= high)) < 0.93
-    assert np.sqrt(np.mean((fitted.predict(inputs[rest]) - p[rest]) ** 2)) < 0.06
-    assert 6.5 < fitted.likelihood_.precision < 9.5
-
-
 @pytest.mark.second(share=0.3)
 @pytest.mark.parametrize("posterior", ["exact", "inducing", "neighbors", "fourier"])
 def test_every_posterior_and_pickles(posterior):

@@ -140,6 +140,8 @@ def test_parameters_of_the_likelihood_are_found():
     assert 2.0 < found.size < 4.5
     X, y = table("gamma", n=1500)
     assert 1.7 < small("gamma", max_iter=100).fit(X, y).likelihood_.shape < 2.3
+    X, y = table("beta", n=1500)
+    assert 4.0 < small("beta", max_iter=100).fit(X, y).likelihood_.precision < 6.0
     X, y = table("student_t", n=1500)
     model = small("student_t", max_iter=100, n_inducing=40).fit(X, y)
     assert 2.0 < model.likelihood_.df < 5.0

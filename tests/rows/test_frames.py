@@ -389,20 +389,19 @@ def test_the_output_of_transformers_does_not_matter(output):
             assert_array_equal(clone(one).fit(frame, target).predict(frame), expected)
 
 
-def _polars(dtype):
+def in_polars(frame, dtype):
     polars = pytest.importorskip("polars")
-    return lambda frame: polars.from_pandas(frame).with_columns(
-        polars.col("pool").cast(getattr(polars, dtype), strict=False)
-    )
+    column = polars.col("pool").cast(getattr(polars, dtype), strict=False)
+    return polars.from_pandas(frame).with_columns(column)
 
 
 NO_TEXT = {
-    "str": lambda frame: frame.astype({"pool": "str"}),
-    "object": lambda frame: frame.astype({"pool": object}),
-    "string": lambda frame: frame.astype({"pool": "string"}),
-    "category": lambda frame: frame.astype({"pool": "category"}),
-    "polars": lambda frame: _polars("String")(frame),
-    "polars category": lambda frame: _polars("Categorical")(frame),
+    **{
+        dtype: lambda frame, dtype=dtype: frame.astype({"pool": dtype})
+        for dtype in ("str", "object", "string", "category")
+    },
+    "polars": lambda frame: in_polars(frame, "String"),
+    "polars category": lambda frame: in_polars(frame, "Categorical"),
 }
 
 
