@@ -18,33 +18,13 @@ import pytest
 import scipy.linalg  # noqa: F401  # its BLAS must be there to be limited
 from inside import ArrayDataset, InducingBasis, Jitter, Options, Problem, SiteUpdate, arrays, plan
 from numpy.testing import assert_allclose
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    ExpSineSquared,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 from threadpoolctl import threadpool_limits
-from tiers import (  # noqa: F401  # hooks of pytest
-    all_cases,
-    pytest_addoption,
-    pytest_collection_modifyitems,
-    pytest_configure,
-    pytest_fixture_setup,
-    pytest_report_header,
-    pytest_runtest_makereport,
-    pytest_runtest_setup,
-    pytest_terminal_summary,
-    pytest_testnodedown,
-    pytest_xdist_make_scheduler,
-)
 
 from skgp_sparse.bounds import DTC, FITC, PEP, Artemev, Titsias, TitsiasNew
 
 threadpool_limits(1)  # for good, where NumPy was there before
+pytest_plugins = ["tiers"]
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"
@@ -60,18 +40,18 @@ BOUNDS = {
 }
 NAMED_BOUNDS = ("titsias", "titsias_new", "artemev", "fitc", "pep", "dtc")  # by their first names
 KERNELS = {
-    "rbf": ConstantKernel(1.7) * RBF(0.8),
-    "rbf_ard": ConstantKernel(0.6) * RBF([0.7, 1.5]),
-    "matern_0.5": ConstantKernel(1.2) * Matern(1.1, nu=0.5),
-    "matern_1.5": ConstantKernel(1.2) * Matern([0.9, 1.6], nu=1.5),
-    "matern_2.5": Matern([0.9, 1.6], nu=2.5),
-    "rational_quadratic": ConstantKernel(1.4) * RationalQuadratic(0.9, 1.3),
-    "periodic": ConstantKernel(0.9) * ExpSineSquared(1.1, 4.7),
-    "dot_plus_rbf": DotProduct(0.6) + ConstantKernel(0.5) * RBF(0.9),
-    "sum": ConstantKernel(0.7) * Matern([0.8, 1.7], nu=1.5) + RationalQuadratic(1.9, 0.8),
-    "product": ConstantKernel(1.2) * RBF(2.0) * Matern([1.1, 0.9], nu=2.5),
-    "power": (ConstantKernel(0.8) * RBF([0.8, 1.2]) + DotProduct(0.4)) ** 2,
-    "fixed": ConstantKernel(1.3, "fixed") * RBF([0.8, 1.2]) + DotProduct(0.5, "fixed"),
+    "rbf": sk.ConstantKernel(1.7) * sk.RBF(0.8),
+    "rbf_ard": sk.ConstantKernel(0.6) * sk.RBF([0.7, 1.5]),
+    "matern_0.5": sk.ConstantKernel(1.2) * sk.Matern(1.1, nu=0.5),
+    "matern_1.5": sk.ConstantKernel(1.2) * sk.Matern([0.9, 1.6], nu=1.5),
+    "matern_2.5": sk.Matern([0.9, 1.6], nu=2.5),
+    "rational_quadratic": sk.ConstantKernel(1.4) * sk.RationalQuadratic(0.9, 1.3),
+    "periodic": sk.ConstantKernel(0.9) * sk.ExpSineSquared(1.1, 4.7),
+    "dot_plus_rbf": sk.DotProduct(0.6) + sk.ConstantKernel(0.5) * sk.RBF(0.9),
+    "sum": sk.ConstantKernel(0.7) * sk.Matern([0.8, 1.7], nu=1.5) + sk.RationalQuadratic(1.9, 0.8),
+    "product": sk.ConstantKernel(1.2) * sk.RBF(2.0) * sk.Matern([1.1, 0.9], nu=2.5),
+    "power": (sk.ConstantKernel(0.8) * sk.RBF([0.8, 1.2]) + sk.DotProduct(0.4)) ** 2,
+    "fixed": sk.ConstantKernel(1.3, "fixed") * sk.RBF([0.8, 1.2]) + sk.DotProduct(0.5, "fixed"),
 }
 NOISES = ("white", "known", "known_and_white", "nested")
 
@@ -146,8 +126,8 @@ def _with_noise(signal, noise):
     if noise == "known":
         return signal
     if noise == "nested":  # its level differs between rows
-        return signal + (DotProduct(0.8) + ConstantKernel(0.5)) * WhiteKernel(0.15)
-    return signal + WhiteKernel(0.15)
+        return signal + (sk.DotProduct(0.8) + sk.ConstantKernel(0.5)) * sk.WhiteKernel(0.15)
+    return signal + sk.WhiteKernel(0.15)
 
 
 def agree(actual, expected, tolerance=1e-10):
@@ -182,6 +162,28 @@ def slopes_of_parameters(likelihood, kind, *row):
     return [slope(lambda h, u=unit: value(likelihood.theta + h * u), 3e-4) for unit in units]
 
 
+def check_site_gradient(found, kernel, Z, inner_state=None):
+    """Central differences of an objective, its sites found again at every point."""
+    evaluation = found.value_and_gradient(kernel, inputs=True, inner_state=inner_state)
+
+    def check(value_at, expected, of):
+        size = max(1.0, np.abs(of).max())
+        assert abs(slope(value_at, 1e-3) - expected) <= 2e-6 * size
+
+    for unit, expected in zip(np.eye(len(kernel.theta)), evaluation.theta_bar):
+        moved = lambda h, u=unit: kernel.clone_with_theta(kernel.theta + h * u)
+        check(lambda h, m=moved: found.value(m(h), inner_state), expected, evaluation.theta_bar)
+    theta = found.method.likelihood.theta
+    own = evaluation.gradient.get("likelihood", np.zeros(0))
+    for unit, expected in zip(np.eye(len(theta)), own):
+        at = lambda h, u=unit: found.at(likelihood=theta + h * u).value(kernel, inner_state)
+        check(at, expected, own)
+    if evaluation.Z_bar is not None:
+        direction = np.random.default_rng(0).normal(size=Z.shape)
+        at = lambda h: found.at(basis=Z + h * direction).value(kernel, inner_state)
+        check(at, np.vdot(direction, evaluation.Z_bar), evaluation.Z_bar)
+
+
 def agree_evaluations(actual, expected, tolerance):
     """Assert that two evaluations have the same value and gradient."""
     agree(actual.value, expected.value, tolerance)
@@ -212,6 +214,33 @@ def _without_axis(numbers):
     """Numbers (..., k, n) of every row as an array, (..., n) where k is 1."""
     numbers = np.asarray(numbers)
     return numbers[..., 0, :] if numbers.ndim > 1 and numbers.shape[-2] == 1 else numbers
+
+
+class Recorder:
+    """A callback of scikit-learn's protocol that counts, stops or fails."""
+
+    def __init__(self, at=None, action=None):
+        self.at, self.action = at, action
+        self.setups = self.teardowns = self.iterations = 0
+        self.fitted = self.rows = None
+
+    def setup(self, estimator, context):
+        self.setups += 1
+
+    def teardown(self, estimator, context):
+        self.teardowns += 1
+
+    def on_fit_task_begin(self, estimator, context, *, X=None):
+        self.rows = X
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        if context.task_name == "fit":
+            self.fitted = fitted_estimator
+        if context.task_name == "iteration":
+            self.iterations += 1
+            if self.iterations == self.at:
+                return self.action()
+        return False
 
 
 @pytest.fixture

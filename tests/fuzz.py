@@ -22,16 +22,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    Exponentiation,
-    ExpSineSquared,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 
@@ -158,25 +149,27 @@ def kernel_expressions(draw, columns):
     """A sum, product or power of kernels of all kinds, with ordinary hyperparameters."""
     value = st.floats(-1.5, 1.5).map(lambda exponent: 10.0**exponent)
     leaves = st.one_of(
-        st.builds(RBF, value),
-        st.builds(lambda values: RBF(values), st.lists(value, min_size=columns, max_size=columns)),
-        st.builds(Matern, value, nu=st.sampled_from([0.5, 1.5, 2.5, np.inf])),
-        st.builds(RationalQuadratic, value, value),
-        st.builds(ExpSineSquared, value, value),
-        st.builds(DotProduct, value),
+        st.builds(sk.RBF, value),
+        st.builds(
+            lambda values: sk.RBF(values), st.lists(value, min_size=columns, max_size=columns)
+        ),
+        st.builds(sk.Matern, value, nu=st.sampled_from([0.5, 1.5, 2.5, np.inf])),
+        st.builds(sk.RationalQuadratic, value, value),
+        st.builds(sk.ExpSineSquared, value, value),
+        st.builds(sk.DotProduct, value),
     )
     expression = draw(leaves)
     for _ in range(draw(st.integers(0, 2))):
         expression = draw(st.sampled_from(OPERATORS))(expression, draw(leaves))
     if draw(st.booleans()):
-        expression = ConstantKernel(draw(value)) * expression
-    return expression + WhiteKernel(draw(value)) if draw(st.booleans()) else expression
+        expression = sk.ConstantKernel(draw(value)) * expression
+    return expression + sk.WhiteKernel(draw(value)) if draw(st.booleans()) else expression
 
 
 OPERATORS = (
     lambda one, other: one + other,
     lambda one, other: one * other,
-    lambda one, other: Exponentiation(one, 2.0) + other,
+    lambda one, other: sk.Exponentiation(one, 2.0) + other,
 )
 
 
@@ -339,11 +332,7 @@ def check_refit(model, case):
             np.testing.assert_array_equal(one, other)
 
 
-OPERATIONS = {
-    "theta": check_theta,
-    "pickle": check_pickle,
-    "refit": check_refit,
-}
+OPERATIONS = {"theta": check_theta, "pickle": check_pickle, "refit": check_refit}
 
 
 def run(n_cases, first_seed):

@@ -10,15 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_iris
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    ExpSineSquared,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 CO2 = Path(__file__).parent / "data" / "co2_monthly.csv"
 
@@ -48,19 +40,19 @@ def compare_gpr_krr():
     grid = np.linspace(0, 30, 1000)[:, None]
     rows = rng.choice(400, size=40, replace=False)
     X, y = grid[rows], np.sin(grid[rows, 0]) + 0.5 * rng.randn(40)
-    periodic = 1.0 * ExpSineSquared(1.0, 5.0, periodicity_bounds=(1e-2, 1e1))
-    decay = RBF(15, "fixed")
-    yield Panel("compare_gpr_krr-periodic", X, y, periodic + WhiteKernel(0.1), grid)
-    yield Panel("compare_gpr_krr-decaying", X, y, periodic * decay + WhiteKernel(0.1), grid)
+    periodic = 1.0 * sk.ExpSineSquared(1.0, 5.0, periodicity_bounds=(1e-2, 1e1))
+    decay = sk.RBF(15, "fixed")
+    yield Panel("compare_gpr_krr-periodic", X, y, periodic + sk.WhiteKernel(0.1), grid)
+    yield Panel("compare_gpr_krr-decaying", X, y, periodic * decay + sk.WhiteKernel(0.1), grid)
 
 
 def gpr_co2():
     year, month, co2 = np.loadtxt(CO2, delimiter=",", skiprows=1).T
     kernel = (
-        50.0**2 * RBF(50.0)
-        + 2.0**2 * RBF(100.0) * ExpSineSquared(1.0, 1.0, periodicity_bounds="fixed")
-        + 0.5**2 * RationalQuadratic(1.0, 1.0)
-        + (0.1**2 * RBF(0.1) + WhiteKernel(0.1**2, (1e-5, 1e5)))
+        50.0**2 * sk.RBF(50.0)
+        + 2.0**2 * sk.RBF(100.0) * sk.ExpSineSquared(1.0, 1.0, periodicity_bounds="fixed")
+        + 0.5**2 * sk.RationalQuadratic(1.0, 1.0)
+        + (0.1**2 * sk.RBF(0.1) + sk.WhiteKernel(0.1**2, (1e-5, 1e5)))
     )
     X, y = (year + month / 12)[:, None], co2 - co2.mean()
     grid = np.linspace(1958, 2026, 1000)[:, None]
@@ -73,8 +65,8 @@ def gpr_noisy():
     grid = np.linspace(0, 5, 80)[:, None]
     scales, noises = np.logspace(-2, 4, 80), np.logspace(-2, 1, 80)
     landscape = np.log(np.stack(np.broadcast_arrays(0.36, scales, noises[:, None]), axis=-1))
-    much = 1.0 * RBF(10.0, (1e-2, 1e3)) + WhiteKernel(1.0, (1e-10, 1e1))
-    little = 1.0 * RBF(0.1, (1e-2, 1e3)) + WhiteKernel(1e-2, (1e-10, 1e1))
+    much = 1.0 * sk.RBF(10.0, (1e-2, 1e3)) + sk.WhiteKernel(1.0, (1e-10, 1e1))
+    little = 1.0 * sk.RBF(0.1, (1e-2, 1e3)) + sk.WhiteKernel(1e-2, (1e-10, 1e1))
     restarts = {"alpha": 0.0, "n_restarts_optimizer": 10, "random_state": 0}
     yield Panel("gpr_noisy-much_noise", X, y, much, grid, {"alpha": 0.0})
     yield Panel("gpr_noisy-little_noise", X, y, little, grid, {"alpha": 0.0}, landscape)
@@ -87,7 +79,7 @@ def gpr_noisy_targets():
     rows = rng.choice(1000, size=6, replace=False)
     X, y = grid[rows], grid[rows, 0] * np.sin(grid[rows, 0])
     noisy = y + rng.normal(0.0, 0.75, size=6)
-    kernel = 1 * RBF(1.0, (1e-2, 1e2))
+    kernel = 1 * sk.RBF(1.0, (1e-2, 1e2))
     restarts = {"n_restarts_optimizer": 9}
     yield Panel("gpr_noisy_targets-exact", X, y, kernel, grid, restarts)
     restarts = {**restarts, "alpha": 0.75**2}
@@ -98,11 +90,11 @@ def gpr_prior_posterior():
     X = np.random.RandomState(4).uniform(0, 5, 10)[:, None]
     y = np.sin((X[:, 0] - 2.5) ** 2)
     kernels = {
-        "rbf": 1.0 * RBF(1.0, (1e-1, 10.0)),
-        "rational_quadratic": 1.0 * RationalQuadratic(1.0, 0.1, alpha_bounds=(1e-5, 1e15)),
-        "periodic": 1.0 * ExpSineSquared(1.0, 3.0, (0.1, 10.0), (1.0, 10.0)),
-        "dot_product": ConstantKernel(0.1, (0.01, 10.0)) * DotProduct(1.0, (0.1, 10.0)) ** 2,
-        "matern": 1.0 * Matern(1.0, (1e-1, 10.0), nu=1.5),
+        "rbf": 1.0 * sk.RBF(1.0, (1e-1, 10.0)),
+        "rational_quadratic": 1.0 * sk.RationalQuadratic(1.0, 0.1, alpha_bounds=(1e-5, 1e15)),
+        "periodic": 1.0 * sk.ExpSineSquared(1.0, 3.0, (0.1, 10.0), (1.0, 10.0)),
+        "dot_product": sk.ConstantKernel(0.1, (0.01, 10.0)) * sk.DotProduct(1.0, (0.1, 10.0)) ** 2,
+        "matern": 1.0 * sk.Matern(1.0, (1e-1, 10.0), nu=1.5),
     }
     grid = np.linspace(0, 5, 100)[:, None]
     for name, kernel in kernels.items():
@@ -118,7 +110,7 @@ def gpc():
     grid = np.linspace(0, 5, 100)[:, None]
     variances, scales = np.logspace(0, 8, 30), np.logspace(-1, 1, 29)
     landscape = np.log(np.stack(np.broadcast_arrays(variances, scales[:, None]), axis=-1))
-    kernel = 1.0 * RBF(1.0)
+    kernel = 1.0 * sk.RBF(1.0)
     yield Panel("gpc-initial", X, y, kernel, grid, {"optimizer": None})
     yield Panel("gpc-optimised", X, y, kernel, grid, {}, landscape)
 
@@ -128,8 +120,8 @@ def gpc_iris():
     X, y = iris.data[:, :2], iris.target
     (left, bottom), (right, top) = X.min(axis=0) - 1, X.max(axis=0) + 1
     grid = all_pairs(np.arange(left, right, 0.02)[::5], np.arange(bottom, top, 0.02)[::5])
-    yield Panel("gpc_iris-isotropic", X, y, 1.0 * RBF([1.0]), grid)
-    yield Panel("gpc_iris-anisotropic", X, y, 1.0 * RBF([1.0, 1.0]), grid)
+    yield Panel("gpc_iris-isotropic", X, y, 1.0 * sk.RBF([1.0]), grid)
+    yield Panel("gpc_iris-anisotropic", X, y, 1.0 * sk.RBF([1.0, 1.0]), grid)
 
 
 def gpc_isoprobability():
@@ -146,7 +138,7 @@ def gpc_isoprobability():
         ]
     )
     y = (5.0 - X[:, 1] - 0.5 * X[:, 0] ** 2 > 0).astype(int)
-    kernel = ConstantKernel(0.1, (1e-5, np.inf)) * DotProduct(sigma_0=0.1) ** 2
+    kernel = sk.ConstantKernel(0.1, (1e-5, np.inf)) * sk.DotProduct(sigma_0=0.1) ** 2
     side = np.linspace(-8, 8, 50)
     yield Panel("gpc_isoprobability", X, y, kernel, all_pairs(side, side))
 
@@ -155,7 +147,10 @@ def gpc_xor():
     X = np.random.RandomState(0).randn(200, 2)
     y = (X[:, 0] > 0) != (X[:, 1] > 0)
     side = np.linspace(-3, 3, 50)
-    for name, kernel in (("rbf", 1.0 * RBF(1.15)), ("dot_product", 1.0 * DotProduct(1.0) ** 2)):
+    for name, kernel in (
+        ("rbf", 1.0 * sk.RBF(1.15)),
+        ("dot_product", 1.0 * sk.DotProduct(1.0) ** 2),
+    ):
         yield Panel(f"gpc_xor-{name}", X, y, kernel, all_pairs(side, side), {"warm_start": True})
 
 

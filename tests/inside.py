@@ -42,12 +42,7 @@ from skgp_sparse.engine.exact import (
 )
 from skgp_sparse.engine.feature_posterior import FeaturePosterior, Normals
 from skgp_sparse.engine.functions import sobol_indices
-from skgp_sparse.engine.iterative import (
-    IterativePosterior,
-    preconditioner,
-    products,
-    solve,
-)
+from skgp_sparse.engine.iterative import IterativePosterior, preconditioner, products, solve
 from skgp_sparse.engine.neighbors import (
     LeaveOneOut,
     NearestRows,

@@ -76,42 +76,25 @@ def test_any_two_values_meet_that_can():
 
 OF_BURNERS = """
 import time
-
 import pytest
-
-
 def burn(seconds):
     start = time.process_time()
     while time.process_time() < start + seconds:
         pass
-
-
 @pytest.fixture(scope="module")
 def shared():
     burn(0.2)
-
-
 @pytest.fixture
 def own():
     burn(0.2)
-
-
 def test_waiting():
     time.sleep(0.2)
-
-
 def test_of_a_shared_fixture(shared):
     pass
-
-
 def test_long():
     burn(0.2)
-
-
 def test_of_its_own_fixture(own):
     pass
-
-
 @pytest.mark.second(share=1)
 def test_drawn():
     burn(0.2)

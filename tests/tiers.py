@@ -169,43 +169,30 @@ def pairwise(factors, valid=lambda *values: True):
     valid : callable
         Which combinations exist.
     """
-    allowed = [choice for choice in product(*map(_numbered, factors)) if valid(*_values(choice))]
-    missing = {pair for choice in allowed for pair in _pairs(choice)}
+    allowed = [values for values in product(*factors) if valid(*values)]
+    missing = {pair for values in allowed for pair in _pairs(values)}
     cover = []
     while missing:
-        best = max(allowed, key=lambda choice: len(missing.intersection(_pairs(choice))))
+        best = max(allowed, key=lambda values: len(missing.intersection(_pairs(values))))
         missing.difference_update(_pairs(best))
-        cover.append(_values(best))
+        cover.append(best)
     return cover
+
+
+def _pairs(values):
+    return list(combinations([(factor, id(value)) for factor, value in enumerate(values)], 2))
 
 
 def crossed(valid=lambda *values: True, share=0.02, **factors):
     """``parametrize`` over all combinations; those that are not `pairwise` are marked ``full``."""
-    cover = pairwise(list(factors.values()), valid)
+    cover = [[*map(id, values)] for values in pairwise(list(factors.values()), valid)]
     rest = pytest.mark.full(share=share)
     cases = [
-        pytest.param(*values, marks=() if any(map(_same(values), cover)) else rest)
+        pytest.param(*values, marks=() if [*map(id, values)] in cover else rest)
         for values in product(*factors.values())
         if valid(*values)
     ]
     return pytest.mark.parametrize(tuple(factors), cases)
-
-
-def _numbered(values):
-    return [(number, value) for number, value in enumerate(values)]
-
-
-def _values(choice):
-    return tuple(value for _, value in choice)
-
-
-def _pairs(choice):
-    numbers = [(factor, number) for factor, (number, _) in enumerate(choice)]
-    return list(combinations(numbers, 2))
-
-
-def _same(values):
-    return lambda other: all(one is two for one, two in zip(values, other))
 
 
 # -- pytest ---------------------------------------------------------------------------------

@@ -432,11 +432,6 @@ def test_contracts_list_every_member_that_callers_use(name):
         if path.stem == "acquisition":  # whose models are estimators
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and _names(node.value, name):
+            owner = getattr(node, "value", None) if isinstance(node, ast.Attribute) else None
+            if name in (getattr(owner, "id", None), getattr(owner, "attr", None)):
                 assert node.attr in listed | OWN[name], f"{path.name}: {name}.{node.attr}"
-
-
-def _names(node, name):
-    if isinstance(node, ast.Name):
-        return node.id == name
-    return isinstance(node, ast.Attribute) and node.attr == name

@@ -18,26 +18,19 @@ from inside import (
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import SparseGPRegressor, bounds, kernels
 from skgp_sparse.posteriors import Neighbors
 
 KERNELS = [
-    2.0 * RBF(0.7) + WhiteKernel(0.05),
-    1.5 * Matern([0.5, 1.0], nu=0.5) + WhiteKernel(0.05),
-    1.5 * Matern([0.5, 1.0], nu=1.5) + WhiteKernel(0.05),
-    1.5 * Matern(0.8, nu=2.5) + 0.3 * RBF(2.0) + WhiteKernel(0.05),
-    RationalQuadratic(1.0, 0.7) + WhiteKernel(0.05),
-    DotProduct(1.0) ** 2 + Matern(1.0, nu=1.5) + WhiteKernel(0.05),
-    RationalQuadratic(2.0, 1.0) * RBF(2.0) + WhiteKernel(0.05),
+    2.0 * sk.RBF(0.7) + sk.WhiteKernel(0.05),
+    1.5 * sk.Matern([0.5, 1.0], nu=0.5) + sk.WhiteKernel(0.05),
+    1.5 * sk.Matern([0.5, 1.0], nu=1.5) + sk.WhiteKernel(0.05),
+    1.5 * sk.Matern(0.8, nu=2.5) + 0.3 * sk.RBF(2.0) + sk.WhiteKernel(0.05),
+    sk.RationalQuadratic(1.0, 0.7) + sk.WhiteKernel(0.05),
+    sk.DotProduct(1.0) ** 2 + sk.Matern(1.0, nu=1.5) + sk.WhiteKernel(0.05),
+    sk.RationalQuadratic(2.0, 1.0) * sk.RBF(2.0) + sk.WhiteKernel(0.05),
 ]
 
 
@@ -143,16 +136,6 @@ def test_of_an_estimator():
 
 
 @pytest.mark.second
-def test_more_inducing_points_close_the_gap():
-    X, y = smooth()
-    gaps = [
-        SparseGPRegressor(n_inducing=m, random_state=0).fit(X, y).evidence_bounds().gap_per_row
-        for m in (5, 100)
-    ]
-    assert gaps[1] < 0.1 * gaps[0]
-
-
-@pytest.mark.second
 def test_of_the_exact_process():
     X, y = smooth(200)
     model = SparseGPRegressor(random_state=0).fit(X, y)
@@ -205,7 +188,7 @@ def test_what_cannot_be_bounded_is_refused():
 @pytest.mark.second
 def test_a_solve_that_does_not_end_warns():
     X, y = smooth(600)
-    kernel = ConstantKernel(1.0) * RBF(0.3) + WhiteKernel(1e-4)
+    kernel = sk.ConstantKernel(1.0) * sk.RBF(0.3) + sk.WhiteKernel(1e-4)
     model = SparseGPRegressor(kernel, n_inducing=10, optimizer=None, max_iter=2, random_state=0)
     X = np.tile(X, (4, 1)) + 1e-3 * np.random.RandomState(0).normal(size=(len(X) * 4, 2))
     model.fit(X, np.tile(y, 4))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import BOUNDS, KERNELS, NOISES, agree, make_case
-from inside import Jitter, collapsed, dataset, exact, single_threaded_blas
+from inside import Jitter, collapsed, exact, single_threaded_blas
 from kernel_cases import Opaque
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -118,19 +118,6 @@ def test_relative_jitter_is_part_of_the_gradient(bound, amount, kernel):
 @pytest.mark.parametrize("bound", EVERY_BOUND)
 def test_absolute_jitter_has_no_derivative(bound):
     case = make_case("dot_plus_rbf")._replace(jitter=Jitter(1e-2, relative=False))
-    check_collapsed(case, EVERY_BOUND[bound])
-
-
-@pytest.mark.second(share=0.1, thin=1)
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("bound", EVERY_BOUND)
-def test_gradient_of_many_blocks_recomputed_is_the_slope(bound, noise, monkeypatch):
-    monkeypatch.setattr(dataset, "_FEWEST_ROWS", 7)
-    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1)
-    case = make_case("sum", noise, weighted=True, targets=2)
-    found = collapsed.value_and_gradient(case.problem(EVERY_BOUND[bound], memory=1.0))
-    whole = collapsed.value_and_gradient(case.problem(EVERY_BOUND[bound]))
-    agree(found.theta_bar, whole.theta_bar, 1e-12)
     check_collapsed(case, EVERY_BOUND[bound])
 
 

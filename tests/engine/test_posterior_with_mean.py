@@ -21,7 +21,6 @@ VARYING = MeanWeights(
     np.array([-0.8, 1.4]), np.array([0.5, 0.3]), np.array([0.1, 0.2]), (-0.2, -0.5)
 )
 SLOPE = np.array([[0.5, 0.0], [0.25, -1.0]])
-ADDED = MeanWeights.added(2)
 
 
 def process_of(kernel, X, y, posterior="exact"):
@@ -72,22 +71,6 @@ def test_a_weighted_mean_follows_from_its_parts(posterior, weights):
     drawn = process.deviations(QUERIES, 3, np.random.RandomState(0))
     again = mixed.deviations(QUERIES, 3, np.random.RandomState(0))
     agree(again, std[:, None] * drawn, 1e-12)
-
-
-def test_a_prediction_that_is_added_leaves_the_variance():
-    process = process_of(KERNEL, X, Y)
-    both = PosteriorWithMean(process, other, ADDED)
-    mean, variance, noise = process.moments(QUERIES)
-    for found, expected in zip(both.moments(QUERIES), (mean + other(QUERIES), variance, noise)):
-        agree(found, expected, 1e-12)
-    agree(both.weight(QUERIES), np.ones((7, 2)), 0)
-    agree(both.covariance(QUERIES), process.covariance(QUERIES), 1e-12)
-    slopes, own = both.gradients(QUERIES, False), process.gradients(QUERIES, False)
-    for found, expected in zip(slopes, own._replace(mean=own.mean + other(QUERIES))):
-        agree(found, expected, 1e-12)
-    drawn, its = (one.sample_functions(3, 100, np.random.RandomState(0)) for one in (both, process))
-    agree(drawn(QUERIES), its(QUERIES) + other(QUERIES)[..., None], 1e-9)
-    agree(drawn.gradient(QUERIES), its.gradient(QUERIES), 1e-9)
 
 
 def test_far_from_the_data_weights_are_those_of_the_prior():

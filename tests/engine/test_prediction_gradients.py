@@ -5,14 +5,7 @@ import pytest
 from conftest import row_differences
 from kernel_cases import Opaque
 from numpy.testing import assert_allclose
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, IterativeExact, Neighbors
@@ -44,17 +37,17 @@ def check(model, latent=False):
 @pytest.mark.parametrize(
     "kernel",
     [
-        1.5 * RBF([1.0, 2.0, 3.0]),
-        2.0 * Matern([1.0, 2.0, 3.0], nu=1.5) + 0.1 * DotProduct(1.0),
-        RationalQuadratic(2.0, 0.7) + ConstantKernel(0.5),
-        RBF(2.0) + DotProduct(1.0) * WhiteKernel(0.1),  # noise that varies
+        1.5 * sk.RBF([1.0, 2.0, 3.0]),
+        2.0 * sk.Matern([1.0, 2.0, 3.0], nu=1.5) + 0.1 * sk.DotProduct(1.0),
+        sk.RationalQuadratic(2.0, 0.7) + sk.ConstantKernel(0.5),
+        sk.RBF(2.0) + sk.DotProduct(1.0) * sk.WhiteKernel(0.1),  # noise that varies
     ],
     ids=str,
 )
 @pytest.mark.parametrize("n_inducing", [9, 60])
 def test_kernels(kernel, n_inducing):
     options = {"n_inducing": n_inducing, "optimizer": None, "random_state": 0}
-    check(SparseGPRegressor(kernel + WhiteKernel(0.05), **options).fit(X, Y))
+    check(SparseGPRegressor(kernel + sk.WhiteKernel(0.05), **options).fit(X, Y))
 
 
 @pytest.mark.second(share=0.49)
@@ -102,7 +95,7 @@ def test_latent_values(likelihood, posterior):
     options = {"posterior": posterior if posterior != "neighbors" else Neighbors(59)}
     options |= {"n_inducing": 15} if posterior == "inducing" else {}
     model = SparseGPRegressor(
-        1.5 * RBF([1.0, 2.0, 3.0]), likelihood=likelihood, optimizer=None, **options
+        1.5 * sk.RBF([1.0, 2.0, 3.0]), likelihood=likelihood, optimizer=None, **options
     ).fit(X, np.round(np.exp(Y / 2)))
     check(model, latent=True)
 

@@ -10,9 +10,9 @@ from conftest import (
     agree,
     agree_evaluations,
     agree_posteriors,
+    check_site_gradient,
     infer,
     make_case,
-    slope,
     stored_cases,
 )
 from gaussian import Gaussian
@@ -34,6 +34,7 @@ from inside import (
 from inside import exact as exact_regression
 from kernel_cases import Opaque, parsed
 from sklearn.gaussian_process import kernels as sk
+from test_golden_sites import check
 from tiers import crossed
 
 from skgp_sparse import bounds, kernels
@@ -78,33 +79,15 @@ def objective(case, method, inner=TIGHT, **options):
 
 @pytest.mark.parametrize("method", GOLDEN)
 @pytest.mark.parametrize("name", CASES)
-def test_bound_gradient_and_predictions_agree_with_ball_arithmetic(name, method):
+def test_everything_agrees_with_ball_arithmetic(name, method):
     found, kernel, ref = golden_objective(name, method)
     tolerance = 1e-6 if name in DIFFICULT else 1e-8
-    value = ref[f"{method}_logz" if method.startswith("gfitc") else f"{method}_bound"]
-    evaluation = found.value_and_gradient(kernel, inputs=True)
-    agree(evaluation.value, value, 1e-10)
-    agree(evaluation.theta_bar, ref[f"{method}_grad_theta"], tolerance)
-    agree(evaluation.Z_bar, ref[f"{method}_grad_Z"], tolerance)
+    check(found, kernel, ref, method, tolerance)
     mean, variance = found.conclude(kernel).posterior.mean_and_variance(ref["X_test"])
-    agree(mean[:, 0], ref[f"{method}_mean_test"], tolerance)
-    agree(variance, ref[f"{method}_var_test"], tolerance)
     probability = METHODS[method].likelihood.probability(mean[:, 0], variance)
     agree(probability, ref[f"{method}_prob_test"], tolerance)
-
-
-@pytest.mark.parametrize("method", GOLDEN)
-@pytest.mark.parametrize("name", CASES)
-def test_marginals_and_sites_agree_with_ball_arithmetic(name, method):
-    found, kernel, ref = golden_objective(name, method)
     solution = infer(found, kernel)
-    tolerance = 1e-6 if name in DIFFICULT else 1e-8
     assert solution.converged
-    rows = solution.step.result[2]
-    agree(rows.mean, ref[f"{method}_qf_mean_train"], tolerance)
-    agree(rows.variance, ref[f"{method}_qf_var_train"], tolerance)
-    if method.startswith("new"):
-        agree(solution.step.result[1], ref[f"{method}_v"], tolerance)
     if method.startswith("gfitc"):
         agree(solution.state[0], ref[f"{method}_site_nu"], 10 * tolerance)
         agree(solution.state[1], ref[f"{method}_site_tau"], 10 * tolerance)
@@ -183,22 +166,7 @@ def test_projections_hold_little_but_v_where_memory_is_short():
 @crossed(name=KERNELS, bound=["vfe", "new", "gfitc"], sigmoid=["probit", "logit"])
 def test_gradient_is_that_of_the_optimised_objective(name, bound, sigmoid):
     case = labelled(name, n=25)
-    check_gradient(case, objective(case, METHODS[f"{bound}_{sigmoid}"]))
-
-
-def check_gradient(case, found):
-    """Central differences of the objective, its sites found again at every point."""
-    evaluation, kernel = found.value_and_gradient(case.kernel, inputs=True), case.kernel
-    for unit, expected in zip(np.eye(len(kernel.theta)), evaluation.theta_bar):
-        moved = lambda h, u=unit: found.value(kernel.clone_with_theta(kernel.theta + h * u))
-        size = max(1.0, np.abs(evaluation.theta_bar).max())
-        assert abs(slope(moved) - expected) <= 2e-6 * size
-    rng = np.random.default_rng(0)
-    for _ in range(2 if evaluation.Z_bar is not None else 0):
-        direction = rng.normal(size=case.Z.shape)
-        value = slope(lambda h, u=direction: found.at(basis=case.Z + h * u).value(kernel))
-        expected = np.vdot(direction, evaluation.Z_bar)
-        assert abs(value - expected) <= 2e-6 * max(1.0, np.abs(evaluation.Z_bar).max())
+    check_site_gradient(objective(case, METHODS[f"{bound}_{sigmoid}"]), case.kernel, case.Z)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -358,7 +326,7 @@ def test_exact_bound_is_the_dense_one(method, noise):
 @pytest.mark.parametrize("name", ["rbf_ard", "matern_2.5", "periodic", "dot_plus_rbf", "power"])
 def test_exact_gradient_is_that_of_the_optimised_objective(name, method):
     case = labelled(name, n=25)
-    check_gradient(case, exact(case, method))
+    check_site_gradient(exact(case, method), case.kernel, case.Z)
 
 
 @pytest.mark.second(share=0.1, thin=2)
@@ -367,7 +335,7 @@ def test_exact_gradient_is_that_of_the_optimised_objective(name, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_exact_gradient_with_noise_weights_and_conflicting_labels(method, noise, weighted):
     case = conflicting(labelled(noise=noise, weighted=weighted, n=25))
-    check_gradient(case, exact(case, method))
+    check_site_gradient(exact(case, method), case.kernel, case.Z)
 
 
 @pytest.mark.parametrize("noise", ["known", "white"])

@@ -109,16 +109,6 @@ def test_probabilities_and_curvatures_are_derivatives(deviation):
         assert_allclose((up[1] - down[1])[c] / (2 * change), curvature[c], rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize("deviation", [0.1, 1.0, 5.0])
-def test_curvatures_are_twice_the_derivatives_by_the_variances(deviation):
-    mean, variance = random_rows(3, 6, deviation)
-    change = 1e-4 * deviation**2
-    curvature = integrals.log_sum_exp(mean, variance)[2]
-    for c, move in enumerate(change * np.eye(3)[..., None]):
-        up, down = (integrals.log_sum_exp(mean, variance + k * move)[0] for k in (1, -1))
-        assert_allclose((up - down) / change, curvature[c], rtol=1e-6, atol=1e-8 / deviation**2)
-
-
 @pytest.mark.second
 def test_extreme_rows_are_finite_and_probabilities_add_up():
     rng = np.random.RandomState(2)
@@ -203,15 +193,6 @@ def test_the_likelihood_of_nothing_is_that_of_class_frequencies():
     y, weight = np.array([0.0, 0.0, 2.0]), np.array([1.0, 2.0, 1.0])
     found = Softmax(3).constant_log_likelihood(y, weight, np.zeros(3))
     assert_allclose(found, 3.0 * np.log(0.75) + np.log(0.25))
-
-
-@pytest.mark.parametrize("method", ["tilted", "response"])
-def test_what_labels_do_not_have_raises(method):
-    arguments = [np.zeros((3, 2)), np.ones((3, 2))]
-    if method == "tilted":
-        arguments.insert(0, np.zeros(2))
-    with pytest.raises(NotImplementedError, match="probability"):
-        getattr(Softmax(3), method)(*arguments)
 
 
 def test_samples_have_the_probabilities_of_the_softmax():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import row_differences
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -23,12 +24,6 @@ Y = 7.0 + 20.0 * (np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2 + 0.1 * RNG.normal(size=4
 AT = RNG.uniform(-3, 3, size=(9, 2))
 KERNEL = ConstantKernel(2.0) * RBF([1.0, 2.0])
 NOISY = SparseGPRegressor(KERNEL + WhiteKernel(0.05), optimizer=None).fit(X, Y)
-STEP = 1e-5
-
-
-def differences(function):
-    steps = STEP * np.eye(2)
-    return np.stack([(function(AT + h) - function(AT - h)) / (2 * STEP) for h in steps], axis=-1)
 
 
 FUNCTIONS = {
@@ -51,7 +46,7 @@ def test_gradients_are_those_of_differences(name, minimize):
     for model in models:
         value, slope = function(model, AT, minimize=minimize, return_gradient=True)
         assert_allclose(value, function(model, AT, minimize=minimize), rtol=1e-6)
-        expected = differences(lambda at, m=model: function(m, at, minimize=minimize))
+        expected = row_differences(lambda at, m=model: function(m, at, minimize=minimize), AT)
         assert_allclose(slope, expected, atol=1e-5 * np.abs(expected).max())
 
 
@@ -106,7 +101,7 @@ def test_likelihoods_have_those_of_the_latent_value():
     counts = np.random.RandomState(0).poisson(np.exp(np.sin(X[:, 0])))
     model = SparseGPRegressor(RBF(), likelihood="poisson", n_inducing=9, optimizer=None)
     value, slope = log_expected_improvement(model.fit(X, counts), AT, -1.0, return_gradient=True)
-    expected = differences(lambda at: log_expected_improvement(model, at, -1.0))
+    expected = row_differences(lambda at: log_expected_improvement(model, at, -1.0), AT)
     assert_allclose(slope, expected, atol=1e-5 * np.abs(expected).max())
     with pytest.raises(ValueError, match="needs likelihood='gaussian'. Got 'poisson'"):
         log_noisy_expected_improvement(model, AT, X)

@@ -9,13 +9,7 @@ from conftest import NAMED_BOUNDS
 from inside import BOUNDS, moments
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    CompoundKernel,
-    ConstantKernel,
-    DotProduct,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import PEP
@@ -60,58 +54,53 @@ def spoilt(array, value):
     return array
 
 
+def names(estimator, X=X, y=Y, **rows):
+    """The message of the error of a fit."""
+    with pytest.raises(ValueError) as error:
+        estimator.fit(X, y, **rows)
+    return str(error.value)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_inf_are_refused(value):
-    with pytest.raises(ValueError, match="Input X contains"):
-        model(RBF()).fit(spoilt(X, value), Y)
-    with pytest.raises(ValueError, match="Input y contains"):
-        model().fit(X, spoilt(Y, value))
-    with pytest.raises(ValueError, match="Input sample_weight contains"):
-        model().fit(X, Y, sample_weight=spoilt(np.ones(60), value))
-    with pytest.raises(ValueError, match="alpha contains"):
-        model(alpha=spoilt(np.ones(60), value)).fit(X, Y)
-    with pytest.raises(ValueError, match="inducing_init"):
-        model(inducing_init=spoilt(X[:5], value)).fit(X, Y)
-    with pytest.raises(ValueError, match="'alpha' parameter"):
-        model(alpha=value).fit(X, Y)
-    fitted = model(max_iter=1, kernel=RBF(), optimizer=None).fit(X, Y)
+    ones = spoilt(np.ones(60), value)
+    assert "Input X contains" in names(model(sk.RBF()), spoilt(X, value))
+    assert "Input y contains" in names(model(), X, spoilt(Y, value))
+    assert "Input sample_weight contains" in names(model(), sample_weight=ones)
+    assert "alpha contains" in names(model(alpha=ones))
+    assert "inducing_init" in names(model(inducing_init=spoilt(X[:5], value)))
+    assert "'alpha' parameter" in names(model(alpha=value))
+    fitted = model(kernel=sk.RBF(), optimizer=None).fit(X, Y)
     with pytest.raises(ValueError, match="Input X contains"):
         fitted.predict(spoilt(X, value))
 
 
 def test_wrong_widths_are_refused():
-    fitted = model(RBF(), optimizer=None).fit(X, Y)
+    fitted = model(sk.RBF(), optimizer=None).fit(X, Y)
     for method in (fitted.predict, fitted.sample_y):
         with pytest.raises(ValueError, match="X has 1 features, but .* is expecting 2"):
             method(X[:, :1])
-    with pytest.raises(ValueError, match="'inducing_init' .* has 1 columns, but X has 2"):
-        model(inducing_init=X[:5, :1]).fit(X, Y)
-    with pytest.raises(ValueError, match="'inducing_init' .* has 1 columns, but X has 2"):
-        model(inducing_init=lambda X, m, kernel, rng: X[:m, :1]).fit(X, Y)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        model().fit(X, Y[:-1])
-    with pytest.raises(ValueError, match="sample_weight.shape"):
-        model().fit(X, Y, sample_weight=np.ones(59))
-    with pytest.raises(ValueError, match=r"same number of entries as y. \(59 != 60\)"):
-        model(alpha=np.ones(59)).fit(X, Y)
-    with pytest.raises(ValueError, match="Expected 2D array"):
-        model().fit(X[:, 0], Y)
+    for init in (X[:5, :1], lambda X, m, kernel, rng: X[:m, :1]):
+        assert re.search(
+            "'inducing_init' .* has 1 columns, but X has 2", names(model(inducing_init=init))
+        )
+    assert "inconsistent numbers of samples" in names(model(), y=Y[:-1])
+    assert "sample_weight.shape" in names(model(), sample_weight=np.ones(59))
+    assert "same number of entries as y. (59 != 60)" in names(model(alpha=np.ones(59)))
+    assert "Cross-validation" in names(model(alpha=np.ones(59)))
+    assert "alpha must be a scalar or an array" in names(model(alpha=[]))
+    assert "Expected 2D array" in names(model(), X[:, 0])
     for optimizer in ("fmin_l_bfgs_b", None):
-        with pytest.raises(ValueError, match="length_scale of shape .* have 2 columns"):
-            model(RBF([1.0, 1.0, 1.0]), optimizer=optimizer).fit(X, Y)
+        message = names(model(sk.RBF([1.0, 1.0, 1.0]), optimizer=optimizer))
+        assert re.search("length_scale of shape .* have 2 columns", message)
 
 
 def test_strings_are_refused():
-    with pytest.raises(ValueError, match="X of .* contains text, first .a., but must be numbers"):
-        model().fit([["a"], ["b"]], [0.0, 1.0])
-    with pytest.raises(ValueError, match="numeric arrays.*GaussianProcessRegressor"):
-        model(ConstantKernel()).fit([["a"], ["b"]], [0.0, 1.0])
-
-
-def names(estimator, X=X, y=Y):
-    with pytest.raises(ValueError) as error:
-        estimator.fit(X, y)
-    return str(error.value)
+    told = [
+        names(model(kernel), [["a"], ["b"]], [0.0, 1.0]) for kernel in (None, sk.ConstantKernel())
+    ]
+    assert re.search("X of .* contains text, first .a., but must be numbers", told[0])
+    assert re.search("numeric arrays.*GaussianProcessRegressor", told[1])
 
 
 @pytest.mark.parametrize(
@@ -123,20 +112,14 @@ def names(estimator, X=X, y=Y):
         ("inducing_init", None, list(BY_NAME)),
         ("optimizer", "adam", ["fmin_l_bfgs_b", "callable", "None"]),
         ("kernel", "rbf", ["sklearn.gaussian_process.kernels"]),
-        ("n_inducing", 0, ["an int in the range [1, inf)"]),
-        ("n_inducing", 2.5, ["an int in the range [1, inf)"]),
-        ("n_inducing", True, ["an int in the range [1, inf)"]),
+        *(("n_inducing", wrong, ["an int in the range [1, inf)"]) for wrong in (0, 2.5, True)),
         ("n_inducing", "all", ["auto", "an int in the range [1, inf)"]),
         ("max_iter", -1, ["an int in the range [1, inf)"]),
         ("n_restarts_optimizer", "2", ["an int in the range [0, inf)"]),
-        ("tol", -1.0, ["a float in the range [0, inf)"]),
-        ("tol", np.nan, ["a float in the range [0, inf)"]),
-        ("alpha", -0.1, ["a float in the range [0, inf)"]),
-        ("alpha", "big", ["a float in the range [0, inf)"]),
+        *(("tol", wrong, ["a float in the range [0, inf)"]) for wrong in (-1.0, np.nan)),
+        *(("alpha", wrong, ["a float in the range [0, inf)"]) for wrong in (-0.1, "big")),
         ("inducing_init", lambda *given: None, ["return an array of shape (m, 2)"]),
-        ("n_jobs", 0, ["None or an int other than 0"]),
-        ("n_jobs", "2", ["None or an int other than 0"]),
-        ("n_jobs", 1.5, ["None or an int other than 0"]),
+        *(("n_jobs", wrong, ["None or an int other than 0"]) for wrong in (0, "2", 1.5)),
         ("verbose", "yes", ["an int in the range [0, inf)"]),
         ("n_targets", 0, ["an int in the range [1, inf)"]),
         ("normalize_y", 1, ["True or False"]),
@@ -165,21 +148,21 @@ def test_unknown_parameters_are_refused_and_the_valid_ones_listed(parameter, val
     ],
 )
 def test_answers_of_optimizers_are_judged(answer):
-    message = names(model(RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: answer))
+    message = names(model(sk.RBF() + sk.WhiteKernel(), optimizer=lambda *given, **bounds: answer))
     assert "must return (theta, value): theta holds 2" in message and "Got " in message
 
 
 @pytest.mark.parametrize("answer", [1.0, np.float32(1.0), np.array(1.0), np.array([1.0])])
 def test_numbers_of_all_kinds_are_answers_of_optimizers(answer):
     estimator = model(
-        RBF() + WhiteKernel(), optimizer=lambda *given, **bounds: ([0.0, 0.0], answer)
+        sk.RBF() + sk.WhiteKernel(), optimizer=lambda *given, **bounds: ([0.0, 0.0], answer)
     )
     value = estimator.fit(X, Y).log_marginal_likelihood_value_  # not what the optimiser claims
     assert value == pytest.approx(estimator.log_marginal_likelihood(np.zeros(2)), rel=1e-10)
 
 
 def test_negative_hyperparameters_are_refused():
-    assert "must be positive, and correlations below 1. Got RBF" in names(model(RBF(-1.0)))
+    assert "must be positive, and correlations below 1. Got RBF" in names(model(sk.RBF(-1.0)))
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.5, np.nan, "half"])
@@ -187,25 +170,22 @@ def test_pep_outside_its_range_is_refused(alpha):
     assert "'bound__alpha' parameter" in names(model(bound=PEP(alpha)))
 
 
-def test_negative_noise_and_weights_are_refused():
+def test_negative_noise_and_weights_are_refused_and_weights_that_are_all_zero():
     assert "not negative" in names(model(alpha=np.full(60, -1.0)))
-    with pytest.raises(ValueError, match="[Nn]egative"):
-        model().fit(X, Y, sample_weight=np.full(60, -1.0))
+    assert "negative" in names(model(), sample_weight=np.full(60, -1.0)).lower()
+    assert "zero" in names(model(), sample_weight=np.zeros(60))
 
 
-def test_weights_that_are_all_zero_are_refused():
-    with pytest.raises(ValueError, match="zero"):
-        model().fit(X, Y, sample_weight=np.zeros(60))
-
-
-@pytest.mark.parametrize("kernel", [CompoundKernel([RBF()]), RBF() + CompoundKernel([RBF()])])
+@pytest.mark.parametrize(
+    "kernel", [sk.CompoundKernel([sk.RBF()]), sk.RBF() + sk.CompoundKernel([sk.RBF()])]
+)
 def test_compound_kernels_are_refused(kernel):
     assert "add or multiply" in names(model(kernel)).lower()
 
 
 @ROUTES
 def test_infinite_bounds_are_fine_without_restarts_only(n_inducing):
-    kernel = RBF(1.0, (1e-5, np.inf)) + WhiteKernel()
+    kernel = sk.RBF(1.0, (1e-5, np.inf)) + sk.WhiteKernel()
     standard_sane(model(kernel, n_inducing=n_inducing).fit(X, Y), X)
     restarted = model(kernel, n_inducing=n_inducing, n_restarts_optimizer=1)
     assert "requires that all bounds are finite" in names(restarted)
@@ -312,13 +292,13 @@ def test_queries_of_any_size_are_answered(n_inducing):
 
 
 def test_predictions_that_overflow_name_the_row():
-    estimator = fitted_quietly(model(DotProduct(), n_inducing=100), X, Y)
+    estimator = fitted_quietly(model(sk.DotProduct(), n_inducing=100), X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for options in ({"return_std": True}, {"return_cov": True}):
             with pytest.raises(ValueError, match="rows of X, first at row"):
                 estimator.predict([[1.0, 1.0], [1e300, 1.0]], **options)
-        for unfitted_or_not in (estimator, model(DotProduct())):
+        for unfitted_or_not in (estimator, model(sk.DotProduct())):
             with pytest.raises(ValueError, match="overflow float64|not positive|NaN"):
                 unfitted_or_not.sample_y([[1.0, 1.0], [1e200, 1.0]])
 
@@ -348,10 +328,10 @@ def test_unnormalised_targets_are_fitted_or_named(n_inducing, size):
 @ROUTES
 @pytest.mark.parametrize("size, alpha", [(1e160, 1e-10), (1e200, 1e300), (1e-160, 1e-310)])
 def test_known_noise_beside_targets_of_any_size(n_inducing, size, alpha):
-    estimator = model(RBF(), n_inducing=n_inducing, alpha=alpha)
+    estimator = model(sk.RBF(), n_inducing=n_inducing, alpha=alpha)
     fitted_quietly(estimator, X, size * Y, may_explain_nothing=True)
     assert np.isfinite(estimator.predict(X, return_std=True)).all()
-    assert "'alpha' parameter" in names(model(RBF(), alpha=0.1), X, 1e-160 * Y)
+    assert "'alpha' parameter" in names(model(sk.RBF(), alpha=0.1), X, 1e-160 * Y)
 
 
 def test_rows_of_weight_zero_may_hold_anything(monkeypatch):
@@ -386,11 +366,6 @@ def test_sparse_inputs_are_refused_with_a_remedy():
         model().fit(csr_matrix(X), Y)
 
 
-def test_noise_of_another_number_of_rows_says_what_to_do():
-    assert "alpha must be a scalar or an array" in names(model(alpha=[]))
-    assert "Cross-validation" in names(model(alpha=np.ones(59)))
-
-
 @pytest.mark.parametrize("n_samples", [-1, 0, 1.5, None, "2"])
 def test_numbers_of_samples_are_judged(n_samples):
     with pytest.raises(ValueError, match="'n_samples' parameter of SparseGPRegressor.sample_y"):
@@ -416,13 +391,15 @@ def test_endless_restarts_can_be_stopped():
         return theta, objective(theta, eval_gradient=False)
 
     with pytest.raises(KeyboardInterrupt):
-        model(RBF() + WhiteKernel(), optimizer=optimizer, n_restarts_optimizer=10**30).fit(X, Y)
+        model(sk.RBF() + sk.WhiteKernel(), optimizer=optimizer, n_restarts_optimizer=10**30).fit(
+            X, Y
+        )
     assert len({tuple(theta) for theta in seen}) == 3
 
 
 @ROUTES
 def test_restarts_at_hyperparameters_that_overflow_are_passed_over(n_inducing):
-    kernel = DotProduct(1.0, (1e-300, 1e300)) + WhiteKernel(1e-2)
+    kernel = sk.DotProduct(1.0, (1e-300, 1e300)) + sk.WhiteKernel(1e-2)
     options = {"n_restarts_optimizer": 4, "n_inducing": n_inducing}
     fitted_quietly(model(kernel, **options), X, Y)
 
@@ -432,7 +409,9 @@ def test_restarts_at_hyperparameters_that_overflow_are_passed_over(n_inducing):
 def test_one_far_row_leaves_the_others_as_they_are(n_inducing, far):
     table = np.vstack([[[far, 0.0]], X])
     y = np.concatenate([[0.3], Y])
-    estimator = fitted_quietly(model(RBF(0.5) + WhiteKernel(1e-2), n_inducing=n_inducing), table, y)
+    estimator = fitted_quietly(
+        model(sk.RBF(0.5) + sk.WhiteKernel(1e-2), n_inducing=n_inducing), table, y
+    )
     assert estimator.score(X, Y) > 0.9
 
 
@@ -445,7 +424,7 @@ def test_two_groups_that_are_far_apart_are_two_tables(n_inducing, offset):
     values = []
     for distance in (2.0**10, np.round(offset)):
         moved = few + distance * (np.arange(80) % 2)[:, None]
-        kernel = RBF(0.5) + WhiteKernel(0.01)
+        kernel = sk.RBF(0.5) + sk.WhiteKernel(0.01)
         estimator = fitted_quietly(
             model(kernel, n_inducing=n_inducing, optimizer=None, inducing_init="k-means++"),
             moved,
@@ -461,7 +440,7 @@ def test_two_groups_that_are_far_apart_are_two_tables(n_inducing, offset):
 @ROUTES
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_a_kernel_in_other_units_than_X_is_reported_or_explains_by_noise(n_inducing, scale):
-    estimator = model(RBF() + WhiteKernel(), n_inducing=n_inducing)
+    estimator = model(sk.RBF() + sk.WhiteKernel(), n_inducing=n_inducing)
     fitted_quietly(estimator, X * scale, Y, may_explain_nothing=True)
     standard_sane(estimator, X * scale)
 
@@ -470,7 +449,9 @@ def test_a_kernel_in_other_units_than_X_is_reported_or_explains_by_noise(n_induc
 @pytest.mark.parametrize("optimizer", [None, "fmin_l_bfgs_b"])
 def test_duplicate_inducing_points_are_survived(bound, optimizer):
     Z = np.repeat(X[:5], 3, axis=0)
-    estimator = model(RBF() + WhiteKernel(0.01), inducing_init=Z, optimizer=optimizer, bound=bound)
+    estimator = model(
+        sk.RBF() + sk.WhiteKernel(0.01), inducing_init=Z, optimizer=optimizer, bound=bound
+    )
     standard_sane(fitted_quietly(estimator, X, Y), X)
     assert estimator.jitter_ > 0
 
@@ -478,13 +459,13 @@ def test_duplicate_inducing_points_are_survived(bound, optimizer):
 @ROUTES
 @pytest.mark.parametrize("fixed", [True, False])
 def test_length_scales_of_1e5_are_survived(n_inducing, fixed):
-    kernel = ConstantKernel() * RBF(1e5, "fixed" if fixed else (1e5, 1e6)) + WhiteKernel()
+    kernel = sk.ConstantKernel() * sk.RBF(1e5, "fixed" if fixed else (1e5, 1e6)) + sk.WhiteKernel()
     estimator = fitted_quietly(model(kernel, n_inducing=n_inducing), X, Y, may_explain_nothing=True)
     standard_sane(estimator, X)
 
 
 def test_jitter_that_had_to_grow_is_seen():
-    kernel = DotProduct(sigma_0=1e-3, sigma_0_bounds="fixed")  # rank 3 of 60
+    kernel = sk.DotProduct(sigma_0=1e-3, sigma_0_bounds="fixed")  # rank 3 of 60
     estimator = model(kernel, alpha=0.0, n_inducing=100, optimizer=None)
     standard_sane(fitted_quietly(estimator, 1e4 * X, Y), 1e4 * X)
     assert estimator.jitter_ > 0
@@ -493,25 +474,25 @@ def test_jitter_that_had_to_grow_is_seen():
 @ROUTES
 @pytest.mark.parametrize("alpha", [0.0, 1e-10])
 def test_hardly_any_noise_is_finite(n_inducing, alpha):
-    estimator = model(RBF(), alpha=alpha, n_inducing=n_inducing)
+    estimator = model(sk.RBF(), alpha=alpha, n_inducing=n_inducing)
     standard_sane(fitted_quietly(estimator, X, Y), X)
 
 
 def test_a_kernel_that_is_no_covariance_is_named_as_the_cause():
-    negative = ConstantKernel(-1.0, "fixed") * RBF(1.0, "fixed")
+    negative = sk.ConstantKernel(-1.0, "fixed") * sk.RBF(1.0, "fixed")
     with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
         model(negative, optimizer=None).fit(X, Y)
 
 
 def test_trouble_is_a_convergence_warning_with_a_remedy_that_exists():
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        model(RBF() + WhiteKernel(), max_iter=1).fit(X, Y)
+        model(sk.RBF() + sk.WhiteKernel(), max_iter=1).fit(X, Y)
     with pytest.warns(ConvergenceWarning, match="close to the specified upper bound 0.1"):
-        model(RBF(0.05, (0.01, 0.1)) + WhiteKernel()).fit(X, Y)
+        model(sk.RBF(0.05, (0.01, 0.1)) + sk.WhiteKernel()).fit(X, Y)
 
 
 def test_bounds_that_the_user_did_not_choose_are_not_reported():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model(RBF(), n_inducing=100, max_iter=200).fit(X, np.sin(X[:, 0]))
+        model(sk.RBF(), n_inducing=100, max_iter=200).fit(X, np.sin(X[:, 0]))
         model(n_inducing=100, max_iter=200).fit(X, np.sin(X[:, 0]))

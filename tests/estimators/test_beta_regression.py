@@ -1,7 +1,6 @@
 """Numbers between 0 and 1 in `SparseGPRegressor`: values, refusals."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -37,11 +36,7 @@ def log_density(f):
     return stats.beta.logpdf(Y[:40], 5.0 * expit(f), 5.0 * expit(-f))
 
 
-@pytest.fixture(autouse=True)
-def no_stop_warnings():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The optimizer stopped")
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore:The optimizer stopped")
 
 
 def test_the_evidence_is_that_of_quadrature():
@@ -66,28 +61,6 @@ def test_one_latent_value_has_the_evidence_of_an_integral():
     exact = np.log(np.trapezoid(np.exp(logs - logs.max()) * stats.norm.pdf(f, 0, 0.5**0.5), f))
     gap = exact + logs.max() - fitted.log_marginal_likelihood_value_
     assert -1e-6 < gap < 0.02
-
-
-def test_gradients_are_differences():
-    fitted = fixed(bound="titsias_new").fit(X[:40], Y[:40])
-    theta = fitted.kernel_.theta
-    _, gradient = fitted.log_marginal_likelihood(theta, eval_gradient=True)
-    for unit, expected in zip(1e-4 * np.eye(len(theta)), gradient):
-        up, down = (fitted.log_marginal_likelihood(theta + s * unit) for s in (1, -1))
-        assert abs((up - down) / 2e-4 - expected) < 1e-5 * (1 + abs(expected))
-
-
-@pytest.mark.second(share=0.2)
-def test_the_precision_is_found_and_intervals_cover():
-    rng = np.random.RandomState(1)
-    inputs = rng.uniform(-3.0, 3.0, (1500, 1))
-    p = expit(1.5 * np.sin(2.0 * inputs[:, 0]) - 0.5)
-    y, first, rest = rng.beta(8.0 * p, 8.0 * (1.0 - p)), slice(500), slice(500, None)
-    fitted = model(n_inducing=20, max_iter=50).fit(inputs[first], y[first])
-    low, high = fitted.predict_interval(inputs[rest], coverage=0.9)
-    assert 0.87 < np.mean((low <= y[rest]) & (y[rest] <= high)) < 0.93
-    assert np.sqrt(np.mean((fitted.predict(inputs[rest]) - p[rest]) ** 2)) < 0.06
-    assert 6.5 < fitted.likelihood_.precision < 9.5
 
 
 @pytest.mark.second(share=0.3)

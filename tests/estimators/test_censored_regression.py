@@ -54,25 +54,6 @@ def test_every_posterior_finds_what_is_behind_the_limit(posterior):
     assert np.abs(naive - truth(QUERIES)).max() > 0.8
 
 
-@pytest.mark.second(share=0.5)
-def test_intervals_of_the_latent_function_have_their_coverage():
-    """Functions are drawn from the prior, and 30 % of the numbers are censored."""
-    rng, X = np.random.RandomState(0), np.linspace(0, 6, 90)[:, None]
-    root = np.linalg.cholesky(KERNEL(X) + 1e-9 * np.eye(90))
-    options = {"optimizer": None, "normalize_y": False, "n_inducing": 60}
-    inside = []
-    for _ in range(40):
-        f = root @ rng.normal(size=90)
-        z = f + 0.3 * rng.normal(size=90)
-        limit = np.quantile(z, 0.3)
-        y, own = np.maximum(z, limit), Censored(limit, scale=0.3, level=0.0)
-        model = SparseGPRegressor(KERNEL, likelihood=own, **options).fit(X[::2], y[::2])
-        mean, std = model.predict(X, return_std=True, latent=True)
-        inside.append(np.mean(np.abs(f - mean) < stats.norm.ppf(0.95) * std))
-    error = np.std(inside) / np.sqrt(len(inside))
-    assert abs(np.mean(inside) - 0.9) < 3 * error < 0.06
-
-
 def test_weights_are_copies_and_offsets_are_added():
     X, z = table()
     y, weight = np.maximum(z, LIMIT), np.arange(120) % 3

@@ -4,16 +4,16 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import agree
+from conftest import Recorder, agree
 from inside import ArrayDataset, InducingBasis, LatentObjective, Normals
+from kernel_cases import Opaque
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from test_sklearn_contract import _Recorder
 
 from skgp_sparse import BayesianGPLVM
 from skgp_sparse.bounds import TitsiasNew
@@ -240,20 +240,6 @@ def test_odd_tables(X):
     assert np.isfinite(mean).all() and np.all(std > 0)
 
 
-class Opaque(Kernel):
-    def __init__(self):
-        pass
-
-    def __call__(self, X, Y=None, eval_gradient=False):
-        return np.ones((len(X), len(X if Y is None else Y)))
-
-    def diag(self, X):
-        return np.ones(len(X))
-
-    def is_stationary(self):
-        return True
-
-
 @pytest.mark.parametrize(
     "parameters, message",
     [
@@ -277,27 +263,21 @@ def test_parameters_that_cannot_be_used(parameters, message):
 
 
 def test_data_that_cannot_be_used(fitted):
-    X = curve()[0]
+    X, at, std = curve()[0], fitted.embedding_, fitted.embedding_std_
     empty = X.copy()
     empty[:, 2] = np.nan
-    with pytest.raises(ValueError, match="column 2 of X has no entry"):
-        model().fit(empty)
-    with pytest.raises(ValueError, match="has no entry"):
-        model().fit(np.full((5, 3), np.nan))
-    with pytest.raises(ValueError, match="infinity"):
-        model().fit(np.where(X > 3, np.inf, X))
-    with pytest.raises(ValueError, match="2 components. Got an array of shape"):
-        fitted.inverse_transform(X)
-    with pytest.raises(
-        ValueError, match="must be standard deviations, which are not negative, of the shape of X"
+    of_shape = "must be standard deviations, which are not negative, of the shape of X"
+    for words, call, *given in (
+        ("column 2 of X has no entry", model().fit, empty),
+        ("has no entry", model().fit, np.full((5, 3), np.nan)),
+        ("infinity", model().fit, np.where(X > 3, np.inf, X)),
+        ("2 components. Got an array of shape", fitted.inverse_transform, X),
+        (of_shape, fitted.inverse_transform, at, np.ones((2, 2))),
+        (of_shape, fitted.inverse_transform, at, 0.1),
+        ("not negative", fitted.inverse_transform, at, -std),
     ):
-        fitted.inverse_transform(fitted.embedding_, np.ones((2, 2)))
-    with pytest.raises(
-        ValueError, match="must be standard deviations, which are not negative, of the shape of X"
-    ):
-        fitted.inverse_transform(fitted.embedding_, 0.1)
-    with pytest.raises(ValueError, match="not negative"):
-        fitted.inverse_transform(fitted.embedding_, -fitted.embedding_std_)
+        with pytest.raises(ValueError, match=words):
+            call(*given)
     with pytest.raises(NotFittedError):
         model().sample()
 
@@ -323,7 +303,7 @@ def test_progress_is_printed(capsys):
 @pytest.mark.parametrize("at, iterations", [(None, 10), (3, 3)])
 def test_callbacks_see_every_iteration_and_can_stop_the_fit(at, iterations):
     pytest.importorskip("sklearn.callback")
-    recorder = _Recorder(at=at, action=lambda: True)
+    recorder = Recorder(at=at, action=lambda: True)
     fit = model(max_iter=5, n_restarts_optimizer=1).set_callbacks(recorder).fit(curve(20)[0])
     assert recorder.iterations == iterations and recorder.setups == recorder.teardowns == 1
     assert np.array_equal(recorder.fitted.embedding_, fit.embedding_)

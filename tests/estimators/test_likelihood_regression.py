@@ -4,14 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import agree, stored
+from conftest import agree, stored_cases
 from inside import Prior, TargetView
+from kernel_cases import parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.model_selection import cross_val_score
 
@@ -19,8 +19,7 @@ from skgp_sparse import SparseGPRegressor
 from skgp_sparse.bounds import DTC, PEP, Titsias
 from skgp_sparse.likelihoods import Censored, Gamma, NegativeBinomial, Poisson, Probit, StudentT
 
-COUNTS = stored("counts")
-SCOPE = {name: getattr(sk, name) for name in dir(sk) if not name.startswith("_")}
+COUNTS, POISSON = map(stored_cases, ("counts", "poisson"))
 NAMES = ("poisson", "negative_binomial", "gamma", "beta", "student_t")
 COUNTED = ("poisson", "negative_binomial")
 FIXED = {"level": 0.0, "level_bounds": "fixed"}
@@ -47,11 +46,7 @@ def small(likelihood="poisson", **options):
     return SparseGPRegressor(likelihood=likelihood, **defaults | options)
 
 
-@pytest.fixture(autouse=True)
-def no_stop_warnings():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The optimizer stopped")
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore:The optimizer stopped")
 
 
 # -- golden values through the front door ----------------------------------------------
@@ -70,17 +65,16 @@ def likelihood_of(ref):
 
 @pytest.mark.parametrize("prefix", ["vfe", "new", "gfitc", "pep_0.5", "pep_0.1"])
 @pytest.mark.parametrize(
-    "name",
-    ["poisson_weighted", "negbin_weighted", "student_weighted", "exponential", "z_equals_x"],
+    "name", ["poisson_weighted", "negbin_weighted", "student_weighted", "exponential", "z_equals_x"]
 )
 def test_fixed_models_agree_with_golden_values(name, prefix):
-    ref = {key.split("/")[1]: COUNTS[key] for key in COUNTS if key.startswith(f"{name}/")}
+    ref = COUNTS[name]
     undivided = name == "negbin_weighted" and prefix in ("gfitc", "pep_0.5")
     if f"{prefix}_mean_test" not in ref or undivided:
         pytest.skip("not among the golden values, or made with powers above the weight")
     bound = {"vfe": "vfe", "new": "titsias_new", "gfitc": "gfitc-ep"}.get(prefix)
     model = SparseGPRegressor(
-        eval(str(ref["kernel"]), SCOPE),
+        parsed(ref["kernel"]),
         likelihood=likelihood_of(ref),
         bound=bound or PEP(float(prefix.split("_")[1])),
         inducing_init=ref["Z"],
@@ -103,16 +97,13 @@ def test_fixed_models_agree_with_golden_values(name, prefix):
     agree(density, ref[f"{prefix}_log_density_test"], 1e-5)
 
 
-POISSON = stored("poisson")
-
-
 @pytest.mark.parametrize("prefix", ["vfe", "new", "vfe_full"])
 @pytest.mark.parametrize("name", ["matern52_ard", "z_equals_x"])
 def test_fixed_poisson_models_agree_with_golden_values(name, prefix):
-    ref = {key.split("/")[1]: POISSON[key] for key in POISSON if key.startswith(f"{name}/")}
+    ref = POISSON[name]
     Z = {"inducing_init": ref["Z"]} if prefix != "vfe_full" else {"n_inducing": 1000}
     model = SparseGPRegressor(
-        eval(str(ref["kernel"]), SCOPE),
+        parsed(ref["kernel"]),
         likelihood=Poisson(**FIXED),
         bound="titsias_new" if prefix == "new" else "titsias",
         optimizer=None,
@@ -149,6 +140,8 @@ def test_parameters_of_the_likelihood_are_found():
     assert 2.0 < found.size < 4.5
     X, y = table("gamma", n=1500)
     assert 1.7 < small("gamma", max_iter=100).fit(X, y).likelihood_.shape < 2.3
+    X, y = table("beta", n=1500)
+    assert 4.0 < small("beta", max_iter=100).fit(X, y).likelihood_.precision < 6.0
     X, y = table("student_t", n=1500)
     model = small("student_t", max_iter=100, n_inducing=40).fit(X, y)
     assert 2.0 < model.likelihood_.df < 5.0
@@ -478,55 +471,30 @@ def test_refused_queries():
 # -- extraordinary tables --------------------------------------------------------------
 
 
-def extraordinary(name, what):
-    """A table of the likelihood that is in some way extraordinary."""
-    X, y = table(name, n=40)
-    if what == "constant targets":
-        return X, np.full(40, 3.0)
-    if what == "a constant feature":
-        return np.column_stack([X, np.ones(40)]), y
-    if what == "one row":
-        return X[:1], np.abs(y[:1]) + 1.0
-    if what == "two rows":
-        return X[:2], np.abs(y[:2]) + 1.0
-    if what == "equal inputs":
-        return np.zeros((40, 2)), y
-    if what == "inputs far from zero":
-        return X + 1e8, y
-    if what == "tiny inputs":
-        return 1e-12 * X, y
-    if what == "float32, read-only":
-        X = X.astype(np.float32)
-        X.flags.writeable = y.flags.writeable = False
-        return X, y
-    if what == "large targets":
-        return X, 1e6 * y
-    return X, np.where(np.arange(40) == 7, 1e4, y)
+EXTRAORDINARY = {
+    "constant targets": lambda X, y: (X, np.full(40, 3.0)),
+    "a constant feature": lambda X, y: (np.column_stack([X, np.ones(40)]), y),
+    "one row": lambda X, y: (X[:1], np.abs(y[:1]) + 1.0),
+    "two rows": lambda X, y: (X[:2], np.abs(y[:2]) + 1.0),
+    "equal inputs": lambda X, y: (np.zeros((40, 2)), y),
+    "inputs far from zero": lambda X, y: (X + 1e8, y),
+    "tiny inputs": lambda X, y: (1e-12 * X, y),
+    "float32": lambda X, y: (X.astype(np.float32), y),
+    "large targets": lambda X, y: (X, 1e6 * y),
+    "one huge target": lambda X, y: (X, np.where(np.arange(40) == 7, 1e4, y)),
+}
 
 
 @pytest.mark.second(share=0.02, thin=1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_inducing", [6, "auto"])
-@pytest.mark.parametrize(
-    "what",
-    [
-        "constant targets",
-        "a constant feature",
-        "one row",
-        "two rows",
-        "equal inputs",
-        "inputs far from zero",
-        "tiny inputs",
-        "float32, read-only",
-        "large targets",
-        "one huge target",
-    ],
-)
+@pytest.mark.parametrize("what", EXTRAORDINARY)
 @pytest.mark.parametrize("name", NAMES)
 def test_extraordinary_tables_have_finite_predictions(name, what, n_inducing):
-    X, y = extraordinary(name, what)
+    X, y = EXTRAORDINARY[what](*table(name, n=40))
     if name == "beta":
         y = np.clip(y / (1.0 + y.max()), 0.01, 0.99)
+    X.flags.writeable = y.flags.writeable = False
     model = small(name, n_inducing=n_inducing).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all() and np.all(std > 0)

@@ -1,13 +1,12 @@
 """A mean beside the process, as users meet it: linear, of residuals, weighted; probabilities."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from chunked_arrays import Arrays
-from conftest import agree
+from conftest import agree, row_differences
 from inside import ArrayDataset, StandardisedColumns, mean_functions
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
@@ -15,7 +14,6 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, TweedieRegressor
 from sklearn.model_selection import GridSearchCV
@@ -25,6 +23,7 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse.kernels import Columns, Missing, Sphere
 from skgp_sparse.solvers import Minibatches
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.RandomState(0)
 N = 260
 X = RNG.uniform(size=(N, 3))
@@ -47,12 +46,6 @@ def stepped():
 def alone():
     """The same process without a mean."""
     return SparseGPRegressor(mean=None, random_state=0).fit(X, Y)
-
-
-def central(function, X, step=1e-5):
-    """Central differences (n, ..., d) of a function of rows."""
-    changes = step * np.eye(X.shape[1])
-    return np.stack([(function(X + h) - function(X - h)) / (2 * step) for h in changes], axis=-1)
 
 
 # -- universal kriging -----------------------------------------------------------------
@@ -114,7 +107,7 @@ def test_gradients_of_a_linear_mean_are_differences():
     near = PLACES[:6] + 0.1
     found = model.predict(near, return_std=True, return_gradient=True)
     mean, std, mean_slope, std_slope = found
-    both = central(lambda X: np.column_stack(model.predict(X, return_std=True)), near, 1e-4)
+    both = row_differences(lambda X: np.column_stack(model.predict(X, return_std=True)), near, 1e-4)
     agree(mean_slope, both[:, 0], 1e-4)
     agree(std_slope, both[:, 1], 1e-4)
     agree(mean, model.predict(near), 1e-9)
@@ -221,7 +214,7 @@ def test_questions_about_a_mean_of_residuals():
     process.fit(PLACES, STEPPED - latent[:, 0])
     inside = PLACES[:5] + 0.01
     mean, slope = model.predict(inside, return_gradient=True)
-    agree(slope, central(model.predict, inside), 1e-4)
+    agree(slope, row_differences(model.predict, inside), 1e-4)
     few = model.sample_functions(3)
     agree(few(FAR), process.sample_functions(3)(FAR) + model.mean_.predict(FAR)[:, None], 1e-9)
     agree(model.y_train_, process.y_train_, 1e-12)
@@ -293,43 +286,9 @@ def test_predictions_follow_from_the_parts(stepped, alone):
     levels = [0.05, 0.5, 0.9]
     quantiles = expected[:, None] + (spread * std)[:, None] * norm.ppf(levels)
     agree(stepped.predict_quantiles(QUERIES, levels), quantiles, 1e-8)
-    lower, upper = stepped.predict_interval(QUERIES, 0.8)
-    agree(upper, expected + norm.ppf(0.9) * spread * std, 1e-8)
-    agree(lower, expected - norm.ppf(0.9) * spread * std, 1e-8)
     y = expected + 0.1
     density = norm(expected, spread * std).logpdf(y)
     agree(stepped.log_predictive_density(QUERIES, y), density, 1e-8)
-
-
-def test_samples_have_the_moments_of_predictions(stepped):
-    mean, std = stepped.predict(QUERIES, return_std=True)
-    draws = stepped.sample_y(QUERIES, 5000)
-    assert np.all(np.abs(draws.mean(axis=1) - mean) < 5 * std / np.sqrt(5000))
-    assert_allclose(draws.std(axis=1), std, rtol=0.06)
-    mean, cov = stepped.predict(QUERIES, return_cov=True, latent=True)
-    latent = stepped.sample_y(QUERIES, 5000, latent=True)
-    assert_allclose(np.cov(latent), cov, atol=0.08 * cov.max())
-
-
-def test_sampled_functions_have_the_moments_of_predictions(stepped):
-    mean, std = stepped.predict(QUERIES, return_std=True, latent=True)
-    functions = stepped.sample_functions(3000)
-    values = functions(QUERIES)
-    assert np.all(np.abs(values.mean(axis=1) - mean) < 5 * std / np.sqrt(3000))
-    assert_allclose(values.std(axis=1), std, rtol=0.1)
-    few = stepped.sample_functions(3)
-    agree(few.gradient(QUERIES), central(few, QUERIES, 1e-6), 1e-4)
-    assert_allclose(few[1](QUERIES), few(QUERIES)[:, 1])
-    agree(few.gradient(QUERIES).shape, (12, 3, 3), 0)
-
-
-def test_gradients_are_differences_where_trees_are_flat(stepped):
-    found = stepped.predict(QUERIES, return_std=True, return_gradient=True)
-    agree(found[0], stepped.predict(QUERIES), 1e-9)
-    agree(found[1], stepped.predict(QUERIES, return_std=True)[1], 1e-9)
-    agree(found[2], central(stepped.predict, QUERIES, 1e-6), 1e-4)
-    std = lambda X: stepped.predict(X, return_std=True)[1]
-    agree(found[3], central(std, QUERIES, 1e-6), 1e-4)
 
 
 def test_steep_means_have_no_gradients():
@@ -343,37 +302,15 @@ def test_steep_means_have_no_gradients():
 
 
 @pytest.mark.second(share=0.1)
-def test_uncertain_queries_work_where_they_do_without_a_mean():
-    options = {"n_inducing": 40, "random_state": 0}
-    model = SparseGPRegressor(mean=TREES, **options).fit(X, Y)
-    alone = SparseGPRegressor(mean=None, **options).fit(X, Y)
-    spread = STD[:12]
-    mean, std = model.predict(QUERIES, return_std=True, X_std=spread)
-    own = alone.predict(QUERIES, return_std=True, X_std=spread)
-    assert std.shape == own[1].shape == (12,)
+@pytest.mark.parametrize("mean, y, atol", [(TREES, Y, 0.05), ("linear", SMOOTH, 0.02)], ids=str)
+def test_uncertain_queries_are_averaged_over(mean, y, atol):
+    model = SparseGPRegressor(mean=mean, n_inducing=40, random_state=0).fit(X, y)
     draws = QUERIES + 0.05 * np.random.RandomState(0).normal(size=(2000, *QUERIES.shape))
-    expected = model.predict(draws.reshape(-1, 3)).reshape(2000, 12)
-    assert_allclose(mean, expected.mean(axis=0), atol=0.05)
-    still = model.predict(QUERIES, return_std=True, X_std=np.zeros_like(spread))
-    agree(still[0], model.predict(QUERIES), 1e-6)
-    agree(still[1], model.predict(QUERIES, return_std=True)[1], 1e-6)
-    linear = SparseGPRegressor(mean="linear", **options).fit(X, SMOOTH)
-    mean = linear.predict(QUERIES, X_std=spread)
-    expected = linear.predict(draws.reshape(-1, 3)).reshape(2000, 12)
-    assert_allclose(mean, expected.mean(axis=0), atol=0.02)
-
-
-@pytest.mark.second(share=0.1)
-def test_conformal_intervals_cover():
-    inside = []
-    for seed in range(8):
-        rng = np.random.RandomState(seed)
-        X = rng.uniform(size=(360, 2))
-        y = 2.0 * (X[:, 0] > 0.5) - (X[:, 1] > 0.4) + 0.2 * rng.standard_t(4, size=360)
-        model = SparseGPRegressor(mean=TREES, random_state=0, noise="constant", tol=1e-2)
-        lower, upper = model.fit(X[:160], y[:160]).predict_interval(X[160:], method="conformal")
-        inside.append(np.mean((lower <= y[160:]) & (y[160:] <= upper)))
-    assert 0.86 < np.mean(inside) < 0.95
+    expected = model.predict(draws.reshape(-1, 3)).reshape(2000, 12).mean(axis=0)
+    assert_allclose(model.predict(QUERIES, X_std=STD[:12]), expected, atol=atol)
+    still = model.predict(QUERIES, return_std=True, X_std=np.zeros(QUERIES.shape))
+    for found, known in zip(still, model.predict(QUERIES, return_std=True)):
+        agree(found, known, 1e-6)
 
 
 @pytest.mark.second(share=0.1)
@@ -529,7 +466,6 @@ def test_boosting_of_a_rare_class_does_not_diverge():
 
 
 @pytest.mark.second(share=0.1)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_auto_is_none_where_a_mean_was_not_asked_for():
     few = SparseGPRegressor(random_state=0).fit(X[:150], Y[:150])
     assert few.mean_ is None and few._fitted.beside is None
@@ -561,7 +497,6 @@ def test_auto_answers_all_questions(stepped):
 
 
 @pytest.mark.second(share=0.1)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_that_arrive_later_end_the_mean():
     options = {"noise": "constant", "random_state": 0, "max_iter": 20}
     model = SparseGPRegressor(**options).fit(X, Y)
@@ -588,14 +523,12 @@ def test_rows_that_arrive_later_end_the_mean():
 )
 def test_an_approximation_that_is_named_is_fitted_alone(named):
     given = {"random_state": 0, "max_iter": 3} | named
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = SparseGPRegressor(**given).fit(X, Y)
-        plain = SparseGPRegressor(mean=None, noise="constant", **given).fit(X, Y)
-        chosen = SparseGPRegressor(mean=TREES, noise="learned", **given).fit(X, Y)
-        labels = SparseGPClassifier(**given).fit(X, Y > 0.3)
-        bare = SparseGPClassifier(mean=None, calibration=None, **given).fit(X, Y > 0.3)
-        with_mean = SparseGPClassifier(mean=LogisticRegression(), **given).fit(X, Y > 0.3)
+    model = SparseGPRegressor(**given).fit(X, Y)
+    plain = SparseGPRegressor(mean=None, noise="constant", **given).fit(X, Y)
+    chosen = SparseGPRegressor(mean=TREES, noise="learned", **given).fit(X, Y)
+    labels = SparseGPClassifier(**given).fit(X, Y > 0.3)
+    bare = SparseGPClassifier(mean=None, calibration=None, **given).fit(X, Y > 0.3)
+    with_mean = SparseGPClassifier(mean=LogisticRegression(), **given).fit(X, Y > 0.3)
     assert model.mean_ is None and np.ptp(model.noise_std(QUERIES)) == 0
     assert_array_equal(model.predict(QUERIES), plain.predict(QUERIES))
     assert chosen.mean_ is not None and "HeteroscedasticNoise" in str(chosen.kernel_)
@@ -719,7 +652,6 @@ def test_later_labels_end_mean_and_calibration():
 OFFSET = {"likelihood": "poisson"}
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "model, call, words",
     [
@@ -828,7 +760,6 @@ def test_many_rows_of_few_different_ones_have_no_mean():
 
 
 @pytest.mark.second(share=0.1)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_boosting_takes_a_class_whose_rows_are_equal():
     many = RNG.uniform(size=(10_600, 2))
     y = (many[:, 0] > 0.5).astype(int)
@@ -844,7 +775,6 @@ def test_a_linear_mean_needs_numbers(make):
         make(mean="linear").fit(frame, Y[:60] > 0.3)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_constant_target_has_no_part_of_the_mean():
     targets = np.column_stack([Y, np.full(N, 3.0), 2 * Y])
     model = SparseGPRegressor(mean="boosting", random_state=0, max_iter=5, n_restarts_optimizer=0)

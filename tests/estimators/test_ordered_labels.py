@@ -222,26 +222,6 @@ def test_what_cannot_be_is_refused(words, call):
         call()
 
 
-@pytest.mark.second(share=0.1)
-def test_probabilities_are_calibrated():
-    """Rows of the model itself: frequencies and densities are those that it expects."""
-    rng = np.random.RandomState(4)
-    X = rng.uniform(0, 12, size=(1000, 1))
-    K = 4.0 * RBF(1.0)(X) + 1e-8 * np.eye(len(X))
-    f = np.linalg.cholesky(K) @ rng.normal(size=len(X))
-    y = Ordinal(-1.0, (1.5, 1.0)).sample(f, rng).astype(int)
-    model = small(kernel=4.0 * RBF(1.0), n_inducing=40, max_iter=30, calibration=None)
-    p = model.fit(X[:500], y[:500]).predict_proba(X[500:])
-    for label in range(4):
-        variance = np.sum(p[:, label] * (1 - p[:, label]))
-        assert abs(np.sum(y[500:] == label) - p[:, label].sum()) < 4 * np.sqrt(variance)
-    surprise = -np.log(p[np.arange(500), y[500:]])
-    entropy = -np.sum(p * np.log(p), axis=1)
-    spread = np.sqrt(np.sum(np.sum(p * np.log(p) ** 2, axis=1) - entropy**2))
-    assert abs(np.sum(surprise - entropy)) < 4 * spread
-    assert_allclose(np.diff(model.likelihood_.thresholds), [1.5, 1.0], atol=0.5)
-
-
 def failures(estimator):
     return {"check_classifiers_classes": "labels are text without an order"}
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import NAMED_BOUNDS
+from conftest import NAMED_BOUNDS, Recorder
 from inside import BOUNDS, IterationReporter, _estimator, warn_at_bounds
 from sklearn import config_context
 from sklearn.base import clone
@@ -84,12 +84,7 @@ def test_estimator_checks_without_an_optimiser(estimator, check):
 
 
 @pytest.mark.second
-@parametrize_with_checks(
-    [
-        SparseGPRegressor(),
-        SparseGPClassifier(),
-    ]
-)
+@parametrize_with_checks([SparseGPRegressor(), SparseGPClassifier()])
 def test_estimator_checks_of_the_defaults(estimator, check):
     check(estimator)
 
@@ -233,10 +228,7 @@ def test_grid_search_over_bounds_by_log_density():
     pipe = make_pipeline(StandardScaler(), small())
     grid = [
         {"sparsegpregressor__bound": ["titsias", "titsias_new", "fitc"]},
-        {
-            "sparsegpregressor__bound": [PEP()],
-            "sparsegpregressor__bound__alpha": [0.1, 0.9],
-        },
+        {"sparsegpregressor__bound": [PEP()], "sparsegpregressor__bound__alpha": [0.1, 0.9]},
     ]
     search = GridSearchCV(pipe, grid, scoring=log_predictive_density_scorer, cv=2).fit(X, y)
     scores = search.cv_results_["mean_test_score"]
@@ -318,33 +310,6 @@ def test_parameters_of_gpr_have_its_names_and_positions():
         )
 
 
-class _Recorder:
-    """A callback of scikit-learn's protocol that counts, stops or fails."""
-
-    def __init__(self, at=None, action=None):
-        self.at, self.action = at, action
-        self.setups = self.teardowns = self.iterations = 0
-        self.fitted = None
-
-    def setup(self, estimator, context):
-        self.setups += 1
-
-    def teardown(self, estimator, context):
-        self.teardowns += 1
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        if context.task_name == "fit":
-            self.fitted = fitted_estimator
-        if context.task_name == "iteration":
-            self.iterations += 1
-            if self.iterations == self.at:
-                return self.action()
-        return False
-
-
 def interrupt():
     raise KeyboardInterrupt
 
@@ -357,7 +322,7 @@ def callbacks():
 @pytest.mark.parametrize("n_inducing", [8, 100])
 def test_callbacks_see_every_iteration_and_the_fitted_estimator(callbacks, n_inducing):
     X, y = table()
-    recorder = _Recorder()
+    recorder = Recorder()
     model = small(n_inducing=n_inducing, n_restarts_optimizer=2).set_callbacks(recorder).fit(X, y)
     assert recorder.iterations >= model.n_iter_
     assert (recorder.setups, recorder.teardowns) == (1, 1)
@@ -367,7 +332,7 @@ def test_callbacks_see_every_iteration_and_the_fitted_estimator(callbacks, n_ind
 @pytest.mark.parametrize("n_inducing", [8, 100])
 def test_a_callback_can_stop_the_whole_fit(callbacks, n_inducing):
     X, y = table()
-    recorder = _Recorder(at=1, action=lambda: True)
+    recorder = Recorder(at=1, action=lambda: True)
     model = small(n_inducing=n_inducing, n_restarts_optimizer=3).set_callbacks(recorder)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)  # it ends because it was told to
@@ -387,7 +352,7 @@ def test_an_interrupt_tears_callbacks_down_and_keeps_the_former_fit(callbacks, n
     model = small(n_inducing=n_inducing).fit(X, y)
     before = model.predict(X, return_std=True)
     state = dict(vars(model))
-    recorder = _Recorder(at=1, action=interrupt)
+    recorder = Recorder(at=1, action=interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.set_callbacks(recorder).fit(X[:, :1], -y)
     assert recorder.teardowns == 1
@@ -411,13 +376,13 @@ def small_classifier(**parameters):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_callbacks_see_every_class_of_a_classifier(callbacks, n_classes):
     X, y = labelled_table(n_classes)
-    recorder = _Recorder()
+    recorder = Recorder()
     model = small_classifier().set_callbacks(recorder).fit(X, y)
     problems = 1 if n_classes == 2 else 3
     assert recorder.iterations == sum(fit.n_iter for fit in model._fitted.fits) >= problems
     assert (recorder.setups, recorder.teardowns) == (1, 1)
     np.testing.assert_array_equal(recorder.fitted.predict_proba(X), model.predict_proba(X))
-    recorder = _Recorder(at=1, action=lambda: True)
+    recorder = Recorder(at=1, action=lambda: True)
     small_classifier().set_callbacks(recorder).fit(X, y)
     assert recorder.iterations == problems
 
@@ -439,7 +404,7 @@ def test_problems_in_several_threads_have_nothing_to_tell_without_callbacks(call
 
 def test_callbacks_are_called_from_the_thread_of_the_fit(callbacks):
     X, y = labelled_table(4)
-    recorder, seen = _Recorder(), set()
+    recorder, seen = Recorder(), set()
     recorder.on_fit_task_begin = lambda estimator, context: seen.add(threading.get_ident())
     small_classifier().set_callbacks(recorder).fit(X, y)
     assert seen == {threading.get_ident()}

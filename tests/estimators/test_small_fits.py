@@ -6,15 +6,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_diabetes, load_linnerud
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    ExpSineSquared,
-    Matern,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import SparseGPRegressor
 
@@ -38,19 +30,19 @@ def waves():
 
 
 def noisy(signal):
-    return ConstantKernel() * signal + WhiteKernel()
+    return sk.ConstantKernel() * signal + sk.WhiteKernel()
 
 
 ONE = np.ones(10)
 CASES = {
-    "rbf": (noisy(RBF()), diabetes),
-    "matern": (noisy(Matern(nu=1.5)), diabetes),
-    "rbf_of_columns": (noisy(RBF(ONE)), diabetes),
-    "matern_of_columns": (noisy(Matern(ONE, nu=2.5)), diabetes),
-    "rational_quadratic": (noisy(RationalQuadratic()), diabetes),
-    "sum_with_line": (DotProduct() + noisy(RBF(ONE)), diabetes),
-    "few_rows": (noisy(Matern(np.ones(3), nu=2.5)), exercise),
-    "period": (noisy(ExpSineSquared(periodicity=3.0)), waves),
+    "rbf": (noisy(sk.RBF()), diabetes),
+    "matern": (noisy(sk.Matern(nu=1.5)), diabetes),
+    "rbf_of_columns": (noisy(sk.RBF(ONE)), diabetes),
+    "matern_of_columns": (noisy(sk.Matern(ONE, nu=2.5)), diabetes),
+    "rational_quadratic": (noisy(sk.RationalQuadratic()), diabetes),
+    "sum_with_line": (sk.DotProduct() + noisy(sk.RBF(ONE)), diabetes),
+    "few_rows": (noisy(sk.Matern(np.ones(3), nu=2.5)), exercise),
+    "period": (noisy(sk.ExpSineSquared(periodicity=3.0)), waves),
 }
 
 
@@ -98,7 +90,7 @@ def test_auto_is_a_thousandth_where_evaluations_are_not_cheap():
 
 def test_every_restart_ends_at_an_optimum():
     X, y = diabetes(60)
-    kernel = noisy(RBF(ONE))
+    kernel = noisy(sk.RBF(ONE))
     model = SparseGPRegressor(kernel, n_restarts_optimizer=2, random_state=1).fit(X, y)
     assert left_to_gain(kernel, model.kernel_, X, y) < 0.01
 
@@ -120,7 +112,7 @@ def parabola():
 
 @pytest.mark.parametrize(
     "kernel",
-    [1.0 * RBF(1.0, (0.1, 10.0)), 1.0 * ExpSineSquared(1.0, 3.0, (0.1, 10.0), (1.0, 10.0))],
+    [1.0 * sk.RBF(1.0, (0.1, 10.0)), 1.0 * sk.ExpSineSquared(1.0, 3.0, (0.1, 10.0), (1.0, 10.0))],
     ids=["rbf", "periodic"],
 )
 def test_rows_without_noise_are_interpolated(kernel):
@@ -136,14 +128,14 @@ def test_rows_without_noise_are_interpolated(kernel):
 
 def test_a_number_as_tolerance_has_the_usual_bounds():
     X, y = parabola()
-    model = SparseGPRegressor(RBF(1.0, (0.1, 10.0)), tol=1e-6, random_state=0).fit(X, y)
+    model = SparseGPRegressor(sk.RBF(1.0, (0.1, 10.0)), tol=1e-6, random_state=0).fit(X, y)
     assert model.kernel_.k2.noise_level_bounds[0] == pytest.approx(1e-6)
 
 
 def test_noise_that_the_user_gives_keeps_its_bounds():
     X, y = parabola()
-    noise = WhiteKernel(0.1, (1e-3, 1.0))
-    model = SparseGPRegressor(RBF() + noise, random_state=0).fit(X, y)
+    noise = sk.WhiteKernel(0.1, (1e-3, 1.0))
+    model = SparseGPRegressor(sk.RBF() + noise, random_state=0).fit(X, y)
     assert model.kernel_.k2.noise_level_bounds == (1e-3, 1.0)
 
 
@@ -152,7 +144,9 @@ def test_a_steep_start_ends_where_a_gentle_one_does(seed):
     rng = np.random.RandomState(seed)
     X = 10 * rng.uniform(size=(100, 2))
     y = 5 + 3 * np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=100)
-    gentle, steep = (SparseGPRegressor(1.0 * RBF(one), alpha=1e-10).fit(X, y) for one in (1.0, 2.0))
+    gentle, steep = (
+        SparseGPRegressor(1.0 * sk.RBF(one), alpha=1e-10).fit(X, y) for one in (1.0, 2.0)
+    )
     values = [model.log_marginal_likelihood_value_ for model in (gentle, steep)]
     np.testing.assert_allclose(*values, atol=0.01)
     assert steep.n_iter_ < 20

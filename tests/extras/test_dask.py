@@ -15,6 +15,7 @@ import cloudpickle
 import joblib
 import numpy as np
 import pytest
+from conftest import NAMED_BOUNDS
 from inside import _differentiable, _sklearn_kernels
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -141,29 +142,25 @@ def evaluation(model, X, y, **fit):
     return found[0]
 
 
-@pytest.mark.parametrize("bound", ["titsias", "titsias_new", "fitc", "pep", "artemev", "dtc"])
-def test_evaluations_of_regression_are_the_local_ones(bound, client, on_workers, table):
-    X, _, y = table
-    kernel = RBF([1.0, 2.0]) + WhiteKernel(0.1)
-    value, gradient = evaluation(SparseGPRegressor(kernel, bound=bound, **QUICK), X, y)
-    model = DaskSparseGPRegressor(kernel, bound=bound, client=client, **QUICK)
-    ours, our_gradient = evaluation(model, *lazily(X, y))
-    assert ours == pytest.approx(value, rel=1e-12)
-    assert our_gradient == pytest.approx(gradient, abs=1e-11 * np.abs(gradient).max())
+NOISY = RBF([1.0, 2.0]) + WhiteKernel(0.1)
+EVALUATED = [{"bound": bound, "kernel": NOISY} for bound in NAMED_BOUNDS]
+EVALUATED += [{"likelihood": one, "kernel": RBF()} for one in ("poisson", "student_t", "beta")]
 
 
-@pytest.mark.parametrize("likelihood", ["poisson", "student_t", "beta"])
-def test_evaluations_with_sites_are_the_local_ones(likelihood, client, on_workers, table):
-    X, f, _ = table
-    y = np.random.RandomState(1).poisson(np.exp(f)).astype(float)
-    y = (y + 1.0) / (y.max() + 2.0) if likelihood == "beta" else y
-    offset = 0.1 * X[:, 0]
-    given = {"likelihood": likelihood, **QUICK}
-    value, gradient = evaluation(SparseGPRegressor(RBF(), **given), X, y, offset=offset)
-    dX, dy, doffset = lazily(X, y, offset)
-    ours, our_gradient = evaluation(DaskSparseGPRegressor(RBF(), **given), dX, dy, offset=doffset)
-    assert ours == pytest.approx(value, rel=1e-10)
-    assert our_gradient == pytest.approx(gradient, abs=1e-7 * np.abs(gradient).max())
+@pytest.mark.parametrize("options", EVALUATED, ids=lambda given: next(iter(given.values())))
+def test_evaluations_are_the_local_ones(options, client, on_workers, table):
+    X, f, y = table
+    known, lazy, tolerances = {}, {}, (1e-12, 1e-11)
+    if "likelihood" in options:
+        y = np.random.RandomState(1).poisson(np.exp(f)).astype(float)
+        y = (y + 1.0) / (y.max() + 2.0) if options["likelihood"] == "beta" else y
+        known, tolerances = {"offset": 0.1 * X[:, 0]}, (1e-10, 1e-7)
+        lazy = {"offset": lazily(known["offset"])[0]}
+    value, gradient = evaluation(SparseGPRegressor(**options, **QUICK), X, y, **known)
+    model = DaskSparseGPRegressor(client=client, **options, **QUICK)
+    ours, our_gradient = evaluation(model, *lazily(X, y), **lazy)
+    assert ours == pytest.approx(value, rel=tolerances[0])
+    assert our_gradient == pytest.approx(gradient, abs=tolerances[1] * np.abs(gradient).max())
 
 
 def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
@@ -244,30 +241,26 @@ def test_known_noise_of_partitions_of_one_row(is_large, client, table, request):
         assert_same_fit(model, local, 1e-8)
 
 
-def test_neighbours_among_rows_of_a_cluster(client, on_workers, table):
+@pytest.mark.parametrize(
+    "options, tolerance",
+    [
+        ({"posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)}, 1e-5),
+        ({"posterior": FourierFeatures(16), "n_inducing": "auto", "optimizer": None}, 1e-6),
+    ],
+    ids=["neighbors", "fourier"],
+)
+def test_other_posteriors_of_rows_of_a_cluster(options, tolerance, client, on_workers, table):
     X, _, y = table
     weight = np.arange(len(X)) % 3 + 1.0
-    given = {**QUICK, "posterior": Neighbors(n_neighbors=20, n_neighbors_fit=10)}
-    given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
+    given = {**QUICK, "kernel": RBF([1.0, 1.0]) + WhiteKernel(1e-2), **options}
     local = SparseGPRegressor(**given).fit(X, y, sample_weight=weight)
     dX, dy, lazy_weight = lazily(X, y, weight, rows=140)
     model = DaskSparseGPRegressor(**given).fit(dX, dy, sample_weight=lazy_weight)
-    assert model.kernel_.theta == pytest.approx(local.kernel_.theta, abs=1e-5)
+    assert model.kernel_.theta == pytest.approx(local.kernel_.theta, abs=tolerance)
     Q = X[:200] + 0.01
     for mine, its in zip(model.predict(Q, return_std=True), local.predict(Q, return_std=True)):
-        assert mine == pytest.approx(its, abs=1e-5)
-    assert model.predict(dX[:200]).compute() == pytest.approx(local.predict(X[:200]), abs=1e-5)
-
-
-def test_random_features_of_rows_of_a_cluster(client, on_workers, table):
-    X, _, y = table
-    features = {"n_inducing": "auto", "posterior": FourierFeatures(16)}
-    given = {**QUICK, **features, "optimizer": None}
-    given["kernel"] = RBF([1.0, 1.0]) + WhiteKernel(1e-2)
-    local = SparseGPRegressor(**given).fit(X, y)
-    model = DaskSparseGPRegressor(**given).fit(*lazily(X, y, rows=140))
-    for mine, its in zip(model.predict(X, return_std=True), local.predict(X, return_std=True)):
-        assert mine == pytest.approx(its, abs=1e-6)
+        assert mine == pytest.approx(its, abs=tolerance)
+    assert model.predict(dX[:200]).compute() == pytest.approx(local.predict(X[:200]), abs=tolerance)
 
 
 def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):
@@ -285,20 +278,14 @@ def test_fits_of_several_classes_are_the_local_ones(multi_class, client, on_work
     labels = np.array(["a", "b", "c"])[np.digitize(f, [-0.3, 0.3])]
     order = np.argsort(labels, kind="stable")  # partitions without some classes
     X, labels = X[order], labels[order]
-    options = {
-        **QUICK_LABELS,
-        "max_iter": 2,
-        "tol": 1e-2,
-        "multi_class": multi_class,
-        "n_inducing": 6,
-    }
+    options = QUICK_LABELS | {"max_iter": 2, "tol": 1e-2, "n_inducing": 6}
+    options["multi_class"] = multi_class
     local = SparseGPClassifier(**options).fit(X, labels)
     dX, dlabels = lazily(X, labels, rows=300)
     model = DaskSparseGPClassifier(**{**options, "n_jobs": 2}).fit(dX, dlabels)
     assert list(model.classes_) == ["a", "b", "c"]
-    assert model.log_marginal_likelihood_value_ == pytest.approx(
-        local.log_marginal_likelihood_value_, rel=1e-9
-    )
+    value = local.log_marginal_likelihood_value_
+    assert model.log_marginal_likelihood_value_ == pytest.approx(value, rel=1e-9)
     lazy = model.predict_proba(dX)
     assert lazy.shape == (N, 3)
     assert lazy.compute() == pytest.approx(local.predict_proba(X), abs=1e-8)
@@ -425,11 +412,6 @@ def test_chunks_that_arrive_later_are_arrays(client, table):
         assert np.array_equal(model.kernel_.theta, local.kernel_.theta)
         assert np.array_equal(model.predict(X), local.predict(X))
         assert model.to_local().partial_fit(X, targets).n_samples_seen_ == 800
-        dX, dy = lazily(X, targets)
-        with pytest.raises(TypeError, match="X is a dask collection .Array.*partial_fit"):
-            model.partial_fit(dX, targets)
-        with pytest.raises(TypeError, match="y is a dask collection .Array.*partial_fit"):
-            model.partial_fit(X, y=dy)
 
 
 @pytest.mark.second(share=1)

@@ -11,13 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgp_sparse import (
-    BayesianGPLVM,
-    SparseGPClassifier,
-    SparseGPRegressor,
-    kernels,
-    likelihoods,
-)
+from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor, kernels, likelihoods
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 
 RNG = np.random.RandomState(0)

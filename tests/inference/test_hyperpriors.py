@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from conftest import differences
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    ExpSineSquared,
-    Matern,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
@@ -33,7 +27,7 @@ X = RNG.normal(size=(60, 3)) * SCALE
 Y = np.sin(X[:, 0]) + 0.2 * RNG.normal(size=60)
 ROOT = np.sqrt(2.0)
 STRONG = LogNormalLengthScales(location=1.0, variance=0.05)
-SHARED = ConstantKernel() * RBF(1.0) + WhiteKernel(0.1)
+SHARED = sk.ConstantKernel() * sk.RBF(1.0) + sk.WhiteKernel(0.1)
 
 
 def log_prior(model, X, prior=STRONG):
@@ -48,13 +42,13 @@ def log_prior(model, X, prior=STRONG):
 @pytest.mark.parametrize(
     "kernel, positions, mean",
     [
-        (RBF([1.0, 1.0, 1.0]), [0, 1, 2], ROOT + 0.5 * np.log(3) + np.log(SCALE)),
-        (2.0 * RBF(), [1], ROOT + 0.5 * np.log(3) + 0.5 * np.log(np.mean(SCALE**2))),
-        (Columns(Matern(np.ones(2)), [2, 0]), [0, 1], ROOT + np.log(2**0.5 * SCALE[[2, 0]])),
-        (RBF() + Columns(RBF(), [1]), [0, 1], None),
-        (RBF(1.0, "fixed") + WhiteKernel(), [], []),
-        (ExpSineSquared() * RBF(), [2], None),
-        (Columns(Sphere(Matern()), [0, 1]), [], []),
+        (sk.RBF([1.0, 1.0, 1.0]), [0, 1, 2], ROOT + 0.5 * np.log(3) + np.log(SCALE)),
+        (2.0 * sk.RBF(), [1], ROOT + 0.5 * np.log(3) + 0.5 * np.log(np.mean(SCALE**2))),
+        (Columns(sk.Matern(np.ones(2)), [2, 0]), [0, 1], ROOT + np.log(2**0.5 * SCALE[[2, 0]])),
+        (sk.RBF() + Columns(sk.RBF(), [1]), [0, 1], None),
+        (sk.RBF(1.0, "fixed") + sk.WhiteKernel(), [], []),
+        (sk.ExpSineSquared() * sk.RBF(), [2], None),
+        (Columns(Sphere(sk.Matern()), [0, 1]), [], []),
     ],
 )
 def test_which_hyperparameters_have_a_prior_and_where_it_is(kernel, positions, mean):
@@ -65,7 +59,7 @@ def test_which_hyperparameters_have_a_prior_and_where_it_is(kernel, positions, m
 
 
 def test_a_location_is_in_units_of_the_columns():
-    prior = LogNormalLengthScales(location=0.7).of(RBF([1.0, 1.0, 1.0]), SCALE)
+    prior = LogNormalLengthScales(location=0.7).of(sk.RBF([1.0, 1.0, 1.0]), SCALE)
     np.testing.assert_allclose(prior.mean, 0.7 + np.log(SCALE), rtol=1e-14)
 
 
@@ -92,7 +86,7 @@ def test_without_positions_nothing_is_added():
     [
         {},
         {"n_restarts_optimizer": 2},
-        {"kernel": ConstantKernel() * RBF([1.0, 1.0, 1.0]) + WhiteKernel(0.1)},
+        {"kernel": sk.ConstantKernel() * sk.RBF([1.0, 1.0, 1.0]) + sk.WhiteKernel(0.1)},
         {"posterior": "fourier"},
         {"posterior": "inducing", "n_inducing": 20, "tol": 1e-7},
     ],
@@ -160,7 +154,7 @@ def test_auto_is_no_prior_of_a_kernel_of_the_user():
 
 
 def test_an_explicit_prior_acts_on_a_kernel_of_chosen_columns():
-    kernel = ConstantKernel() * Columns(RBF([1.0, 1.0]), [0, 2]) + WhiteKernel(0.1)
+    kernel = sk.ConstantKernel() * Columns(sk.RBF([1.0, 1.0]), [0, 2]) + sk.WhiteKernel(0.1)
     model = SparseGPRegressor(kernel, prior=LogNormalLengthScales(0.5, 1e-6)).fit(X, Y)
     expected = np.exp(0.5) * X.std(axis=0)[[0, 2]]
     found = model.kernel_.get_params()["k1__k2__kernel__length_scale"]
@@ -226,7 +220,7 @@ def test_a_callable_optimizer_has_the_prior():
         seen.append(value)
         return theta, value
 
-    seen, kernel = [], ConstantKernel() * RBF([1.0, 1.0, 1.0]) + WhiteKernel(0.1)
+    seen, kernel = [], sk.ConstantKernel() * sk.RBF([1.0, 1.0, 1.0]) + sk.WhiteKernel(0.1)
     model = SparseGPRegressor(kernel, prior=STRONG, optimizer=optimizer).fit(X, Y)
     expected = -model.log_marginal_likelihood_value_ - log_prior(model, X)
     np.testing.assert_allclose(seen, expected, rtol=1e-10)
@@ -241,7 +235,7 @@ def test_the_prior_counts_once_whichever_rows_a_solver_sees(solver, tolerance):
     prior, rng = LogNormalLengthScales(location=1.0, variance=0.01), np.random.RandomState(3)
     X = rng.uniform(-3, 3, (2000, 1))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=2000)
-    kernel = ConstantKernel(1.0, "fixed") * RBF() + WhiteKernel(0.1, "fixed")
+    kernel = sk.ConstantKernel(1.0, "fixed") * sk.RBF() + sk.WhiteKernel(0.1, "fixed")
     options = {"n_inducing": 10, "random_state": 0, "tol": 1e-5}
     model = SparseGPRegressor(kernel, solver=solver, prior=prior, **options).fit(X, y)
     theta = model.kernel_.theta
@@ -304,18 +298,18 @@ def test_parameters_of_a_name_cannot_be_set():
 
 def test_pooled_correlations_are_normal_around_their_mean():
     kernel = Columns(Categorical(correlation=np.array([0.3, 0.6, 0.9])), [0, 1, 2])
-    kernel = ConstantKernel() * kernel * Columns(Categorical(), 3) + WhiteKernel()
+    kernel = sk.ConstantKernel() * kernel * Columns(Categorical(), 3) + sk.WhiteKernel()
     prior = CorrelationPrior(variance=2.0).of(kernel, np.ones(4))
     t = np.log(-np.log([0.3, 0.6, 0.9]))
     assert prior.log_density(kernel.theta) == pytest.approx(-np.sum((t - t.mean()) ** 2) / 4.0)
     expected = differences(prior.log_density, kernel.theta, 1e-6)
     np.testing.assert_allclose(prior.gradient(kernel.theta), expected, atol=1e-8)
-    both = joined([CorrelationPrior(), LogNormalLengthScales()], kernel * RBF(), np.ones(4))
+    both = joined([CorrelationPrior(), LogNormalLengthScales()], kernel * sk.RBF(), np.ones(4))
     assert len(both.positions) == 1 and len(both.groups) == 1
 
 
 def test_neutral_values_are_near_the_mean():
-    kernel = ConstantKernel() * Missing(RBF(), columns=[0, 2], neutral=np.exp([0.5, -1.0]))
+    kernel = sk.ConstantKernel() * Missing(sk.RBF(), columns=[0, 2], neutral=np.exp([0.5, -1.0]))
     prior = MissingValuePrior(variance=0.2).of(kernel, np.ones(3))
     assert prior.log_density(kernel.theta) == pytest.approx(-0.5 * (0.25 + 1.0) / 0.2)
     three = [LogNormalLengthScales(), MissingValuePrior(0.2), CorrelationPrior(2.0)]
@@ -327,7 +321,7 @@ def test_neutral_values_are_near_the_mean():
 
 
 def test_two_priors_of_the_same_hyperparameters():
-    kernel = ConstantKernel() * RBF([0.5, 2.0])
+    kernel = sk.ConstantKernel() * sk.RBF([0.5, 2.0])
     two = [LogNormalLengthScales(0.0, 1.0), LogNormalLengthScales(1.0, 2.0)]
     joint, theta = joined(two, kernel, np.ones(2)), kernel.theta
     expected = differences(joint.log_density, theta, 1e-6)

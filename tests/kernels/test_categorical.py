@@ -1,15 +1,11 @@
 """The kernel of levels: rules, dense algebra, levels that were not seen, and estimators with it."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
 from chunked_arrays import Arrays
 from inside import _leaves, moments
 from kernel_cases import check_stack
-from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, inducing, kernels
@@ -87,23 +83,6 @@ def test_columns_agree_as_they_do_one_by_one(monkeypatch, values, q, n_at_once):
         expected = log_rho * (differ * (G * K)).reshape(q, -1).sum(axis=1)
         np.testing.assert_allclose(slopes, expected, atol=1e-13 * np.abs(G * K).sum())
         assert not np.any(bar)
-        for slope, step in zip(slopes, 1e-5 * np.eye(q)):
-            thetas = kernel.theta + step, kernel.theta - step
-            up, down = (linearized(kernel.clone_with_theta(one), A, B)[0] for one in thetas)
-            numeric = np.vdot(G, up - down) / 2e-5
-            assert slope == pytest.approx(numeric, abs=1e-8 * np.abs(G).sum())
-
-
-def test_it_is_a_kernel_of_scikit_learn():
-    kernel = ConstantKernel() * Columns(Categorical(), 1) + WhiteKernel(0.1)
-    assert clone(kernel) == kernel and pickle.loads(pickle.dumps(kernel)) == kernel
-    assert kernel.bounds.shape == (len(kernel.theta), 2) == (3, 2)
-    moved = kernel.clone_with_theta(kernel.theta + 0.1)
-    np.testing.assert_allclose(moved.theta, kernel.theta + 0.1)
-    model = GaussianProcessRegressor(kernel).fit(X, X[:, 1] ** 2)
-    ours = SparseGPRegressor(model.kernel_, alpha=1e-10, normalize_y=False, optimizer=None)
-    value = ours.fit(X, X[:, 1] ** 2).log_marginal_likelihood_value_
-    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-8)
 
 
 def data(n=400, levels=6):

@@ -22,25 +22,19 @@ IN_A_SCRIPT = """
 import numpy as np
 import test_registered_rules
 from skgp_sparse.kernels import DifferentiableKernel
-
 class Bell(DifferentiableKernel):
     def __init__(self, scale=1.0, scale_bounds=(1e-3, 1e3)):
         self.scale, self.scale_bounds = scale, scale_bounds
-
     def linearize(self, X, Z):
         squares = ((X[:, None] - Z) ** 2).sum(axis=2) / self.scale**2
         K = np.exp(-0.5 * squares)
-
         def pull(G, inputs):
             W = G * K
             Z_bar = (W.T @ X - W.sum(axis=0)[:, None] * Z) / self.scale**2
             return {"scale": np.sum(W * squares)}, Z_bar
-
         return K, pull
-
     def linearize_diag(self, X):
         return 1.0, lambda g, inputs: ({}, 0.0)
-
 if __name__ == "__main__":
     test_registered_rules.check_classifier(Bell(0.5))
 """

@@ -9,14 +9,7 @@ from inside import ArrayDataset, TargetScaler, within_reach
 from kernel_cases import check_stack
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    ExpSineSquared,
-    Matern,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 from sklearn.model_selection import GridSearchCV
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
@@ -27,14 +20,14 @@ from skgp_sparse.testing import check_kernel_rule
 X = np.random.RandomState(0).uniform(0.1, 2.0, (30, 4))
 PLACES = np.random.RandomState(1).uniform([-180, -89], [180, 89], (30, 2))
 KERNELS = [
-    Columns(RBF([1.0, 2.0]), [0, 2]),
-    Columns(RBF(0.7), 3),
-    Columns(RBF(), 0) * Columns(Matern([1.0, 0.5], nu=2.5), [3, 1]) + WhiteKernel(0.1),
-    Columns(DotProduct(), [1]) + Columns(ExpSineSquared(periodicity=1.3), 2),
-    Columns(Columns(Matern(nu=1.5), [1]), [0, 3]),
-    Columns(Sphere(Matern(0.5, nu=1.5)), [1, 0]) * ConstantKernel(2.0),
-    Columns(ConstantKernel(2.0) * RBF([1.0, 2.0], "fixed"), [1, 2]) + RBF(),
-    Columns(RBF() + WhiteKernel(0.3), [0]) ** 2,
+    Columns(sk.RBF([1.0, 2.0]), [0, 2]),
+    Columns(sk.RBF(0.7), 3),
+    Columns(sk.RBF(), 0) * Columns(sk.Matern([1.0, 0.5], nu=2.5), [3, 1]) + sk.WhiteKernel(0.1),
+    Columns(sk.DotProduct(), [1]) + Columns(sk.ExpSineSquared(periodicity=1.3), 2),
+    Columns(Columns(sk.Matern(nu=1.5), [1]), [0, 3]),
+    Columns(Sphere(sk.Matern(0.5, nu=1.5)), [1, 0]) * sk.ConstantKernel(2.0),
+    Columns(sk.ConstantKernel(2.0) * sk.RBF([1.0, 2.0], "fixed"), [1, 2]) + sk.RBF(),
+    Columns(sk.RBF() + sk.WhiteKernel(0.3), [0]) ** 2,
 ]
 
 
@@ -45,7 +38,7 @@ def test_rules(kernel):
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
 def test_rule_of_places(nu):
-    check_kernel_rule(ConstantKernel(1.5) * Sphere(Matern(0.7, nu=nu)), PLACES)
+    check_kernel_rule(sk.ConstantKernel(1.5) * Sphere(sk.Matern(0.7, nu=nu)), PLACES)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
@@ -54,27 +47,29 @@ def test_many_point_sets_at_once(kernel):
 
 
 def test_single_precision_is_that_of_the_kernel_on_its_columns():
-    kernel = ConstantKernel(1.5) * Columns(Matern([1.0, 2.0], nu=2.5), [2, 0]) + Columns(RBF(), 1)
+    kernel = sk.ConstantKernel(1.5) * Columns(sk.Matern([1.0, 2.0], nu=2.5), [2, 0]) + Columns(
+        sk.RBF(), 1
+    )
     tile = kernels.single(kernel, X)(slice(0, 10), slice(5, 30))
     assert tile.dtype == np.float32
     np.testing.assert_allclose(tile, kernel(X[:10], X[5:]), atol=1e-5)
 
 
 def test_it_is_the_kernel_of_these_columns():
-    kernel = Matern([1.0, 0.5], nu=1.5)
+    kernel = sk.Matern([1.0, 0.5], nu=1.5)
     seen = Columns(kernel, [3, 1])
     np.testing.assert_allclose(seen(X), kernel(X[:, [3, 1]]), rtol=1e-14)
     np.testing.assert_allclose(seen(X, X[:5]), kernel(X[:, [3, 1]], X[:5, [3, 1]]), rtol=1e-14)
     for mine, its in zip(seen(X, eval_gradient=True), kernel(X[:, [3, 1]], eval_gradient=True)):
         np.testing.assert_allclose(mine, its, rtol=1e-14)
     np.testing.assert_array_equal(seen.diag(X), np.ones(len(X)))
-    assert seen.is_stationary() and not Columns(DotProduct(), 0).is_stationary()
+    assert seen.is_stationary() and not Columns(sk.DotProduct(), 0).is_stationary()
 
 
 def test_kernels_of_scikit_learn_can_be_combined_with_it():
-    kernel = ConstantKernel() * Columns(RBF(), 0) + WhiteKernel(0.01)
+    kernel = sk.ConstantKernel() * Columns(sk.RBF(), 0) + sk.WhiteKernel(0.01)
     assert clone(kernel) == kernel and pickle.loads(pickle.dumps(kernel)) == kernel
-    assert kernel != ConstantKernel() * Columns(RBF(), 1) + WhiteKernel(0.01)
+    assert kernel != sk.ConstantKernel() * Columns(sk.RBF(), 1) + sk.WhiteKernel(0.01)
     assert kernel.get_params()["k1__k2__kernel__length_scale"] == 1.0
     longer = clone(kernel).set_params(k1__k2__kernel__length_scale=2.0)
     assert str(longer) == "1**2 * Columns(RBF(length_scale=2), 0) + WhiteKernel(noise_level=0.01)"
@@ -89,17 +84,17 @@ def test_kernels_of_scikit_learn_can_be_combined_with_it():
 
 def test_length_scales_are_those_of_the_columns():
     spread = np.array([9.0, 8.0, 7.0, 6.0])
-    kernel = Columns(RBF([3.0, 1.0]), [2, 0]) + Columns(Matern(4.0), [2])
+    kernel = Columns(sk.RBF([3.0, 1.0]), [2, 0]) + Columns(sk.Matern(4.0), [2])
     np.testing.assert_allclose(kernels.length_scales(kernel, spread), [1.0, 8.0, 2.4, 6.0])
-    positions, columns = zip(*kernels.length_scale_places(WhiteKernel() + kernel, 4))
+    positions, columns = zip(*kernels.length_scale_places(sk.WhiteKernel() + kernel, 4))
     assert [list(one) for one in positions] == [[1, 2], [3]]
     assert [list(one) for one in columns] == [[2, 0], [2]]
-    degrees = kernels.length_scales(Columns(Sphere(RBF(np.pi / 180)), [1, 2]), spread)
+    degrees = kernels.length_scales(Columns(Sphere(sk.RBF(np.pi / 180)), [1, 2]), spread)
     np.testing.assert_allclose(degrees, [9.0, 1.0, 1.0, 6.0])
 
 
 def test_places_beyond_the_date_line_and_at_a_pole_are_near():
-    kernel = Sphere(RBF(0.1))
+    kernel = Sphere(sk.RBF(0.1))
     places = np.array([[179.9, 5.0], [-179.9, 5.0], [10.0, 90.0], [-120.0, 90.0], [0.0, 0.0]])
     K = kernel(places)
     assert K[0, 1] > 0.999 and K[2, 3] == pytest.approx(1.0) and K[0, 4] < 1e-12
@@ -120,9 +115,9 @@ def frame(n=200):
     return data, place + 0.3 * np.cos(data.hour * np.pi / 12) + 0.05 * rng.normal(size=n)
 
 
-DAY = ExpSineSquared(periodicity=24, periodicity_bounds="fixed")
-NAMED = ConstantKernel() * Columns(Sphere(Matern(nu=2.5)), ["longitude", "latitude"])
-NAMED = NAMED + ConstantKernel() * Columns(DAY, "hour")
+DAY = sk.ExpSineSquared(periodicity=24, periodicity_bounds="fixed")
+NAMED = sk.ConstantKernel() * Columns(Sphere(sk.Matern(nu=2.5)), ["longitude", "latitude"])
+NAMED = NAMED + sk.ConstantKernel() * Columns(DAY, "hour")
 NUMBERED = clone(NAMED).set_params(k1__k2__columns=[0, 1], k2__k2__columns=2)
 
 
@@ -166,7 +161,7 @@ def test_labels_counts_streams_and_searches():
     stream = SparseGPRegressor(NAMED, **given).partial_fit(df[:100], y[:100])
     assert stream.partial_fit(df[100:], y[100:]).score(df, y) > 0.95
     search = GridSearchCV(
-        SparseGPRegressor(ConstantKernel() * Columns(RBF(), "noise"), optimizer=None),
+        SparseGPRegressor(sk.ConstantKernel() * Columns(sk.RBF(), "noise"), optimizer=None),
         {"kernel__k2__columns": ["noise", ["hour", "noise"], [0, 1]]},
         cv=2,
     )
@@ -175,7 +170,7 @@ def test_labels_counts_streams_and_searches():
 
 def test_scales_that_ran_away_are_brought_back_in_the_units_of_their_columns():
     df, y = frame(50)
-    kernel = Columns(RBF([1.0, 1.0]), ["noise", "hour"]) + Columns(RBF(), "latitude")
+    kernel = Columns(sk.RBF([1.0, 1.0]), ["noise", "hour"]) + Columns(sk.RBF(), "latitude")
     rows = ArrayDataset(df.to_numpy(), y.to_numpy()[:, None])
     rows = rows.in_units(TargetScaler.of(rows, True, "model"))
     kernel = kernels.named(kernel, df.columns)
@@ -188,14 +183,14 @@ def test_scales_that_ran_away_are_brought_back_in_the_units_of_their_columns():
 @pytest.mark.parametrize(
     "kernel, words",
     [
-        (Columns(RBF(), "houre"), r"chooses \['houre'\], but the columns of X are"),
-        (Columns(RBF(), [0, 7]), "of the 4 that the inputs have"),
-        (Columns(RBF(), [0, 0]), "a list of different ones"),
-        (Columns(RBF(), []), "a list of different ones"),
-        (Columns(RBF(), [0.5]), "a list of different ones"),
-        (Columns(RBF([1.0, 2.0, 3.0]), [0, 1]), "one per column"),
-        (Sphere(RBF()), "takes two columns, longitude and latitude"),
-        (Columns(Sphere(RBF(), distance="great-circle"), [0, 1]), "not positive definite"),
+        (Columns(sk.RBF(), "houre"), r"chooses \['houre'\], but the columns of X are"),
+        (Columns(sk.RBF(), [0, 7]), "of the 4 that the inputs have"),
+        (Columns(sk.RBF(), [0, 0]), "a list of different ones"),
+        (Columns(sk.RBF(), []), "a list of different ones"),
+        (Columns(sk.RBF(), [0.5]), "a list of different ones"),
+        (Columns(sk.RBF([1.0, 2.0, 3.0]), [0, 1]), "one per column"),
+        (Sphere(sk.RBF()), "takes two columns, longitude and latitude"),
+        (Columns(Sphere(sk.RBF(), distance="great-circle"), [0, 1]), "not positive definite"),
     ],
 )
 def test_kernels_that_cannot_be_are_refused_in_words(kernel, words):
@@ -221,9 +216,9 @@ def test_names_without_a_data_frame_and_metrics_are_refused_in_words():
 def test_near_places_are_near_beyond_the_date_line(posterior):
     rng = np.random.RandomState(0)
     places = np.column_stack([rng.uniform(-180, 180, 600), rng.uniform(-89, 89, 600)])
-    x, _, z = Sphere(RBF()).transform(places).T
+    x, _, z = Sphere(sk.RBF()).transform(places).T
     y = np.sin(6 * x) + np.sin(7 * z) + 0.05 * rng.normal(size=600)
-    kernel = ConstantKernel() * Sphere(Matern(0.5, nu=1.5))
+    kernel = sk.ConstantKernel() * Sphere(sk.Matern(0.5, nu=1.5))
     model = SparseGPRegressor(kernel, alpha=0.0025, optimizer=None, posterior=posterior)
     model.fit(places, y)
     at = np.column_stack([np.linspace(175, 190, 50), rng.uniform(-60, 60, 50)])
@@ -237,13 +232,13 @@ def test_columns_that_no_kernel_sees_do_not_matter():
     both = np.column_stack([x, 1e3 * rng.normal(size=1200)])
     y = np.sin(15 * x) + 0.1 * rng.normal(size=1200)
     held = {"alpha": 0.01, "optimizer": None, "random_state": 0, "posterior": "neighbors"}
-    one = SparseGPRegressor(RBF(0.08), **held).fit(x[:, None], y)
-    chosen = SparseGPRegressor(Columns(RBF(0.08), 0), **held).fit(both, y)
+    one = SparseGPRegressor(sk.RBF(0.08), **held).fit(x[:, None], y)
+    chosen = SparseGPRegressor(Columns(sk.RBF(0.08), 0), **held).fit(both, y)
     at = rng.uniform(0, 10, 200)
     expected = one.predict(at[:, None])
     found = chosen.predict(np.column_stack([at, 1e3 * rng.normal(size=200)]))
     np.testing.assert_allclose(found, expected, atol=1e-8)
-    kernel = ConstantKernel() * Columns(RBF(0.2), 0)
+    kernel = sk.ConstantKernel() * Columns(sk.RBF(0.2), 0)
     np.testing.assert_array_equal(kernels.touched(kernel, 2), [True, False])
     for init in (k_means, k_means_plus_plus):
         Z = init(both, 60, kernel, np.random.RandomState(0))[:, 0]
@@ -252,7 +247,7 @@ def test_columns_that_no_kernel_sees_do_not_matter():
 
 
 def test_hours_are_near_as_on_a_clock():
-    kernel = Columns(ExpSineSquared(0.5, 24.0), 1) * Columns(RBF(2.0), 0)
+    kernel = Columns(sk.ExpSineSquared(0.5, 24.0), 1) * Columns(sk.RBF(2.0), 0)
     hours = np.array([[0.0, 0.1], [0.0, 23.9], [0.0, 12.0], [3.0, 0.1]])
     units = kernels.in_units(kernel, hours, np.ones(2))
     squares = np.sum((units[:, None] - units) ** 2, axis=2)
@@ -261,11 +256,11 @@ def test_hours_are_near_as_on_a_clock():
 
 def test_other_columns_of_a_learned_kernel_are_not_those_of_before():
     df, y = frame(60)
-    model = SparseGPRegressor(Columns(RBF(), "hour"), alpha=0.1).fit(df, y)
+    model = SparseGPRegressor(Columns(sk.RBF(), "hour"), alpha=0.1).fit(df, y)
     learned = model.kernel_.k1 if hasattr(model.kernel_, "k1") else model.kernel_
     assert learned.numbers == {"hour": 2}
     assert clone(learned).set_params(columns=1).chosen(4) == [1]
     with pytest.raises(ValueError, match="these inputs have no names"):
         clone(learned).set_params(columns="noise").chosen(4)
-    assert Columns(RBF(), ["a", 1]) != Columns(RBF(), ["a", "1"])
-    assert Columns(RBF(), (0, 1)) == Columns(RBF(), [0, 1])
+    assert Columns(sk.RBF(), ["a", 1]) != Columns(sk.RBF(), ["a", "1"])
+    assert Columns(sk.RBF(), (0, 1)) == Columns(sk.RBF(), [0, 1])

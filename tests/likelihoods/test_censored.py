@@ -1,22 +1,9 @@
 """Censored numbers against quadrature, limits, and the exact Gaussian process."""
 
-from dataclasses import replace
-from functools import partial
-
 import numpy as np
 import pytest
-from conftest import agree, slope, slopes_of_parameters
-from inside import (
-    ArrayDataset,
-    ExpectationPropagation,
-    Inner,
-    Options,
-    SiteObjectives,
-    TargetScaler,
-    Variational,
-    clipped_moments,
-    log_probability,
-)
+from conftest import agree, slopes_of_parameters
+from inside import Inner, clipped_moments, log_probability
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize_scalar
@@ -182,12 +169,6 @@ def test_starts_at_medians():
 # -- evidence --------------------------------------------------------------------------
 
 
-METHODS = [
-    *(partial(Variational, spherical=spherical) for spherical in (False, True)),
-    *(partial(ExpectationPropagation, power=power) for power in (1.0, 0.5)),
-]
-
-
 def forty_rows():
     """Numbers of which a few are at each limit."""
     return np.clip(np.random.RandomState(3).normal(size=40), *LIMITS)
@@ -216,29 +197,6 @@ def test_evidence_of_independent_rows_is_that_of_quadrature(n_inducing):
     scaled = model.set_params(normalize_y=True, likelihood__scale=0.6).fit(X, y)
     own, at_limits = scaled.log_predictive_density(X, y), (y <= LIMITS[0]) | (y >= LIMITS[1])
     assert own.shape == (40,) and np.all(own[at_limits] < 0)  # of probabilities
-
-
-@pytest.mark.second(share=0.3)
-@pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("method", METHODS)
-def test_gradients_of_the_evidence_are_differences(method, exact):
-    y, X = forty_rows(), np.random.RandomState(0).uniform(-2, 2, (40, 1))
-    likelihood, kernel = Censored(*LIMITS, scale=0.6, level=0.2), ConstantKernel(1.7) * RBF(0.8)
-    rows = ArrayDataset(X, y[:, None], units=TargetScaler.none(1))
-    made = SiteObjectives(method(likelihood), TIGHT)
-    found = made.exact(rows, Options()) if exact else made.sparse(rows, X[:8], Options())
-    found = replace(found, inner=TIGHT)
-    gradient = found.value_and_gradient(kernel).gradient
-    for name, theta in (("kernel", kernel.theta), ("likelihood", likelihood.theta)):
-        for unit, expected in zip(np.eye(2), gradient[name]):
-
-            def value(step, name=name, theta=theta, unit=unit):
-                moved = theta + step * unit
-                if name == "kernel":
-                    return found.value(kernel.clone_with_theta(moved))
-                return found.at(likelihood=moved).value(kernel)
-
-            assert abs(slope(value, 1e-3) - expected) < 1e-5
 
 
 def test_without_censoring_this_is_the_exact_gaussian_process():

@@ -12,15 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, gammaln
 
-from skgp_sparse.likelihoods import (
-    Beta,
-    Gamma,
-    Logit,
-    NegativeBinomial,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from skgp_sparse.likelihoods import Beta, Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.testing import check_likelihood
 
 COUNTS, POWERS = map(stored, ("counts", "power_ep"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import differences, slopes_of_parameters
+from conftest import slopes_of_parameters
 from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import norm
@@ -140,14 +140,3 @@ def test_the_evidence_of_equal_rows_is_an_integral():
 
         expected += np.log(quad(weighted, -9, 9, epsrel=1e-12)[0]) - np.log(1e10)
     assert model.log_marginal_likelihood_value_ == pytest.approx(expected, rel=2e-3)
-
-
-@pytest.mark.parametrize("bound", ["titsias", "gfitc-ep"])
-def test_gradients_of_the_objective_are_differences(bound):
-    X, y = rows()
-    fit = fitted(X, y, bound)._fitted.fits[0]
-    objective, kernel = fit.objective, fit.kernel
-    likelihood = objective.likelihood
-    slopes = objective.value_and_gradient(kernel)[1]["likelihood"]
-    value = lambda theta: objective.at(likelihood=theta).value(kernel)
-    assert differences(value, likelihood.theta, 1e-4) == pytest.approx(slopes, abs=2e-5)

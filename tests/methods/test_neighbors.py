@@ -364,18 +364,6 @@ def test_candidates_are_judged_in_units_of_y(racers):
     assert_allclose(found, density - np.log(10), atol=0.3)
 
 
-@pytest.mark.parametrize(
-    "given, message",
-    [
-        ({"posterior": Neighbors(n_neighbors=0)}, "n_neighbors.*must be"),
-        ({"posterior": Neighbors(n_neighbors_fit="few")}, "n_neighbors_fit.*must be"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(given, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        SparseGPRegressor(**given).fit(*table(150))
-
-
 def test_the_variance_far_from_all_rows_is_that_of_the_evidence():
     n, rng = 200, np.random.RandomState(1)
     ids, years = np.repeat(np.arange(n), 4), np.tile(np.arange(4), n)

@@ -92,22 +92,6 @@ def test_a_fit_that_is_stopped_predicts(at_iteration, number):
 
 
 @pytest.mark.second
-@pytest.mark.parametrize("number", [1, 4])
-def test_a_fit_that_is_interrupted_leaves_no_trace(at_iteration, number):
-    def interrupt():
-        raise KeyboardInterrupt
-
-    X, y = table()
-    fitted = model().fit(X, y)
-    before, state = answers(fitted), dict(vars(fitted))
-    at_iteration(number, interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        fitted.fit(X[:300] + 1.0, y[:300])
-    assert vars(fitted) == state
-    assert_array_equal(answers(fitted), before)
-
-
-@pytest.mark.second
 def test_rows_that_arrive_later_have_inducing_points():
     X, y = table(1200)
     for metric in ("ard", "auto"):

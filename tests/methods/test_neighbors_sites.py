@@ -12,15 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.likelihoods import (
-    Beta,
-    Gamma,
-    Logit,
-    NegativeBinomial,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from skgp_sparse.likelihoods import Beta, Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 from skgp_sparse.posteriors import Neighbors
 
 KERNEL = ConstantKernel(2.0) * Matern([0.8, 1.2], nu=1.5)
@@ -333,12 +325,6 @@ def test_counts_have_a_selection_and_streams_go_on_from_its_winner(small_selecti
     assert abs(found - model.selection_[0].density) < 0.3
     model.partial_fit(X[800:], y[800:])
     assert model.posterior_ == "inducing" and np.isfinite(model.predict(X)).all()
-
-
-def test_the_posterior_of_all_rows_is_refused_for_labels_in_words():
-    X, y = rows_of(Probit())
-    with pytest.raises(ValueError, match="no labels"):
-        SparseGPClassifier(posterior="rows").fit(X, y)
 
 
 def test_trials_of_wide_tables_have_fewer_rows():

@@ -7,27 +7,14 @@ from math import inf
 
 import numpy as np
 import pytest
-from inside import (
-    ArrayDataset,
-    Facts,
-    PosteriorSelection,
-    Request,
-    UncertainInputs,
-    plan,
-)
+from inside import ArrayDataset, Facts, PosteriorSelection, Request, UncertainInputs, plan
 from sklearn.gaussian_process.kernels import RBF
 from test_posteriors_of_users import SubsetOfData
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.kernels import Categorical, Columns
-from skgp_sparse.posteriors import (
-    Exact,
-    FourierFeatures,
-    InducingPoints,
-    IterativeExact,
-    Neighbors,
-)
+from skgp_sparse.posteriors import Exact, FourierFeatures, InducingPoints, IterativeExact, Neighbors
 
 AUTO = PosteriorSelection()
 FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))
@@ -75,6 +62,7 @@ def method_of(facts, posterior=None, **chosen):
         (SOME, {"posterior": IterativeExact()}, IterativeExact),
         (FEW, {"posterior": Neighbors()}, Neighbors),
         (FEW, {"posterior": Neighbors(n_neighbors=1000)}, Exact),
+        (FEW, {"posterior": Neighbors(1000), "inducing_init": np.zeros((3, 1))}, Exact),
     ],
 )
 def test_methods(facts, chosen, expected):
@@ -91,11 +79,6 @@ def test_methods_of_users_are_never_replaced_but_where_they_ask_for_it():
     X, y = table(40)
     model = SparseGPRegressor(posterior=SubsetOfData(20), random_state=0).fit(X, y)
     assert model.n_inducing_ == 20 and model.selection_.plan == "subset: it was chosen"
-
-
-def test_inducing_points_that_are_given_are_no_concern_of_neighbours():
-    posterior = Neighbors(n_neighbors=1000)
-    assert type(method_of(FEW, posterior, inducing_init=np.zeros((3, 1)))) is Exact
 
 
 def test_the_exact_process_is_the_rival_up_to_a_number_of_rows():

@@ -11,18 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import GridSearchCV
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
-from skgp_sparse.posteriors import (
-    Exact,
-    Fit,
-    FourierFeatures,
-    InducingPoints,
-    IterativeExact,
-    Neighbors,
-    NotAvailable,
-    Posterior,
-    PosteriorMethod,
-)
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels, posteriors
 from skgp_sparse.testing import check_posterior
 
 RNG = np.random.RandomState(0)
@@ -30,7 +19,7 @@ X = RNG.uniform(-3, 3, (200, 2))
 Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=200)
 
 
-class SubsetOfData(PosteriorMethod):
+class SubsetOfData(posteriors.PosteriorMethod):
     """The exact posterior of some random rows."""
 
     name = "subset"
@@ -43,7 +32,7 @@ class SubsetOfData(PosteriorMethod):
 
     def fit(self, job, random_state):
         few = job.rows.sampled(job.rows.sample(self.n_rows, random_state))
-        return Exact().fit(job._replace(rows=few), random_state)
+        return posteriors.Exact().fit(job._replace(rows=few), random_state)
 
 
 class Unchecked(SubsetOfData):
@@ -54,7 +43,7 @@ class Unchecked(SubsetOfData):
 
 
 @dataclass(frozen=True, eq=False)
-class Nothing(Posterior):
+class Nothing(posteriors.Posterior):
     """A posterior that learns nothing but the mean of the targets, which is 0."""
 
     kernel: object
@@ -75,7 +64,7 @@ class Nothing(Posterior):
         return np.array(kernels.evaluate(self.kernel, X, X))
 
 
-class LearnNothing(PosteriorMethod):
+class LearnNothing(posteriors.PosteriorMethod):
     """The method that leads to `Nothing`: it has no objective."""
 
     name = "nothing"
@@ -84,7 +73,7 @@ class LearnNothing(PosteriorMethod):
         self.shift = shift
 
     def fit(self, job, random_state):
-        return Fit(job.kernel, None, Nothing(job.kernel, self.shift), value=0.0)
+        return posteriors.Fit(job.kernel, None, Nothing(job.kernel, self.shift), value=0.0)
 
 
 def subset(n_rows=60, **options):
@@ -95,11 +84,11 @@ def subset(n_rows=60, **options):
 @pytest.mark.parametrize(
     "method",
     [
-        Exact(),
-        InducingPoints(),
-        Neighbors(10),
-        IterativeExact(),
-        FourierFeatures(20),
+        posteriors.Exact(),
+        posteriors.InducingPoints(),
+        posteriors.Neighbors(10),
+        posteriors.IterativeExact(),
+        posteriors.FourierFeatures(20),
         SubsetOfData(30),
     ],
     ids=lambda method: type(method).__name__,
@@ -188,11 +177,11 @@ def test_what_it_does_not_take_is_refused_in_words():
             subset(**options).fit(X, Y)
     with pytest.raises(ValueError, match="posterior__n_rows"):
         subset(-3).fit(X, Y)
-    with pytest.raises(NotAvailable, match="posterior_='nothing'"):
+    with pytest.raises(posteriors.NotAvailable, match="posterior_='nothing'"):
         SparseGPRegressor(posterior=LearnNothing()).fit(X, Y).sample_functions()
 
 
-class Failing(PosteriorMethod):
+class Failing(posteriors.PosteriorMethod):
     """A method whose fit raises an error of the user's choice."""
 
     name = "failing"
@@ -226,7 +215,7 @@ def test_errors_of_a_fit_keep_their_type(error, text):
 def test_errors_of_the_methods_of_the_package_are_their_own():
     options = {"optimizer": None, "metric": "full"}
     with pytest.raises(ValueError, match="^SparseGPRegressor: metric='full' is that of"):
-        SparseGPRegressor(posterior=InducingPoints(), **options).fit(X, Y)
+        SparseGPRegressor(posterior=posteriors.InducingPoints(), **options).fit(X, Y)
 
 
 def test_a_posterior_says_itself_what_it_does_not_answer():
@@ -235,11 +224,11 @@ def test_a_posterior_says_itself_what_it_does_not_answer():
         lambda: posterior.gradients(X, latent=True),
         lambda: posterior.sample_functions(2, 10, RNG),
     ):
-        with pytest.raises(NotAvailable, match="Set posterior to"):
+        with pytest.raises(posteriors.NotAvailable, match="Set posterior to"):
             question()
 
 
-class OfEvenRows(PosteriorMethod):
+class OfEvenRows(posteriors.PosteriorMethod):
     """The exact posterior of every second row, whose noise may vary."""
 
     name = "even"
@@ -247,7 +236,7 @@ class OfEvenRows(PosteriorMethod):
 
     def fit(self, job, random_state):
         even = job.rows.subset(np.arange(0, len(job.rows), 2))
-        return Exact().fit(job._replace(rows=even), random_state)
+        return posteriors.Exact().fit(job._replace(rows=even), random_state)
 
 
 def test_noise_of_some_rows_varies():
@@ -258,11 +247,11 @@ def test_noise_of_some_rows_varies():
     assert quiet < loud
 
 
-class Misled(PosteriorMethod):
+class Misled(posteriors.PosteriorMethod):
     """A method that returns the posterior in place of the fit."""
 
     def fit(self, job, random_state):
-        return Exact().fit(job, random_state).posterior
+        return posteriors.Exact().fit(job, random_state).posterior
 
 
 def test_a_method_that_returns_no_fit_is_named():

@@ -10,7 +10,6 @@ from inside import ArrayDataset, ColumnTable
 from inside import scales as skewed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
@@ -51,13 +50,6 @@ def test_near_the_low_value_units_are_those_of_the_column():
     near = np.array([[100.0], [100.1]])
     assert_allclose(kernel(near), RBF(3.0)(near), rtol=1e-5)
     assert kernel(np.array([[99.0], [101.0]]))[0, 1] > 0.7  # values below it are no error
-
-
-def test_it_works_in_scikit_learn():
-    model = GaussianProcessRegressor(KERNELS[1], alpha=0.1).fit(X, X[:, 1])
-    ours = SparseGPRegressor(model.kernel_, alpha=0.1, normalize_y=False, optimizer=None)
-    value = ours.fit(X, X[:, 1]).log_marginal_likelihood_value_
-    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Inputs that are known up to their errors: `X_std` of fit and predict."""
 
-import pickle
-
 import numpy as np
 import pytest
 from chunked_arrays import Arrays
@@ -85,12 +83,6 @@ def test_the_order_of_the_rows_does_not_matter(fitted):
     order = np.random.RandomState(2).permutation(len(X))
     again = model().fit(X[order], y[order], X_std=X_std[order])
     agree(again.predict(X), fitted.predict(X), 1e-12)
-
-
-def test_pickles_predict_the_same(fitted):
-    X, _, X_std = sine()
-    copy = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(copy.predict(X, X_std=X_std), fitted.predict(X, X_std=X_std))
 
 
 def test_gradient_of_the_evidence_agrees_with_central_differences(fitted):

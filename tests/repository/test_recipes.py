@@ -15,8 +15,7 @@ RECIPES = {
     for section in TEXT.split("\n## ")[1:]
     if "```python" in section
 }
-OPTIONAL = ("pandas", "matplotlib")
-OPTIONAL += ("optuna", "skforecast")
+OPTIONAL = ("pandas", "matplotlib", "optuna", "skforecast")
 
 
 def run(title):

@@ -20,7 +20,6 @@ GOOD = """
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
-
 from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP, Bound
 from skgp_sparse.displays import PredictionBandDisplay
@@ -31,13 +30,9 @@ from skgp_sparse.metrics import crps, log_predictive_density_scorer
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
 from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Source, Stream
-
-
 class Twice(Bound):
     def penalty(self, x: np.ndarray) -> tuple[np.ndarray, float]:
         return x, 1.0
-
-
 X = np.linspace(0.0, 10.0, 50)[:, None]
 y = np.sin(X[:, 0])
 model = SparseGPRegressor(Columns(RBF(), [0]), bound=Twice(), n_inducing=10, random_state=0)

@@ -118,15 +118,17 @@ TIMES = "contains times, first .*, which are numbers only in a unit"
 def test_text_and_times_are_no_numbers(column, message):
     model = regressor().fit(X, Y)
     for y in (column, pd.Series(column)):
-        with pytest.raises(ValueError, match=f"y of SparseGPRegressor {message}"):
-            regressor().fit(X, y)
-        with pytest.raises(ValueError, match=f"y of SparseGPRegressor {message}"):
-            model.log_predictive_density(X, y)
+        for call in (regressor().fit, model.log_predictive_density):
+            with pytest.raises(ValueError, match=f"y of SparseGPRegressor {message}"):
+                call(X, y)
     array = pd.DataFrame({"t": column}).to_numpy()  # a data frame has types
-    with pytest.raises(ValueError, match=f"X of SparseGPRegressor {message}"):
-        regressor().fit(array, Y)
-    for table in (array, pd.DataFrame({"t": column})):
+    frame = pd.DataFrame({"t": column})
+    for call in (
+        lambda: regressor().fit(array, Y),
+        lambda: model.predict(array),
+        lambda: model.predict(frame),
+    ):
         with pytest.raises(ValueError, match=f"X of SparseGPRegressor {message}"):
-            model.predict(table)
+            call()
     classes = np.asarray(column).astype(str)
     assert len(SparseGPClassifier(RBF(), optimizer=None).fit(X, classes[:2].repeat(10)).classes_)

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from chunked_arrays import Arrays
+from conftest import differences
 from inside import VectorFunction, types_of
+from kernel_cases import check_stack
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn import config_context
@@ -58,38 +60,28 @@ def with_gaps(frame):
 
 
 def test_a_column_of_each_type():
-    frame = pd.DataFrame(
-        {
-            "number": [1.5, np.nan, 3.0],
-            "whole": pd.array([1, None, 3], dtype="Int64"),
-            "flag": pd.array([True, None, False], dtype="boolean"),
-            "text": ["b", None, "a"],
-            "category": pd.Categorical([2, 1, np.nan]),
-            "objects": np.array([1, None, 2.5], dtype=object),
-            "day": pd.to_datetime(["1970-01-02 00:00", None, "1970-01-03 12:00"]),
-            "zone": pd.to_datetime(["1970-01-02 01:00+01:00", None, "1970-01-03 13:00+01:00"]),
-            "span": pd.to_timedelta([36, 0, -24], unit="h"),
-        }
-    )
-    types = types_of(frame, "from_dtype", "Test")
     nan = np.nan
-    expected = [
-        [1.5, nan, 3],
-        [1, nan, 3],
-        [1, nan, 0],
-        [1, 2, 0],
-        [1, 0, 2],
-        [1, nan, 2.5],
-        [1, nan, 2.5],
-        [1, nan, 2.5],
-        [1.5, 0, -1],
-    ]
+    columns = {  # and the numbers that stand for them
+        "number": ([1.5, nan, 3.0], [1.5, nan, 3]),
+        "whole": (pd.array([1, None, 3], dtype="Int64"), [1, nan, 3]),
+        "flag": (pd.array([True, None, False], dtype="boolean"), [1, nan, 0]),
+        "text": (["b", None, "a"], [1, 2, 0]),
+        "category": (pd.Categorical([2, 1, nan]), [1, 0, 2]),
+        "objects": (np.array([1, None, 2.5], dtype=object), [1, nan, 2.5]),
+        "day": (pd.to_datetime(["1970-01-02 00:00", None, "1970-01-03 12:00"]), [1, nan, 2.5]),
+        "zone": (
+            pd.to_datetime(["1970-01-02 01:00+01:00", None, "1970-01-03 13:00+01:00"]),
+            [1, nan, 2.5],
+        ),
+        "span": (pd.to_timedelta([36, 0, -24], unit="h"), [1.5, 0, -1]),
+    }
+    frame = pd.DataFrame({name: values for name, (values, _) in columns.items()})
+    types = types_of(frame, "from_dtype", "Test")
+    expected = [numbers for _, numbers in columns.values()]
     assert_array_equal(types.encoded(frame, "Test").T, expected)
     levels = types.by_name()
-    assert {name: list(one)[:2] for name, one in levels.items()} == {
-        "text": ["a", "b"],
-        "category": [1, 2],
-    }
+    found = {name: list(one)[:2] for name, one in levels.items()}
+    assert found == {"text": ["a", "b"], "category": [1, 2]}
     assert all(one[2] != one[2] for one in levels.values())  # a missing value is the last level
 
 
@@ -397,20 +389,19 @@ def test_the_output_of_transformers_does_not_matter(output):
             assert_array_equal(clone(one).fit(frame, target).predict(frame), expected)
 
 
-def _polars(dtype):
+def in_polars(frame, dtype):
     polars = pytest.importorskip("polars")
-    return lambda frame: polars.from_pandas(frame).with_columns(
-        polars.col("pool").cast(getattr(polars, dtype), strict=False)
-    )
+    column = polars.col("pool").cast(getattr(polars, dtype), strict=False)
+    return polars.from_pandas(frame).with_columns(column)
 
 
 NO_TEXT = {
-    "str": lambda frame: frame.astype({"pool": "str"}),
-    "object": lambda frame: frame.astype({"pool": object}),
-    "string": lambda frame: frame.astype({"pool": "string"}),
-    "category": lambda frame: frame.astype({"pool": "category"}),
-    "polars": lambda frame: _polars("String")(frame),
-    "polars category": lambda frame: _polars("Categorical")(frame),
+    **{
+        dtype: lambda frame, dtype=dtype: frame.astype({"pool": dtype})
+        for dtype in ("str", "object", "string", "category")
+    },
+    "polars": lambda frame: in_polars(frame, "String"),
+    "polars category": lambda frame: in_polars(frame, "Categorical"),
 }
 
 
@@ -611,11 +602,6 @@ def test_rules_of_complete_rows(kernel):
     check_kernel_rule(kernel, np.nan_to_num(X))
 
 
-def slopes(function, theta, step=1e-6):
-    steps = step * np.eye(theta.size)
-    return np.array([(function(theta + e) - function(theta - e)) / (2 * step) for e in steps])
-
-
 @pytest.mark.parametrize("kernel", MISSING, ids=str)
 def test_gradients_where_values_are_missing(kernel):
     Z, theta = X[:7] + 0.1, kernel.theta
@@ -627,8 +613,8 @@ def test_gradients_where_values_are_missing(kernel):
     K, pull = kernels.linearize(kernel, X, Z)
     assert_allclose(K, kernel(X, Z), atol=1e-14)
     theta_bar, Z_bar = pull(G.copy())
-    assert_allclose(theta_bar, slopes(value, theta), atol=1e-7)
-    moved = slopes(lambda z: value(theta, z.reshape(Z.shape)), Z.ravel()).reshape(Z.shape)
+    assert_allclose(theta_bar, differences(value, theta, 1e-6), atol=1e-7)
+    moved = differences(lambda z: value(theta, z), Z, 1e-6)
     assert_allclose(Z_bar, np.where(np.isnan(Z), 0.0, moved), atol=1e-7)
 
     whole = np.nan_to_num(X[:4])  # the gaps are in one of the two sets only
@@ -639,7 +625,7 @@ def test_gradients_where_values_are_missing(kernel):
             return np.sum(G * kernels.evaluate(kernel.clone_with_theta(theta), first, second))
 
         found = kernels.linearize(kernel, first, second)[1](G.copy())[0]
-        assert_allclose(found, slopes(of_both, theta), atol=1e-7)
+        assert_allclose(found, differences(of_both, theta, 1e-6), atol=1e-7)
 
     signal, _, pull = kernels.diagonal(kernel, X)
     assert_allclose(np.broadcast_to(signal, len(X)), kernels.evaluate(kernel, X, X).diagonal())
@@ -650,16 +636,9 @@ def test_gradients_where_values_are_missing(kernel):
         assert_allclose(signal + noise, kernel.clone_with_theta(theta).diag(X))
         return np.sum(g[0] * signal + g[1] * noise)
 
-    assert_allclose(pull(*g)[0], slopes(of_diagonal, theta), atol=1e-7)
+    assert_allclose(pull(*g)[0], differences(of_diagonal, theta, 1e-6), atol=1e-7)
     assert_allclose(np.diagonal(kernel(X)), kernel.diag(X))
-
-    P = X.reshape(6, 4, 3)
-    G = np.random.RandomState(3).normal(size=(6, 4, 4))
-    G = G + G.transpose(0, 2, 1)
-    expected = slopes(
-        lambda t: np.sum(G * kernels.linearize_stack(kernel.clone_with_theta(t), P)[0]), theta
-    )
-    assert_allclose(kernels.linearize_stack(kernel, P)[1](G.copy())[0], expected, atol=1e-6)
+    check_stack(kernel, X.reshape(6, 4, 3), inputs=False)
 
 
 def test_values_are_the_formula_and_a_kernel():
@@ -700,7 +679,7 @@ def test_the_bound_has_the_gradient_of_missing_inducing_points():
     start = function.pack()
     assert np.isfinite(start).all() and np.isnan(model.inducing_points_).any()
     value, gradient = function(start)
-    assert_allclose(gradient, slopes(lambda v: function(v)[0], start, 1e-5), atol=1e-3, rtol=1e-4)
+    assert_allclose(gradient, differences(lambda v: function(v)[0], start), atol=1e-3, rtol=1e-4)
 
 
 def test_messages_name_columns():
@@ -758,4 +737,4 @@ def test_noise_of_missing_values_is_learned_beside_known_noise(posterior, alpha)
     function = VectorFunction(model._fitted.fits[0].objective, model.kernel_, move_basis=False)
     start = function.pack()
     value, gradient = function(start)
-    assert_allclose(gradient, slopes(lambda v: function(v)[0], start, 1e-5), atol=1e-4, rtol=1e-4)
+    assert_allclose(gradient, differences(lambda v: function(v)[0], start), atol=1e-4, rtol=1e-4)

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from chunked_arrays import Arrays
-from conftest import agree
+from conftest import Recorder, agree
 from inside import (
     ArrayDataset,
     ChunkedDataset,
@@ -109,17 +109,16 @@ def classifier(**changes):
 
 
 def agree_fits(actual, expected, X, tolerance):
-    agree(actual.log_marginal_likelihood_value_, expected.log_marginal_likelihood_value_, tolerance)
-    for mine, its in zip(
-        actual.predict(X, return_std=True), expected.predict(X, return_std=True), strict=True
-    ):
-        agree(mine, its, tolerance)
-    theta = expected.kernel_.theta
-    for mine, its in zip(
-        actual.log_marginal_likelihood(theta + 0.1, True),
-        expected.log_marginal_likelihood(theta + 0.1, True),
-        strict=True,
-    ):
+    theta = expected.kernel_.theta + 0.1
+    answers = (
+        [
+            model.log_marginal_likelihood_value_,
+            *model.predict(X, return_std=True),
+            *model.log_marginal_likelihood(theta, True),
+        ]
+        for model in (actual, expected)
+    )
+    for mine, its in zip(*answers, strict=True):
         agree(mine, its, tolerance)
 
 
@@ -154,16 +153,7 @@ def of_a_user(X, y, folder):
     return Listed([tuple(chunk)[:2] for chunk in cut(X, y)])
 
 
-KINDS = {
-    kind.__name__: kind
-    for kind in (
-        of_arrays,
-        of_memory_maps,
-        of_files,
-        of_a_stream,
-        of_a_user,
-    )
-}
+KINDS = of_arrays, of_memory_maps, of_files, of_a_stream, of_a_user
 
 
 @pytest.mark.second(share=0.33)
@@ -171,7 +161,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, large, small_blocks):
     X, y = rows(targets=targets)
-    source = KINDS[kind](X, y, tmp_path)
+    source = kind(X, y, tmp_path)
     assert is_source(source)
     actual, expected = regressor().fit(source), regressor().fit(X, y)
     assert isinstance(actual._fitted.fits[0].objective.rows, ChunkedDataset)
@@ -184,7 +174,7 @@ def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, l
 def test_small_sources_are_arrays_to_the_last_bit(kind, tmp_path):
     X, y = rows()
     options = {"optimizer": "fmin_l_bfgs_b", "max_iter": 3, "kernel": None}
-    actual = regressor(**options).fit(KINDS[kind](X, y, tmp_path))
+    actual = regressor(**options).fit(kind(X, y, tmp_path))
     agree_fits(actual, regressor(**options).fit(X, y), X[:40], 0.0)
 
 
@@ -544,11 +534,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
         source = SimpleNamespace(chunk=lambda k: (X + k, y), chunk_sizes=[1000] * n_chunks)
         lazy = ChunkedDataset(opened(source, 20), 20, TargetScaler.none(1))
         problem = Problem(
-            RBF(5.0) + WhiteKernel(),
-            InducingBasis(X[:30]),
-            lazy,
-            TitsiasNew(),
-            Options(memory=1e6),
+            RBF(5.0) + WhiteKernel(), InducingBasis(X[:30]), lazy, TitsiasNew(), Options(memory=1e6)
         )
         tracemalloc.start()
         lazy.scale(), lazy.target_variance(), lazy.subset(np.arange(0, len(lazy), 999))
@@ -679,27 +665,10 @@ def test_no_warnings_of_a_fit(sizes, large):
 
 
 def test_callbacks_see_the_source():
-    callback = pytest.importorskip("sklearn.callback")
-    source, seen = stream(*rows()), []
-
-    class Watcher:
-        max_estimator_depth = 1
-
-        def setup(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context, *, X=None, **kwargs):
-            seen.append(X)
-
-        def on_fit_task_end(self, estimator, context, **kwargs):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-    assert callback is not None
-    regressor().set_callbacks(Watcher()).fit(source)
-    assert seen and all(X is source for X in seen)
+    pytest.importorskip("sklearn.callback")
+    source, recorder = stream(*rows()), Recorder()
+    regressor().set_callbacks(recorder).fit(source)
+    assert recorder.rows is source
 
 
 # -- who asks --------------------------------------------------------------------------

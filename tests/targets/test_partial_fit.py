@@ -608,8 +608,6 @@ def test_wrong_numbers_are_explained():
         model.partial_fit(X, y[:, 0])
     with pytest.raises(ValueError, match="3 features"):
         model.partial_fit(np.ones((4, 3)), y[:4])
-    with pytest.raises(ValueError, match="bound='auto', but bound is 'fitc' now"):
-        model.set_params(bound="fitc").partial_fit(X, y)
 
 
 class Lazy:

@@ -10,14 +10,7 @@ from gaussian import Gaussian
 from inside import RationalQuadraticRule, Surrogate, _differentiable
 from kernel_cases import ALL, Rippled
 from scipy.special import ndtr
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    PairwiseKernel,
-    RationalQuadratic,
-    WhiteKernel,
-)
+from sklearn.gaussian_process import kernels as sk
 
 from skgp_sparse import kernels
 from skgp_sparse.bounds import DTC, FITC, PEP, Bound, Titsias
@@ -77,12 +70,12 @@ def test_shipped_likelihoods_pass(likelihood):
 @pytest.mark.parametrize("seed", [1, np.random.RandomState(2), None])
 def test_other_seeds_and_inputs_pass(seed):
     X = 1e4 * np.random.default_rng(0).normal(size=(50, 2)) * [1.0, 1e-8]
-    check_kernel_rule(ConstantKernel(1e-6) * RBF([9e3, 2e-4]) + WhiteKernel(1e-9), X, seed)
+    check_kernel_rule(sk.ConstantKernel(1e-6) * sk.RBF([9e3, 2e-4]) + sk.WhiteKernel(1e-9), X, seed)
     check_likelihood(Probit(), random_state=seed)
 
 
 def test_few_rows_are_enough():
-    check_kernel_rule(RBF(0.5) + DotProduct(0.3), [[0.0], [1.0]])
+    check_kernel_rule(sk.RBF(0.5) + sk.DotProduct(0.3), [[0.0], [1.0]])
     check_likelihood(Gaussian(0.3), [0.7])
     check_likelihood(Gaussian(1e-8), [1e3])
     check_likelihood(Logit(), [-1])
@@ -187,7 +180,7 @@ def test_bounds_that_do_not_clone_are_found():
 # rules of kernels
 
 
-class Plain(DotProduct):
+class Plain(sk.DotProduct):
     """A kernel of one's own, to the registry."""
 
 
@@ -245,7 +238,7 @@ def refuse_coincidence(K, X, Z, G):
 def test_the_right_rule_passes():
     kernels.register(Plain, PlainRule())
     check_kernel_rule(Plain(0.7))
-    check_kernel_rule(ConstantKernel(2.0) * Plain(0.7) + WhiteKernel(0.1))
+    check_kernel_rule(sk.ConstantKernel(2.0) * Plain(0.7) + sk.WhiteKernel(0.1))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +291,7 @@ def test_gradients_that_need_those_of_inputs_are_found():
 
 
 def test_constants_that_overwrite_the_cotangent_are_found():
-    class Level(ConstantKernel):
+    class Level(sk.ConstantKernel):
         pass
 
     class LevelRule(kernels.KernelRule):
@@ -318,7 +311,7 @@ def test_constants_that_overwrite_the_cotangent_are_found():
 
 
 def test_fixed_hyperparameters_must_not_change_the_others():
-    class Two(RationalQuadratic):
+    class Two(sk.RationalQuadratic):
         pass
 
     class Careless(RationalQuadraticRule):
@@ -332,7 +325,9 @@ def test_fixed_hyperparameters_must_not_change_the_others():
         check_kernel_rule(Two(0.8, 1.3))
 
 
-@pytest.mark.parametrize("kernel", [Rippled(), RBF() + PairwiseKernel(metric=lambda x, z, **_: 1)])
+@pytest.mark.parametrize(
+    "kernel", [Rippled(), sk.RBF() + sk.PairwiseKernel(metric=lambda x, z, **_: 1)]
+)
 def test_kernels_without_a_rule_are_told_to_register_one(kernel):
     with finds(r"has no derivative rule\. Make .*skgp_sparse.kernels.register"):
         check_kernel_rule(kernel)
