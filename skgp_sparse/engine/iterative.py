@@ -45,12 +45,13 @@ class LinearSolution(NamedTuple):
 # steps of its own. Products may be rough at first: the residual that counts is computed with exact
 # ones, and what is left of it is solved for again. `tol` is relative to the norm of every column of
 # Y, and ``report(n_iter, excess)`` says whether to stop. `excess` is above 1 only if `max_iter` or
-# `report` ended the iteration, or if rounding allows no smaller one.
+# `report` ended the iteration, or if rounding allows no smaller one. It descends until a recursion
+# says that the residual is small, by the formula of Polak and Ribière, which allows for a
+# preconditioner with rounding of its own.
 def solve(
     multiply: Product,
     precondition: Product,
     Y: Array,
-    *,
     tol: float | Array,
     max_iter: int,
     rough: Product | None = None,
@@ -59,9 +60,7 @@ def solve(
     """The `LinearSolution` of ``A X = Y`` (n, p), A positive definite, by conjugate gradients."""
     size = _norms(Y) * tol
 
-    # once the recursion says that the residual is small; the formula of Polak and Ribière allows
-    # for a preconditioner with rounding of its own
-    def descend(product: Product, start: LinearSolution) -> tuple[Array, int, bool]:
+    def descend(product: Product, start: LinearSolution) -> LinearSolution:
         x, r, _, n_iter, stopped = start
         p = z = precondition(r)
         rz = _dots(r, z)
@@ -77,16 +76,15 @@ def solve(
             p = z + _ratio(_dots(z, r - before), rz) * p
             rz, n_iter = _dots(r, z), n_iter + 1
             stopped = report is not None and bool(report(n_iter, _excess(r, size)))
-        return x, n_iter, stopped
+        residual = Y - multiply(x)
+        return LinearSolution(x, residual, _excess(residual, size), n_iter, stopped)
 
     solution = LinearSolution(np.zeros_like(Y), Y, _excess(Y, size))
     product = rough or multiply
     while solution.excess > 1.0 and solution.n_iter < max_iter and not solution.stopped:
-        x, n_iter, stopped = descend(product, solution)
-        residual, before = Y - multiply(x), solution
-        solution = LinearSolution(x, residual, _excess(residual, size), n_iter, stopped)
+        before, solution = solution, descend(product, solution)
         if not _energy(solution, Y) < _energy(before, Y):
-            solution = before._replace(n_iter=n_iter, stopped=stopped)
+            solution = before._replace(n_iter=solution.n_iter, stopped=solution.stopped)
         if product is multiply and not solution.excess < 0.5 * before.excess:
             break  # rounding, which a restart does not mend
         product = multiply
