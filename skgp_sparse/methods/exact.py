@@ -124,8 +124,9 @@ def _with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
 #    rows is the preconditioner. Less noise than a small share of the process changes no prediction,
 #    but costs iterations: it counts as this share.
 # 3. The variances, which are too large given the nearest rows only, and as wrong as the amplitude
-#    of the kernel, are multiplied by one number, which makes rows that are left out most likely,
-#    and intervals of 95 % contain as many of them. The same solve leaves them out (`_factor`).
+#    of the kernel, are multiplied by one number, which makes held-out rows most likely, and
+#    intervals of 95 % contain as many of them. A second system without these rows is solved
+#    together with that of all rows (`_without`).
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
 _ROWS_OF_OPAQUE = (500,)  # ... for kernels whose gradient is an array of n x n x p
@@ -150,8 +151,8 @@ class IterativeExact(PosteriorMethod):
     solve by preconditioned conjugate gradients. Its relative residual is at most ``10 * tol``,
     0.05, and the standard deviation of the noise in units of that of the targets, of which less
     than 0.002 counts as 0.002. Variances are those given the 150 rows nearest to the query, which
-    can only be too large, times a factor that is calibrated on half of the rows, and 2000 at
-    most, each of which is left out.
+    can only be too large, times a factor that is calibrated on a tenth of the rows, and 1000 at
+    most, which a second solution leaves out.
 
     A fit takes O(n²) time per iteration of the solve, and a prediction O(n) time per query. All
     rows are in memory, those of a source or a cluster, too.
