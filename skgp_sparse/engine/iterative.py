@@ -127,6 +127,12 @@ def products(kernel: Kernel, X: Array, noise: Array, n_jobs: int) -> tuple[Produ
     return _product(tile, noise, n_jobs, np.float64), rough
 
 
+def _to_columns(noise: Array, V: Array) -> Array:
+    """The noise (n, q), or (n,), of q systems for the columns of V (n, q p), system by system."""
+    noise = noise.reshape(len(V), -1)
+    return np.repeat(noise, V.shape[1] // noise.shape[1], axis=1)
+
+
 # Sums over strips of tiles are added in order: they do not depend on the threads.
 def _product(
     tile: Callable[[slice, slice], AnyArray], noise: Array, n_jobs: int, dtype: type
@@ -136,7 +142,7 @@ def _product(
 
     def product(V: Array) -> Array:
         right: AnyArray = V.astype(dtype)
-        out = noise[:, None] * V
+        out = _to_columns(noise, V) * V
 
         def strip(index: int) -> Array:
             rows = edges[index]
@@ -167,33 +173,36 @@ def preconditioner(
     kernel: Kernel, X: Array, noise: Array, chosen: Ints, n_jobs: int
 ) -> tuple[Product, float]:
     """``R -> P⁻¹ R`` with the matrix of FITC at chosen rows, and the jitter that these took."""
+    noise = noise.reshape(len(X), -1)
     K = kernels.evaluate(kernel, X[chosen], X[chosen])
-    K.flat[:: len(K) + 1] += noise[chosen]
+    K.flat[:: len(K) + 1] += noise[chosen, 0]
     L, jitter = linalg.jittered_cholesky(K, linalg.Jitter(0.0), n_jobs)
     features = InducingFeatures(kernel, X[chosen], L)
 
-    def of_block(rows: slice) -> tuple[Array, Array, Array]:
+    def of_block(rows: slice) -> tuple[Array, Array, list[Array]]:
         V = features.whiten(features.raw(X[rows]))
         rest = features.residual_variance(X[rows], V, kernels.diagonal(kernel, X[rows])[0])
-        lam = np.maximum(rest, 0.0) + noise[rows]
-        return V, lam[:, None], linalg.weighted_gram(V, 1.0 / lam)
+        lam = np.maximum(rest, 0.0)[:, None] + noise[rows]
+        return V, lam, [linalg.weighted_gram(V, 1.0 / each) for each in lam.T]
 
-    B, parts, blocks = np.eye(len(L)), [], row_blocks(len(X), len(L))
-    for rows, (V, lam, gram) in zip(blocks, ordered_map(of_block, blocks, n_jobs)):
-        B += gram
+    B, parts, blocks = [np.eye(len(L)) for _ in noise.T], [], row_blocks(len(X), len(L))
+    for rows, (V, lam, grams) in zip(blocks, ordered_map(of_block, blocks, n_jobs)):
+        for each, gram in zip(B, grams):
+            each += gram
         parts.append((rows, V, lam))
-    TB = linalg.inverse_lower(linalg.cholesky(B, n_jobs), n_jobs)
+    TB = [linalg.inverse_lower(linalg.cholesky(each, n_jobs), n_jobs) for each in B]
 
     def precondition(R: Array) -> Array:
         def projected(part: tuple[slice, Array, Array]) -> Any:
             rows, V, lam = part
-            return V.T @ (R[rows] / lam)
+            return V.T @ (R[rows] / _to_columns(lam, R[rows]))
 
-        weights = TB.T @ (TB @ sum(ordered_map(projected, parts, n_jobs)))
+        sums = np.hsplit(sum(ordered_map(projected, parts, n_jobs)), len(TB))
+        weights = np.hstack([T.T @ (T @ of_system) for T, of_system in zip(TB, sums)])
 
         def of_part(part: tuple[slice, Array, Array]) -> Array:
             rows, V, lam = part
-            return (R[rows] - V @ weights) / lam
+            return (R[rows] - V @ weights) / _to_columns(lam, R[rows])
 
         return np.concatenate(list(ordered_map(of_part, parts, n_jobs)))
 

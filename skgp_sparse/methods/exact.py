@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.engine.iterative import (
     IterativePosterior,
     LinearSolution,
@@ -23,7 +23,7 @@ from skgp_sparse.engine.iterative import (
     solve,
 )
 from skgp_sparse.engine.neighbors import DistinctRows, NeighborsPosterior, known_rows
-from skgp_sparse.engine.posterior import RowTerms, float64
+from skgp_sparse.engine.posterior import float64
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.validation import Array, Ints, as_text
@@ -124,8 +124,9 @@ def _with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
 #    rows is the preconditioner. Less noise than a small share of the process changes no prediction,
 #    but costs iterations: it counts as this share.
 # 3. The variances, which are too large given the nearest rows only, and as wrong as the amplitude
-#    of the kernel, are multiplied by one number, which makes rows that are left out most likely,
-#    and intervals of 95 % contain as many of them. The same solve leaves them out (`_factor`).
+#    of the kernel, are multiplied by one number, which makes held-out rows most likely, and
+#    intervals of 95 % contain as many of them. A second system without these rows is solved
+#    together with that of all rows (`_without`).
 
 _ROWS_OF_THETA = 1500, 3000  # of the exact fits ...
 _ROWS_OF_OPAQUE = (500,)  # ... for kernels whose gradient is an array of n x n x p
@@ -136,8 +137,10 @@ _LARGEST_RESIDUAL = 0.05  # ... at most this, and at most the noise ...
 _RESIDUAL_OF_NO_NOISE = 2e-3  # ... of which less than this counts as this
 _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another number
 _NEAREST = 150  # rows given which variances are computed
-_LEFT_OUT, _LEFT_OUT_SHARE = 2000, 2  # rows that are left out: so many, and one in so many at most
-_CENTRAL = 0.95  # of the rows that are left out, at least, are in intervals of 95 %
+_HELD_OUT, _HELD_OUT_SHARE = 1000, 10  # held-out rows: so many, and one in so many, at most
+_HIDDEN = 1e6  # noise of held-out rows, in units of the variance of the process
+_WEIGHT_TOLERANCE = 1e-9  # of a row's weight
+_CENTRAL = 0.95  # of the held-out rows, at least, are in intervals of 95 %
 _LEAST_FACTOR = 1e-3  # of all variances
 
 
@@ -148,8 +151,8 @@ class IterativeExact(PosteriorMethod):
     solve by preconditioned conjugate gradients. Its relative residual is at most ``10 * tol``,
     0.05, and the standard deviation of the noise in units of that of the targets, of which less
     than 0.002 counts as 0.002. Variances are those given the 150 rows nearest to the query, which
-    can only be too large, times a factor that is calibrated on half of the rows, and 2000 at
-    most, each of which is left out.
+    can only be too large, times a factor that is calibrated on a tenth of the rows, and 1000 at
+    most, which a second solution leaves out.
 
     A fit takes O(n²) time per iteration of the solve, and a prediction O(n) time per query. All
     rows are in memory, those of a source or a cluster, too.
@@ -239,24 +242,48 @@ def _posterior(
     near = NeighborsPosterior.of(kernel, known, _NEAREST)
     wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
     most = max(min(wanted, int(settings.options.memory / (8 * n))), 1)
-    leading = random_state.permutation(n)[:most]
-    chosen = random_state.permutation(np.flatnonzero(rows.row_weights() > 0))
-    chosen = np.sort(chosen[: min(_LEFT_OUT, len(chosen) // _LEFT_OUT_SHARE)])
-    multiply, rough = products(kernel, X, near.noise, n_jobs)
-    precondition, jitter = preconditioner(kernel, X, near.noise, leading, n_jobs)
+    order = random_state.permutation(n)
+    used = random_state.permutation(np.flatnonzero(rows.row_weights() > 0))
+    held_out = np.sort(used[: min(_HELD_OUT, len(used) // _HELD_OUT_SHARE)])
+    leading = order[~np.isin(order, known.of(held_out))][:most]
+    rest = _without(near, rows.block(held_out), known.of(held_out), rows.merged)
+    # two systems share their products: of all rows, and without those that are held out
+    noise = np.column_stack([near.noise, rest.noise])
+    multiply, rough = products(kernel, X, noise, n_jobs)
+    precondition, jitter = preconditioner(kernel, X, noise, leading, n_jobs)
     goal = _goal(near.noise, rows, settings.tol)
 
     def report(iteration: int, excess: float) -> Any:
         note = f"residual of all rows {goal * excess:.2e}, until {goal:.1e}"
         return settings.progress is not None and settings.progress(iteration, note=note)
 
-    most, y = settings.max_iter, known.y
-    solution = solve(multiply, precondition, y, tol=goal, max_iter=most, rough=rough, report=report)
+    Y, most = np.hstack([known.y, rest.rows.y]), settings.max_iter
+    solution = solve(multiply, precondition, Y, tol=goal, max_iter=most, rough=rough, report=report)
     if solution.excess > 1.0 and not solution.stopped:
         _warn_of(solution, settings, goal, len(leading))
-    if len(chosen):
-        near = replace(near, factor=_factor(rows, near, solution.residual, chosen, n_jobs))
-    return IterativePosterior(near, solution.x), X[leading], jitter
+    alpha, of_rest = np.hsplit(solution.x, 2)
+    if len(held_out):
+        factor = _factor(IterativePosterior(rest, of_rest), rows.block(held_out), n_jobs)
+        near = replace(near, factor=factor)
+    return IterativePosterior(near, alpha), X[leading], jitter
+
+
+# Held-out rows have so much noise that they tell nothing. Of repeated rows one copy is held out, as
+# a row to predict has copies among the others, too.
+def _without(
+    near: NeighborsPosterior, held_out: Batch, place: Ints, merged: bool
+) -> NeighborsPosterior:
+    """The `NeighborsPosterior` without held-out rows, given their places among distinct rows."""
+    known, weight = near.rows, np.broadcast_to(held_out.weight, len(place))
+    goes = np.minimum(weight, 1.0) if merged else weight
+    left = known.weight - np.bincount(place, goes, minlength=len(known.y))
+    given = left > _WEIGHT_TOLERANCE * known.weight
+    left, total = np.where(given, left, known.weight), known.weight[:, None] * known.y
+    np.subtract.at(total, place, goes[:, None] * held_out.y)
+    hidden = _HIDDEN * np.mean(kernels.diagonal(near.prior, float64(known.X))[0])
+    noise = np.where(given, near.noise * known.weight / left, hidden)
+    rows = known._replace(y=total / left[:, None], weight=left)
+    return replace(near, rows=rows, noise=noise)
 
 
 def _goal(noise: Array, rows: Dataset, tol: float) -> float:
@@ -277,26 +304,14 @@ def _warn_of(solution: LinearSolution, settings: Settings, goal: float, n_leadin
     )
 
 
-def _factor(
-    rows: Dataset, near: NeighborsPosterior, residual: Array, chosen: Ints, n_jobs: int
-) -> float:
-    """The `variance_factor` that chosen rows ask for, each predicted by the others near to it.
-
-    What the solve has left, `residual` (u, p), is an error of the mean as well.
-    """
-    block, place = rows.block(chosen), near.rows.of(chosen)
-    weight, known = (np.broadcast_to(one, len(chosen)) for one in (block.weight, block.noise))
-    signal, learned, _ = kernels.diagonal(near.prior, block.X)
-    left = near.leave_one_out(rows, chosen, RowTerms(), n_jobs)
-    # neighbours leave a copy out; rows with weights go as a whole, and take the rest of it along
-    copy, precision = np.minimum(weight, 1.0), 1.0 / np.maximum(left.variance, TINY)
-    rest = (copy if rows.merged else weight) - copy
-    rest = rest / (near.rows.weight[place] * near.noise[place])
-    variance = 1.0 / np.maximum(precision - rest, 1.0 / signal)
-    errors = (block.y - left.mean) * (precision * variance)[:, None]
+def _factor(posterior: IterativePosterior, held_out: Batch, n_jobs: int) -> float:
+    """The `variance_factor` that held-out rows ask for."""
+    mean, variance = posterior.mean_and_variance(held_out.X, n_jobs)
+    learned = kernels.diagonal(posterior.posterior.prior, held_out.X)[1]
     variance = np.maximum(variance + learned, TINY)
-    squares = errors**2 + residual[place] ** 2
-    return variance_factor(squares, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
+    known, weight = (np.broadcast_to(c, len(mean)) for c in (held_out.noise, held_out.weight))
+    errors = (held_out.y - mean) ** 2
+    return variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
 
 
 def _with_least_noise(kernel: Kernel, least: float) -> Kernel:
