@@ -137,7 +137,7 @@ _LARGEST_RESIDUAL = 0.05  # ... at most this, and at most the noise ...
 _RESIDUAL_OF_NO_NOISE = 2e-3  # ... of which less than this counts as this
 _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another number
 _NEAREST = 150  # rows given which variances are computed
-_HELD_OUT, _HELD_OUT_SHARE = 1000, 10  # held-out rows: so many, and one in so many, at most
+_HELD_OUT, _HELD_OUT_SHARE = 1000, 5  # held-out rows: so many, and one in so many, at most
 _HIDDEN = 1e6  # noise of held-out rows, in units of the variance of the process
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
 _CENTRAL = 0.95  # of the held-out rows, at least, are in intervals of 95 %
@@ -151,7 +151,7 @@ class IterativeExact(PosteriorMethod):
     solve by preconditioned conjugate gradients. Its relative residual is at most ``10 * tol``,
     0.05, and the standard deviation of the noise in units of that of the targets, of which less
     than 0.002 counts as 0.002. Variances are those given the 150 rows nearest to the query, which
-    can only be too large, times a factor that is calibrated on a tenth of the rows, and 1000 at
+    can only be too large, times a factor that is calibrated on a fifth of the rows, and 1000 at
     most, which a second solution leaves out.
 
     A fit takes O(n²) time per iteration of the solve, and a prediction O(n) time per query. All

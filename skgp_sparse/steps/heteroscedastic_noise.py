@@ -237,5 +237,5 @@ def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.Rando
     with collected() as warnings:
         other = solver.solve(start)
     warn_again(warnings, but=(ConvergenceWarning,) if is_brief else ())  # it need not converge
-    names = "selection", "plan", "steps", "method_name", "given"
+    names = "selection", "plan", "steps", "method_name", "given", "mean"
     return other._replace(n_iter=fit.n_iter + other.n_iter, **{n: getattr(fit, n) for n in names})

@@ -808,3 +808,12 @@ def test_values_that_only_queries_lack_are_averaged_over(make, mean):
 def test_a_classifier_that_was_chosen_stays_where_it_has_no_weight():
     model = SparseGPClassifier(mean=DummyClassifier(), random_state=0, tol=1e-2).fit(X, LABELS)
     assert isinstance(model.mean_, DummyClassifier)
+
+
+@pytest.mark.second
+def test_left_out_rows_keep_the_mean_where_noise_is_learned():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, 10, (150, 1))
+    y = 50 + 5 * X[:, 0] + np.sin(3 * X[:, 0]) + 0.04 * rng.normal(size=150) * (1 + X[:, 0])
+    model = SparseGPRegressor(RBF(), mean=LinearRegression(), noise="learned", random_state=0)
+    assert np.abs(model.fit(X, y).loo_predict().mean - y).mean() < 0.5

@@ -303,12 +303,14 @@ def covered(model, Xt, yt):
 @pytest.mark.second(keep=2)
 @pytest.mark.parametrize("weight", [0.1, 1.0, 10.0, "decay"])
 def test_intervals_of_weighted_rows_contain_what_they_promise(weight):
-    X, y = smooth(1500)
-    y = y + 0.1 * np.random.RandomState(1).normal(size=len(y))
-    n = 1000
+    n, shares = 1000, []
     weight = np.exp(-np.arange(n) / 200) if weight == "decay" else np.full(n, weight)
-    model = regressor(n_inducing=150).fit(X[:n], y[:n], sample_weight=weight)
-    assert 0.92 < covered(model, X[n:], y[n:]) < 0.99
+    for seed in range(3):  # the factor of one table comes from 200 rows
+        X, y = smooth(1500, seed)
+        y = y + 0.1 * np.random.RandomState(seed + 1).normal(size=len(y))
+        model = regressor(n_inducing=150).fit(X[:n], y[:n], sample_weight=weight)
+        shares.append(covered(model, X[n:], y[n:]))
+    assert 0.92 < np.mean(shares) < 0.98
 
 
 @pytest.mark.second
