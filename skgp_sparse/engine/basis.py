@@ -390,7 +390,7 @@ class Problem(NamedTuple):
         return Projection(V, residual, 0.0 if self.latent_noise else noise, (cross, diagonal))
 
     def tape(self, features, X):
-        """What `Features.pull` wants, plain data, and the pullback of k(x, x)."""
+        """The plain data that `Features.pull` wants, and the pullback of k(x, x)."""
         return features.linearise(X)[1], kernels.diagonal(self.kernel, X)[2]
 
 

@@ -376,5 +376,5 @@ def _is_of(fit: Fit, rows: Dataset) -> bool:
 
 
 def one_or_all(of_problems: list[Any]) -> Any:
-    """What there is of every problem, without a list where there is a single one."""
+    """The values of all problems, or the value of the single one."""
     return of_problems[0] if len(of_problems) == 1 else of_problems
