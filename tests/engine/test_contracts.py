@@ -9,37 +9,11 @@ import pickle
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import inside
 import numpy as np
 import pytest
 from conftest import BOUNDS, agree, agree_evaluations, agree_posteriors, make_case
 from gaussian import Gaussian
-from inside import (
-    ArrayDataset,
-    Basis,
-    Batch,
-    CollapsedObjective,
-    Dataset,
-    Exact,
-    ExpectationPropagation,
-    Features,
-    GaussianObjectives,
-    InducingBasis,
-    Inner,
-    Job,
-    ObservationModel,
-    Options,
-    Points,
-    Problem,
-    Settings,
-    SiteObjective,
-    SiteObjectives,
-    Solver,
-    Variational,
-    VectorFunction,
-    collapsed,
-    contracts,
-    dataset,
-)
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -49,11 +23,11 @@ from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import InducingPoints, PosteriorMethod
 from skgp_sparse.solvers import LBFGS
 
-TIGHT = Inner(max_iter=1000, tol=1e-18)
+TIGHT = inside.Inner(max_iter=1000, tol=1e-18)
 METHODS = {
-    "vfe": Variational(Probit(), False),
-    "new": Variational(Probit(), True),
-    "gfitc": ExpectationPropagation(Probit(), 1.0),
+    "vfe": inside.Variational(Probit(), False),
+    "new": inside.Variational(Probit(), True),
+    "gfitc": inside.ExpectationPropagation(Probit(), 1.0),
 }
 KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
 
@@ -61,14 +35,14 @@ KERNEL = ConstantKernel(1.3) * RBF([0.8, 1.2]) + WhiteKernel(0.2)
 def fitted(rows, kernel, model, initialise, is_exact=False, **settings):
     """The fit with 20 inducing points, without restarts."""
     given = {"solver": LBFGS(), "n_restarts": 0, "max_iter": 15, "tol": 1e-3, "start_rows": 100}
-    job = Job(
+    job = inside.Job(
         name="",
         rows=rows,
         kernel=kernel,
         model=model,
-        posterior_method=Exact() if is_exact else InducingPoints(),
-        points=Points(20, initialise),
-        settings=Settings(**given | {"options": Options()} | settings),
+        posterior_method=inside.Exact() if is_exact else InducingPoints(),
+        points=inside.Points(20, initialise),
+        settings=inside.Settings(**given | {"options": inside.Options()} | settings),
     )
     return job.posterior_method.fit(job, np.random.RandomState(0))
 
@@ -76,7 +50,7 @@ def fitted(rows, kernel, model, initialise, is_exact=False, **settings):
 # -- a table that is never an array ----------------------------------------------------
 
 
-class Drawn(Dataset):
+class Drawn(inside.Dataset):
     """Rows that a formula makes from their numbers, whenever a block is asked for."""
 
     n_features, n_targets, weight = 2, 1, None
@@ -94,7 +68,7 @@ class Drawn(Dataset):
         drawn = 4.0 * np.modf(1e4 * np.sin(index[:, None] * [1.1, 2.3, 3.7] + 1.0))[0]
         y = np.sin(2 * drawn[:, 0]) + drawn[:, 1] + 0.3 * drawn[:, 2]
         y = np.where(y > 0, 1.0, -1.0) if self.labels else y
-        return Batch(drawn[:, :2], y[:, None], 0.0, 1.0)
+        return inside.Batch(drawn[:, :2], y[:, None], 0.0, 1.0)
 
     def subset(self, rows):
         """A table in memory."""
@@ -103,22 +77,22 @@ class Drawn(Dataset):
 
 def as_array(drawn, rows=slice(None)):
     block = drawn.block(rows)
-    return ArrayDataset(block.X, block.y)
+    return inside.ArrayDataset(block.X, block.y)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 64 rows."""
-    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(inside.dataset, "_BLOCK_BYTES", 1)
 
 
 @pytest.mark.parametrize("bound", ["titsias_new", "fitc"])
 def test_regression_needs_no_array_of_the_rows(bound, small_blocks):
-    drawn, Z = Drawn(500), InducingBasis(np.random.RandomState(0).normal(size=(12, 2)))
-    problems = [Problem(KERNEL, Z, rows, BOUNDS[bound]) for rows in (drawn, as_array(drawn))]
+    drawn, Z = Drawn(500), inside.InducingBasis(np.random.RandomState(0).normal(size=(12, 2)))
+    problems = [inside.Problem(KERNEL, Z, rows, BOUNDS[bound]) for rows in (drawn, as_array(drawn))]
     drawn.longest = 0
-    agree_evaluations(*map(collapsed.value_and_gradient, problems), 1e-13)
-    posteriors = [collapsed.conclude(problem)[1] for problem in problems]
+    agree_evaluations(*map(inside.collapsed.value_and_gradient, problems), 1e-13)
+    posteriors = [inside.collapsed.conclude(problem)[1] for problem in problems]
     agree_posteriors(*posteriors, as_array(drawn).X[:50], 1e-13)
     assert drawn.longest == 500 and len(problems[0].layout().blocks) > 5
 
@@ -130,8 +104,8 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
     drawn, Z = Drawn(500, labels=True), np.random.RandomState(0).normal(size=(12, 2))
     found = []
     for rows in (drawn, as_array(drawn)):
-        model = SiteObjectives(METHODS[method], TIGHT)
-        found.append(model.sparse(rows, Z, Options(memory=memory)))
+        model = inside.SiteObjectives(METHODS[method], TIGHT)
+        found.append(model.sparse(rows, Z, inside.Options(memory=memory)))
     drawn.longest = 0
     evaluation = found[0].value_and_gradient(KERNEL, inputs=True)
     assert drawn.longest < 100
@@ -146,7 +120,11 @@ def test_classification_needs_no_array_of_the_rows(method, memory, small_blocks)
 @pytest.mark.parametrize("labels", [False, True])
 def test_a_whole_fit_needs_no_array_of_the_rows(labels):
     drawn = Drawn(1500, labels)
-    model = SiteObjectives(METHODS["new"]) if labels else GaussianObjectives(bounds.TitsiasNew())
+    model = (
+        inside.SiteObjectives(METHODS["new"])
+        if labels
+        else inside.GaussianObjectives(bounds.TitsiasNew())
+    )
     kernel = KERNEL.k1 if labels else KERNEL
     fits = [
         fitted(rows, kernel, model, lambda rows, *_: rows.block(slice(0, 20)).X)
@@ -160,7 +138,7 @@ def test_a_whole_fit_needs_no_array_of_the_rows(labels):
 
 
 @dataclass(frozen=True)
-class Bumps(Basis):
+class Bumps(inside.Basis):
     """Functions ``exp(-|x - z|^2 / 2)`` in length scales, whose centres are parameters."""
 
     parameters: np.ndarray  # (m, d)
@@ -180,7 +158,7 @@ class Bumps(Basis):
 
 
 @dataclass(frozen=True)
-class FixedBumps(Features):
+class FixedBumps(inside.Features):
     kernel: object
     centres: np.ndarray
 
@@ -233,7 +211,7 @@ def directional_slopes(value, at, n=6, step=1e-5):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_gradients_in_another_basis(bound):
     case, centres = bumps_case()
-    objective = CollapsedObjective(case.rows(), BOUNDS[bound], Bumps(centres))
+    objective = inside.CollapsedObjective(case.rows(), BOUNDS[bound], Bumps(centres))
     check_objective(objective, case.kernel, True, 1e-5, 1e-6)
     moved = objective.at(basis=centres + 1.0)
     np.testing.assert_array_equal(moved.basis.parameters, centres + 1.0)
@@ -243,7 +221,7 @@ def test_gradients_in_another_basis(bound):
 @pytest.mark.parametrize("bound", ["vfe", "titsias_new", "fitc"])
 def test_another_basis_is_bayesian_linear_regression_on_its_features(bound):
     case, centres = bumps_case()
-    problem = Problem(case.kernel, Bumps(centres), case.rows(), BOUNDS[bound])
+    problem = inside.Problem(case.kernel, Bumps(centres), case.rows(), BOUNDS[bound])
     check_linear_model(problem, case, problem.features().raw)
 
 
@@ -253,8 +231,8 @@ def check_linear_model(problem, case, features):
     V, A = features(case.X), features(at)
     covariance, cross = V @ V.T + 0.2 * np.eye(len(V)), A @ V.T
     value = multivariate_normal(np.zeros(len(V)), covariance).logpdf(case.y)
-    agree(collapsed.value(problem), value, 1e-10)
-    found = collapsed.conclude(problem)[1]
+    agree(inside.collapsed.value(problem), value, 1e-10)
+    found = inside.collapsed.conclude(problem)[1]
     expected = A @ A.T - cross @ np.linalg.solve(covariance, cross.T)
     agree(found.mean(at)[:, 0], cross @ np.linalg.solve(covariance, case.y), 1e-10)
     agree(found.covariance(at), expected, 1e-10)
@@ -267,13 +245,15 @@ def test_sites_in_another_basis(method):
     case, centres = bumps_case()
     rows = replace(case.rows(), y=np.where(case.y > 0, 1.0, -1.0)[:, None])
     for kernel in (case.kernel, KERNEL.k1 + WhiteKernel(0.2, "fixed")):
-        objective = SiteObjective(rows, METHODS[method], Bumps(centres), Options(), TIGHT)
+        objective = inside.SiteObjective(
+            rows, METHODS[method], Bumps(centres), inside.Options(), TIGHT
+        )
         check_objective(objective, kernel, move_basis=True)
 
 
 def check_objective(objective, kernel, move_basis, step=1e-4, tolerance=1e-5):
     """Every block of an objective against central differences."""
-    function = VectorFunction(objective, kernel, move_basis)
+    function = inside.VectorFunction(objective, kernel, move_basis)
     start = function.pack()
     gradient = function(start)[1]
 
@@ -293,13 +273,13 @@ def check_objective(objective, kernel, move_basis, step=1e-4, tolerance=1e-5):
 def test_a_parameter_of_a_likelihood_is_a_block_like_others(few, propagation):
     case = make_case("rbf_ard", "known", n=50)._replace(noise=0.0)
     likelihood = Gaussian(0.3, (1e-3, 1e3))
-    method = Variational(likelihood, True)
+    method = inside.Variational(likelihood, True)
     if propagation:
-        method = ExpectationPropagation(likelihood, 1.0)
-    model = SiteObjectives(method, TIGHT)
-    objective = model.sparse(case.rows(), case.Z, Options())
+        method = inside.ExpectationPropagation(likelihood, 1.0)
+    model = inside.SiteObjectives(method, TIGHT)
+    objective = model.sparse(case.rows(), case.Z, inside.Options())
     if few:
-        objective = replace(model.exact(case.rows(), Options()), inner=TIGHT)
+        objective = replace(model.exact(case.rows(), inside.Options()), inner=TIGHT)
     names = [block.name for block in objective.blocks(case.kernel, not few)]
     assert names == ["kernel", "likelihood", *["basis"] * (not few)]
     check_objective(objective, case.kernel, move_basis=not few)
@@ -307,11 +287,13 @@ def test_a_parameter_of_a_likelihood_is_a_block_like_others(few, propagation):
 
 def test_the_variance_of_a_gaussian_likelihood_is_that_of_white_noise():
     case = make_case("rbf_ard", "known", n=50)._replace(noise=0.0)
-    method = Variational(Gaussian(0.3, (1e-3, 1e3)), False)
-    found = SiteObjectives(method, TIGHT).sparse(case.rows(), case.Z, Options(jitter=case.jitter))
+    method = inside.Variational(Gaussian(0.3, (1e-3, 1e3)), False)
+    found = inside.SiteObjectives(method, TIGHT).sparse(
+        case.rows(), case.Z, inside.Options(jitter=case.jitter)
+    )
     mine = found.value_and_gradient(case.kernel, inputs=True)
     noisy = case._replace(kernel=case.kernel + WhiteKernel(0.3))
-    its = collapsed.value_and_gradient(noisy.problem(bounds.Titsias()))
+    its = inside.collapsed.value_and_gradient(noisy.problem(bounds.Titsias()))
     agree(mine.value, its.value, 1e-9)
     agree(mine.theta_bar, its.theta_bar[:-1], 1e-8)
     agree(mine.gradient["likelihood"], its.theta_bar[-1:], 1e-8)
@@ -323,8 +305,8 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     rng = np.random.RandomState(0)
     X = rng.uniform(-2, 2, (400, 1))
     y = np.sin(3 * X) + 0.2 * rng.normal(size=X.shape)
-    rows = ArrayDataset(X, y)
-    model = SiteObjectives(Variational(Gaussian(1.0, (1e-4, 1e2)), True))
+    rows = inside.ArrayDataset(X, y)
+    model = inside.SiteObjectives(inside.Variational(Gaussian(1.0, (1e-4, 1e2)), True))
     grid = np.linspace(-2, 2, 20)[:, None]
     how = {"is_exact": few, "max_iter": 100, "tol": 1e-4}
     fit = fitted(rows, ConstantKernel() * RBF(), model, lambda *_: grid, **how)
@@ -339,7 +321,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
 def test_a_precision_of_zero_divides_nothing(method):
     case = make_case("rbf_ard", "known", n=200)._replace(noise=0.0)
     rows = replace(case.rows(), y=np.where(case.y > 0, 1.0, -1.0)[:, None])
-    found = SiteObjectives(METHODS[method], TIGHT).sparse(rows, case.Z, Options())
+    found = inside.SiteObjectives(METHODS[method], TIGHT).sparse(rows, case.Z, inside.Options())
     loop, solution, _ = found.infer(case.kernel)
     projected, sites = loop.projected, loop.bundles.split(solution.state)
     for part in sites.parts:
@@ -358,18 +340,18 @@ def test_what_waits_between_two_visits_travels(bound, monkeypatch):
     case = make_case("sum", "nested", n=150, weighted=True)
     problem = case.problem(BOUNDS[bound])
     features, layout = problem.features(), problem.layout()
-    whole = collapsed.value_and_gradient(problem)
-    _, waiting = collapsed.forward_pass(problem, features, layout, gradient=True)
+    whole = inside.collapsed.value_and_gradient(problem)
+    _, waiting = inside.collapsed.forward_pass(problem, features, layout, gradient=True)
     assert all(part is not None for part in waiting)
     travelled = pickle.loads(pickle.dumps(waiting))
-    evaluate, asked = collapsed.forward_pass, []
+    evaluate, asked = inside.collapsed.forward_pass, []
 
     def travelling(*args, **others):
         asked.append(args)
         return evaluate(*args, **others)[0], travelled
 
-    monkeypatch.setattr(collapsed, "forward_pass", travelling)
-    agree_evaluations(collapsed.value_and_gradient(problem), whole, 1e-14)
+    monkeypatch.setattr(inside.collapsed, "forward_pass", travelling)
+    agree_evaluations(inside.collapsed.value_and_gradient(problem), whole, 1e-14)
     assert len(asked) == 1
 
 
@@ -379,12 +361,12 @@ ROOT = Path(skgp_sparse.__file__).parent
 ROOMS = "", "inference", "parameters", "explain", "observations", "posteriors"
 CALLERS = [path for room in ROOMS for path in (ROOT / room).glob("*.py")]
 CONTRACTS = {
-    "objective": contracts.SparseFit,
-    "model": contracts.ObjectiveFactory,
-    "method": contracts.Method,
-    "solver": Solver,
+    "objective": inside.contracts.SparseFit,
+    "model": inside.contracts.ObjectiveFactory,
+    "method": inside.contracts.Method,
+    "solver": inside.Solver,
     "posterior_method": PosteriorMethod,
-    "family": ObservationModel,
+    "family": inside.ObservationModel,
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {

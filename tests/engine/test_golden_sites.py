@@ -8,30 +8,16 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+import inside
 import numpy as np
 import pytest
 from conftest import agree, infer, stored_cases
-from inside import (
-    ArrayDataset,
-    ExpectationPropagation,
-    InducingBasis,
-    Inner,
-    Jitter,
-    Options,
-    PerRow,
-    SiteObjective,
-    SiteObjectives,
-    Softmax,
-    Variational,
-    by_row,
-    collapsed_sites,
-)
 from kernel_cases import parsed
 
 from skgp_sparse import bounds
 from skgp_sparse.likelihoods import Gamma, Logit, NegativeBinomial, Poisson, Probit, StudentT
 
-TIGHT = Inner(max_iter=1000, tol=1e-21)
+TIGHT = inside.Inner(max_iter=1000, tol=1e-21)
 MAKE = {"poisson": Poisson, "negbin": NegativeBinomial, "gamma": Gamma, "student": StudentT}
 GOLDEN = {file: stored_cases(file) for file in ("counts", "poisson", "power_ep", "multiclass")}
 # condition numbers of Kuu of about 1e6 and more
@@ -44,7 +30,7 @@ def count_likelihood(ref):
     return MAKE[str(ref["likelihood"])](*chain(*pairs), level=0.0)  # each with its bounds
 
 
-class Undivided(ExpectationPropagation):
+class Undivided(inside.ExpectationPropagation):
     """The power as it is, whatever the weight."""
 
     def surrogate(self, v):
@@ -58,11 +44,11 @@ def method_of(prefix, likelihood, *, undivided=False):
     if prefix.startswith("mix"):
         return method_of(prefix[4:], likelihood.majorised())
     if prefix in ("vfe", "new", "new_class"):
-        return Variational(likelihood, prefix != "vfe")
+        return inside.Variational(likelihood, prefix != "vfe")
     power = 1.0 if prefix == "gfitc" else float(prefix.split("_")[-1])
     if undivided:  # the power as it is, whatever the weight: some values were made so
         return Undivided(likelihood, power)
-    return ExpectationPropagation(likelihood, power)
+    return inside.ExpectationPropagation(likelihood, power)
 
 
 def objective_of(ref, method, inner=TIGHT):
@@ -70,10 +56,12 @@ def objective_of(ref, method, inner=TIGHT):
     weight = ref.get("weight", np.ones(n))
     y = np.asarray(ref["y"], dtype=float)[:, None]
     offset = ref.get("offset", np.zeros(n))
-    rows = ArrayDataset(ref["X"], y, 0.0, weight, offset=offset)
-    options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
+    rows = inside.ArrayDataset(ref["X"], y, 0.0, weight, offset=offset)
+    options = inside.Options(jitter=inside.Jitter(float(ref["jitter"]), relative=False))
     kernel = parsed(ref["kernel"])
-    return SiteObjective(rows, method, InducingBasis(ref["Z"]), options, inner), kernel
+    return inside.SiteObjective(
+        rows, method, inside.InducingBasis(ref["Z"]), options, inner
+    ), kernel
 
 
 def prefixes(ref):
@@ -136,9 +124,9 @@ def test_poisson(name, prefix):
 @pytest.mark.parametrize("name", GOLDEN["poisson"])
 def test_poisson_of_all_rows_is_the_full_method(name):
     ref = GOLDEN["poisson"][name]
-    model = SiteObjectives(method_of("vfe", Poisson(level=0.0)), TIGHT)
+    model = inside.SiteObjectives(method_of("vfe", Poisson(level=0.0)), TIGHT)
     found, kernel = objective_of(ref, model.method)
-    full = model.exact(found.rows, Options())
+    full = model.exact(found.rows, inside.Options())
     agree(full.value(kernel), ref["vfe_full_bound"], 1e-9)
     mean, variance = full.conclude(kernel).posterior.mean_and_variance(ref["X_test"])
     agree(mean[:, 0], ref["vfe_full_mean_test"], 1e-7)
@@ -153,7 +141,7 @@ def test_powers_of_probit_and_logit(name, prefix):
     check(found, kernel, ref, prefix, 1e-7)
 
 
-class OneForAll(Variational):
+class OneForAll(inside.Variational):
     """One v that all processes share."""
 
     def share(self, mean):
@@ -165,7 +153,7 @@ class OneForAll(Variational):
 )
 def test_softmax(name, prefix):
     ref = GOLDEN["multiclass"][name]
-    softmax = Softmax(int(ref["n_classes"]))
+    softmax = inside.Softmax(int(ref["n_classes"]))
     method = method_of(prefix, softmax)
     if prefix == "new":
         method = OneForAll(softmax, True)
@@ -187,24 +175,27 @@ class PerClass(NamedTuple):
     @property
     def observed(self):
         residuals = (part.observed.residual for part in self.parts)
-        residual = by_row(lambda *own: np.stack(own), *residuals)
+        residual = inside.by_row(lambda *own: np.stack(own), *residuals)
         return self.parts[0].observed._replace(residual=residual)
 
     def solve(self, natural):
-        return collapsed_sites.Cores(
-            part.solve(PerRow(block[:, c : c + 1] for block in natural))[0]
+        return inside.collapsed_sites.Cores(
+            part.solve(inside.PerRow(block[:, c : c + 1] for block in natural))[0]
             for c, part in enumerate(self.parts)
         )
 
     def moments(self, cores):
         each = (
-            part.moments(collapsed_sites.Cores([core])) for part, core in zip(self.parts, cores)
+            part.moments(inside.collapsed_sites.Cores([core]))
+            for part, core in zip(self.parts, cores)
         )
-        return by_row(lambda *own: np.concatenate(own, axis=1), *each)
+        return inside.by_row(lambda *own: np.concatenate(own, axis=1), *each)
 
     def gradient(self, cores, sites, bounds, inputs):
         found = [
-            part.gradient([cores[c]], PerRow(s[:, c : c + 1] for s in sites), [bounds[c]], inputs)
+            part.gradient(
+                [cores[c]], inside.PerRow(s[:, c : c + 1] for s in sites), [bounds[c]], inputs
+            )
             for c, part in enumerate(self.parts)
         ]
         return {name: np.stack([one[name] for one in found]) for name in found[0]}
@@ -213,7 +204,7 @@ class PerClass(NamedTuple):
 @pytest.mark.parametrize("prefix", ["vfe", "new", "new_class"])
 def test_softmax_whose_classes_have_kernels_of_their_own(prefix):
     ref = GOLDEN["multiclass"]["per_class"]
-    softmax = Softmax(int(ref["n_classes"]))
+    softmax = inside.Softmax(int(ref["n_classes"]))
     method = method_of(prefix, softmax)
     method = OneForAll(softmax, True) if prefix == "new" else method
     parts = [

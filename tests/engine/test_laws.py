@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import inside
 import numpy as np
 import pytest
 from conftest import (
@@ -13,21 +14,6 @@ from conftest import (
     agree_evaluations,
     agree_posteriors,
     make_case,
-)
-from inside import (
-    ArrayDataset,
-    InducingBasis,
-    Jitter,
-    Options,
-    Prior,
-    Problem,
-    TargetScaler,
-    arrays,
-    collapsed,
-    dataset,
-    exact,
-    posterior,
-    single_threaded_blas,
 )
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
@@ -49,7 +35,7 @@ WEIGHTED = [
 def in_blocks(case, bound, **options):
     """Value, gradient and posterior with other options."""
     problem = case.problem(bound, **options)
-    return collapsed.value_and_gradient(problem), collapsed.conclude(problem)[1]
+    return inside.collapsed.value_and_gradient(problem), inside.collapsed.conclude(problem)[1]
 
 
 def agree_both(mine, its, X, tolerance):
@@ -73,7 +59,7 @@ def random_case(seed):
     )
     theta = case.kernel.theta + rng.normal(size=len(case.kernel.theta))
     kernel, Z = case.kernel.clone_with_theta(theta), rng.uniform(-2, 2, case.Z.shape)
-    return case._replace(kernel=kernel, Z=Z, jitter=Jitter(1e-8))
+    return case._replace(kernel=kernel, Z=Z, jitter=inside.Jitter(1e-8))
 
 
 def dense_noise(case):
@@ -101,10 +87,10 @@ def dense_log_density(cov, y):
 @pytest.mark.parametrize("seed", range(40))
 def test_bounds_are_ordered_and_never_exceed_the_exact_value(seed):
     case = random_case(seed)
-    values = [collapsed.value(case.problem(BOUNDS[name])) for name in LOWER_BOUNDS]
+    values = [inside.collapsed.value(case.problem(BOUNDS[name])) for name in LOWER_BOUNDS]
     values.append(exact_value(case))
     assert np.all(np.diff(values) >= -1e-7 * np.abs(values[-1]))
-    assert values[0] <= collapsed.value(case.problem(DTC())) + 1e-7 * np.abs(values[-1])
+    assert values[0] <= inside.collapsed.value(case.problem(DTC())) + 1e-7 * np.abs(values[-1])
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -119,7 +105,7 @@ def test_pep_of_vanishing_power_is_titsias(noise):
     limit, at_limit = in_blocks(case, Titsias()), in_blocks(case, PEP(0.0))
     agree_both(at_limit, limit, case.X, 1e-13)
     powers = np.array([1e-3, 1e-4, 1e-5])
-    gaps = [collapsed.value(case.problem(PEP(power))) - limit[0].value for power in powers]
+    gaps = [inside.collapsed.value(case.problem(PEP(power))) - limit[0].value for power in powers]
     agree(gaps / powers, np.full(3, gaps[-1] / powers[-1]), 2e-2)
     near = in_blocks(case, PEP(1e-8))
     agree_both(near, limit, case.X, 1e-5)
@@ -133,10 +119,12 @@ def test_every_objective_is_exact_where_rows_are_inducing_points(bound, noise):
     extra = np.array([[5.0, 5.0]])
     case = case._replace(Z=np.vstack([distinct[::-1], extra]))
     mine, found = in_blocks(case, BOUNDS[bound])
-    truth = exact.value_and_gradient(case.kernel, case.groups())
+    truth = inside.exact.value_and_gradient(case.kernel, case.groups())
     agree(mine.value, truth.value, 1e-10)
     agree(mine.theta_bar, truth.theta_bar, 1e-9)
-    agree_posteriors(found, exact.conclude(case.kernel, case.groups())[1], case.X + 0.1, 1e-9)
+    agree_posteriors(
+        found, inside.exact.conclude(case.kernel, case.groups())[1], case.X + 0.1, 1e-9
+    )
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
@@ -149,7 +137,7 @@ def test_objective_is_the_dense_formula(bound, signal):
     penalty, _ = BOUNDS[bound].reduce(phi.sum(), len(phi))
     cov = Qff + np.diag(s2 + BOUNDS[bound].noise_share * r)
     expected = dense_log_density(cov, case.y) - 2 * penalty
-    agree(collapsed.value(case.problem(BOUNDS[bound])), expected, 1e-11)
+    agree(inside.collapsed.value(case.problem(BOUNDS[bound])), expected, 1e-11)
 
 
 def test_many_inducing_points_take_the_panels_of_the_triangular_products():
@@ -159,7 +147,7 @@ def test_many_inducing_points_take_the_panels_of_the_triangular_products():
     Qff, r = dense_nystrom(case)
     s2 = dense_noise(case)[1]
     expected = dense_log_density(Qff + np.diag(s2), case.y) - 0.5 * np.log1p(r / s2).sum()
-    agree(collapsed.value(case.problem(TitsiasNew())), expected, 1e-10)
+    agree(inside.collapsed.value(case.problem(TitsiasNew())), expected, 1e-10)
 
 
 @pytest.mark.second(share=0.5)
@@ -168,8 +156,8 @@ def test_many_inducing_points_take_the_panels_of_the_triangular_products():
 def test_block_size_does_not_matter(bound, noise, monkeypatch):
     case = make_case("dot_plus_rbf", noise, n=230, targets=2, weighted=True)
     whole = in_blocks(case, BOUNDS[bound])
-    monkeypatch.setattr(dataset, "_FEWEST_ROWS", 1)
-    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 8 * len(case.Z) * 37)
+    monkeypatch.setattr(inside.dataset, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(inside.dataset, "_BLOCK_BYTES", 8 * len(case.Z) * 37)
     assert len(case.problem(BOUNDS[bound]).layout().blocks) == 7
     blocks = in_blocks(case, BOUNDS[bound])
     agree_both(blocks, whole, case.X, 1e-11)
@@ -197,11 +185,11 @@ def test_memory_budget_does_not_matter(bound, noise):
 def test_memory_budget_is_kept(bound, signal, n_jobs):
     case, rng, budget = make_case(signal), np.random.default_rng(0), 1e7
     case = case._replace(X=rng.normal(size=(16_000, 2)), y=rng.normal(size=16_000))
-    case = case._replace(Z=rng.normal(size=(64, 2)), jitter=Jitter())
+    case = case._replace(Z=rng.normal(size=(64, 2)), jitter=inside.Jitter())
     problem = case.problem(BOUNDS[bound], memory=budget, n_jobs=n_jobs)
     tracemalloc.start()
     try:
-        collapsed.value_and_gradient(problem)
+        inside.collapsed.value_and_gradient(problem)
         assert tracemalloc.get_traced_memory()[1] < budget
     finally:
         tracemalloc.stop()
@@ -212,8 +200,8 @@ def test_memory_budget_is_kept(bound, signal, n_jobs):
 @pytest.mark.parametrize("bound", FEW_BOUNDS)
 def test_threads_change_nothing_to_the_last_bit(bound, noise, monkeypatch):
     case = make_case("rbf_ard", noise, n=230, targets=2, weighted=True)
-    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1)
-    with single_threaded_blas():
+    monkeypatch.setattr(inside.dataset, "_BLOCK_BYTES", 1)
+    with inside.single_threaded_blas():
         (one, posterior_one), *others = (
             in_blocks(case, BOUNDS[bound], n_jobs=n_jobs) for n_jobs in (1, 2, 3)
         )
@@ -286,12 +274,12 @@ def test_float32_and_memory_maps_are_read_like_arrays(bound, tmp_path):
 def test_standardised_targets_carry_their_noise_along(bound):
     case = make_case("rbf_ard", "known_and_white", targets=2)
     mean, scale = np.array([10.0, -20.0]), np.array([3.0, 3.0])
-    original = ArrayDataset(
-        case.X, case.y * scale + mean, case.noise * 9.0, units=TargetScaler(mean, scale)
+    original = inside.ArrayDataset(
+        case.X, case.y * scale + mean, case.noise * 9.0, units=inside.TargetScaler(mean, scale)
     )
     problem = case.problem(BOUNDS[bound])
-    mine = collapsed.value_and_gradient(problem._replace(rows=original))
-    agree_evaluations(mine, collapsed.value_and_gradient(problem), 1e-11)
+    mine = inside.collapsed.value_and_gradient(problem._replace(rows=original))
+    agree_evaluations(mine, inside.collapsed.value_and_gradient(problem), 1e-11)
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -302,11 +290,13 @@ def test_the_exact_process_is_the_dense_formula_with_duplicates_and_weights(nois
     assert len(case.groups().X) < np.count_nonzero(case.weight)
     K, s2 = dense_noise(again)
     agree(exact_value(case), dense_log_density(K + np.diag(s2), again.y), 1e-11)
-    mine, its = (exact.value_and_gradient(each.kernel, each.groups()) for each in (case, again))
+    mine, its = (
+        inside.exact.value_and_gradient(each.kernel, each.groups()) for each in (case, again)
+    )
     agree_evaluations(mine, its, 1e-11)
     cross = again.kernel(at, again.X)
     gain = np.linalg.solve(K + np.diag(s2), cross.T).T
-    agree_dense(exact.conclude(case.kernel, case.groups())[1], again, at, gain, cross, 1e-10)
+    agree_dense(inside.exact.conclude(case.kernel, case.groups())[1], again, at, gain, cross, 1e-10)
 
 
 def agree_dense(found, case, at, gain, cross, tolerance):
@@ -327,7 +317,7 @@ def test_posterior_is_dense_algebra_far_from_inducing_points_and_at_them(bound, 
     Kuu, K = case.kernel(case.Z, case.Z.copy()), case.kernel(at, case.Z)
     cross = K @ np.linalg.solve(Kuu, case.kernel(case.Z, case.X))
     gain = np.linalg.solve(Qff + np.diag(lam), cross.T).T
-    found = collapsed.conclude(case.problem(BOUNDS[bound]))[1]
+    found = inside.collapsed.conclude(case.problem(BOUNDS[bound]))[1]
     agree_dense(found, case, at, gain, cross, 1e-9)
 
 
@@ -335,7 +325,7 @@ def test_posterior_is_dense_algebra_far_from_inducing_points_and_at_them(bound, 
 @pytest.mark.parametrize("bound", ["vfe", "fitc", "pep_0.5"])
 def test_posterior_variance_lies_between_zero_and_the_prior(bound, seed):
     case = random_case(seed)
-    _, found, _ = collapsed.conclude(case.problem(BOUNDS[bound]))
+    _, found, _ = inside.collapsed.conclude(case.problem(BOUNDS[bound]))
     at = np.vstack([case.X, case.Z, case.Z + 1e-9, case.X + 1e3])
     _, variance = found.mean_and_variance(at)
     signal = kernels.diagonal(case.kernel, at)[0]
@@ -373,7 +363,9 @@ def test_known_and_learned_noise_add(bound):
 @pytest.mark.parametrize("bound", FEW_BOUNDS)
 def test_gradient_of_theta_does_not_depend_on_whether_inputs_move(bound):
     problem = make_case("sum", "known_and_white").problem(BOUNDS[bound])
-    alone, both = (collapsed.value_and_gradient(problem, inputs=inputs) for inputs in (False, True))
+    alone, both = (
+        inside.collapsed.value_and_gradient(problem, inputs=inputs) for inputs in (False, True)
+    )
     assert alone.Z_bar is None and alone.value == both.value
     agree(alone.theta_bar, both.theta_bar, 1e-14)
 
@@ -382,7 +374,7 @@ def test_evaluations_change_nothing_they_are_given():
     case = make_case("sum", "known_and_white", weighted=True)
     kept = [a.copy() for a in (case.X, case.y, case.Z, case.noise, case.weight, case.kernel.theta)]
     in_blocks(case, BOUNDS["titsias_new"])
-    exact.value_and_gradient(case.kernel, case.groups())
+    inside.exact.value_and_gradient(case.kernel, case.groups())
     now = (case.X, case.y, case.Z, case.noise, case.weight, case.kernel.theta)
     for before, after in zip(kept, now, strict=True):
         np.testing.assert_array_equal(before, after)
@@ -390,9 +382,9 @@ def test_evaluations_change_nothing_they_are_given():
 
 def test_duplicate_inducing_points_raise_the_jitter_and_cost_little():
     case = make_case("rbf_ard")
-    expected = collapsed.value_and_gradient(case.problem(TitsiasNew()))
-    doubled = case._replace(Z=np.vstack([case.Z, case.Z]), jitter=Jitter(1e-300))
-    found = collapsed.value_and_gradient(doubled.problem(TitsiasNew()))
+    expected = inside.collapsed.value_and_gradient(case.problem(TitsiasNew()))
+    doubled = case._replace(Z=np.vstack([case.Z, case.Z]), jitter=inside.Jitter(1e-300))
+    found = inside.collapsed.value_and_gradient(doubled.problem(TitsiasNew()))
     assert 1e-300 < found.jitter <= 1e-8
     agree(found.value, expected.value, 1e-5)
     assert np.isfinite(found.theta_bar).all() and np.isfinite(found.Z_bar).all()
@@ -400,9 +392,11 @@ def test_duplicate_inducing_points_raise_the_jitter_and_cost_little():
 
 def test_options_default_to_a_relative_jitter_and_unbounded_memory():
     case = make_case("rbf_ard")
-    found = collapsed.value(Problem(case.kernel, InducingBasis(case.Z), case.rows(), TitsiasNew()))
-    agree(found, collapsed.value(case.problem(TitsiasNew())), 1e-5)
-    assert Options().jitter.relative and Options().memory == np.inf
+    found = inside.collapsed.value(
+        inside.Problem(case.kernel, inside.InducingBasis(case.Z), case.rows(), TitsiasNew())
+    )
+    agree(found, inside.collapsed.value(case.problem(TitsiasNew())), 1e-5)
+    assert inside.Options().jitter.relative and inside.Options().memory == np.inf
 
 
 def drawn_covariance(process, X, n_samples=20_000):
@@ -415,8 +409,8 @@ def drawn_covariance(process, X, n_samples=20_000):
 def test_samples_have_the_covariance_of_the_process(joint_rows, monkeypatch):
     case = make_case("matern_1.5", m=12)
     case = case._replace(X=np.unique(case.X, axis=0)[:30], y=case.y[:30])
-    monkeypatch.setattr(posterior, "JOINT_ROWS", joint_rows)
-    _, found, _ = collapsed.conclude(case.problem(TitsiasNew()))
+    monkeypatch.setattr(inside.posterior, "JOINT_ROWS", joint_rows)
+    _, found, _ = inside.collapsed.conclude(case.problem(TitsiasNew()))
     drawn, cov = drawn_covariance(found, case.X), found.covariance(case.X)
     agree(drawn.diagonal(), cov.diagonal(), 0.05)
     at_Z = drawn_covariance(found, case.Z)  # no residual there: joint in both cases
@@ -427,15 +421,15 @@ def test_samples_have_the_covariance_of_the_process(joint_rows, monkeypatch):
 
 def test_samples_of_the_exact_process_have_its_covariance_beyond_the_joint_limit(monkeypatch):
     case = make_case("matern_1.5", n=20)
-    _, found, _ = exact.conclude(case.kernel, case.groups())
-    monkeypatch.setattr(posterior, "JOINT_ROWS", 0)
+    _, found, _ = inside.exact.conclude(case.kernel, case.groups())
+    monkeypatch.setattr(inside.posterior, "JOINT_ROWS", 0)
     at = case.X + 0.05
     agree(drawn_covariance(found, at).diagonal(), found.covariance(at).diagonal(), 0.05)
 
 
 def test_prior_is_the_kernel():
     case = make_case("dot_plus_rbf")
-    prior = Prior(case.kernel, 2)
+    prior = inside.Prior(case.kernel, 2)
     K = kernels.evaluate(case.kernel, case.X, case.X)
     mean, variance = prior.mean_and_variance(case.X)
     assert mean.shape == (len(case.X), 2) and not mean.any()
@@ -463,7 +457,7 @@ def test_a_far_row_does_not_spoil_the_others(signal, far):
     both = case._replace(X=np.vstack([case.X, alone.X]), y=np.append(case.y, alone.y))
     for value in (bound_value, exact_value):
         agree(value(both), value(case) + value(alone), 1e-9)
-    _, found, _ = collapsed.conclude(case.problem(TitsiasNew()))
+    _, found, _ = inside.collapsed.conclude(case.problem(TitsiasNew()))
     agree(found.covariance(both.X)[:-1, :-1], found.covariance(case.X), 1e-9)
 
 
@@ -479,11 +473,11 @@ def test_a_far_inducing_point_does_not_spoil_the_others(signal, far):
 
 
 def bound_value(case):
-    return collapsed.value(case.problem(TitsiasNew()))
+    return inside.collapsed.value(case.problem(TitsiasNew()))
 
 
 def exact_value(case):
-    return exact.value(case.kernel, case.groups())
+    return inside.exact.value(case.kernel, case.groups())
 
 
 @pytest.mark.parametrize("n, noise", [(2, 0.1), (60, 0.1), (60, 0.0), (530, 0.1)])
@@ -491,17 +485,17 @@ def test_the_exact_value_alone_is_that_with_its_gradient(n, noise):
     rng = np.random.default_rng(0)
     X, weight = np.repeat(rng.normal(size=(n, 2)), 2, axis=0), rng.integers(1, 3, 2 * n) * 1.0
     y = np.column_stack([np.sin(X[:, 0]), X[:, 1]]) + noise * rng.normal(size=(2 * n, 2))
-    table = ArrayDataset(X, y, 1e-14 + noise * rng.uniform(size=2 * n), weight)
-    groups = arrays.DistinctInputs.of(table)
+    table = inside.ArrayDataset(X, y, 1e-14 + noise * rng.uniform(size=2 * n), weight)
+    groups = inside.arrays.DistinctInputs.of(table)
     for kernel in (ConstantKernel(2.0) * RBF(3.0), Matern([0.7, 2.0], nu=2.5)):
-        both = exact.value_and_gradient(kernel, groups)
+        both = inside.exact.value_and_gradient(kernel, groups)
         # without noise, the matrix is nearly singular, and values have three or four digits
-        agree(exact.value(kernel, groups), both.value, 1e-11 if noise else 1e-3)
+        agree(inside.exact.value(kernel, groups), both.value, 1e-11 if noise else 1e-3)
 
 
 def test_scaling_targets_kernel_and_noise_together_shifts_every_objective_alike():
     signal = Matern([0.9, 1.6], nu=1.5)
-    case = make_case("rbf_ard", weighted=True)._replace(jitter=Jitter(1e-6))
+    case = make_case("rbf_ard", weighted=True)._replace(jitter=inside.Jitter(1e-6))
     unit = case._replace(kernel=ConstantKernel(1.0) * signal + WhiteKernel(0.2))
     scaled = case._replace(
         kernel=ConstantKernel(49.0) * signal + WhiteKernel(0.2 * 49.0), y=7.0 * case.y
@@ -531,7 +525,7 @@ def test_distinct_rows_are_found_chunk_by_chunk():
     weight = np.ones(len(few))
     weight[np.all(few == 2.0, axis=1)] = 0.0
     weight[-1], few[-1] = 1.0, 9.0  # in the last chunk
-    rows = ArrayDataset(few, np.zeros((len(few), 1)), 0.0, weight)
+    rows = inside.ArrayDataset(few, np.zeros((len(few), 1)), 0.0, weight)
     expected = np.unique(few[weight > 0], axis=0)
     assert rows.distinct().dtype == np.float64 and len(expected) == 9
     np.testing.assert_array_equal(rows.distinct(), expected)

@@ -1,27 +1,9 @@
 """Gradients from some rows, against central differences and against the collapsed objectives."""
 
+import inside
 import numpy as np
 import pytest
 from conftest import BOUNDS, KERNELS, NOISES, agree, differences, make_case
-from inside import (
-    ArrayDataset,
-    CollapsedObjective,
-    Cores,
-    ExpectationPropagation,
-    GaussianMinibatchView,
-    InducingBasis,
-    Inner,
-    Jitter,
-    Options,
-    RunningPosterior,
-    SiteMinibatchView,
-    SiteObjectives,
-    Softmax,
-    Sums,
-    Variational,
-    collapsed,
-    collapsed_sites,
-)
 from numpy.testing import assert_allclose
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
@@ -33,7 +15,7 @@ def some_core(m, p, seed=0):
     """A posterior that no rows have led to."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(m, m))
-    return collapsed.core_of(Sums(A @ A.T / m, rng.normal(size=(m, p)), 1.0), 1)
+    return inside.collapsed.core_of(inside.Sums(A @ A.T / m, rng.normal(size=(m, p)), 1.0), 1)
 
 
 def features_of(case, kernel, Z):
@@ -61,8 +43,8 @@ def uncollapsed(case, kernel, Z, bound, core, slope):
 
 def gradient_of(case, bound, core, slope):
     problem = case.problem(bound)
-    batch = collapsed_sites.with_noise(problem)
-    return collapsed_sites.gradient(batch, Cores([core]), slope, True)
+    batch = inside.collapsed_sites.with_noise(problem)
+    return inside.collapsed_sites.gradient(batch, inside.Cores([core]), slope, True)
 
 
 def agree_with_differences(case, bound, slope=1.0):
@@ -99,11 +81,11 @@ def test_gradients_of_weighted_rows_and_several_targets(bound, noise):
 def test_at_the_optimum_of_all_rows_it_is_the_collapsed_gradient(bound, noise):
     case = make_case("sum", noise, targets=2, weighted=True)
     problem, bound = case.problem(BOUNDS[bound]), BOUNDS[bound]
-    whole = collapsed.value_and_gradient(problem)
-    batch = collapsed_sites.with_noise(problem)
-    core = collapsed.core_of(batch.sums[0], 1)
+    whole = inside.collapsed.value_and_gradient(problem)
+    batch = inside.collapsed_sites.with_noise(problem)
+    core = inside.collapsed.core_of(batch.sums[0], 1)
     slope = bound.reduce(float(batch.totals), batch.n)[1]
-    found = collapsed_sites.gradient(batch, Cores([core]), slope, True)
+    found = inside.collapsed_sites.gradient(batch, inside.Cores([core]), slope, True)
     agree(found["kernel"], whole.theta_bar, 1e-11)
     agree(found["basis"], whole.Z_bar, 1e-11)
 
@@ -122,8 +104,10 @@ def test_gradients_of_parts_add_up(bound):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_a_full_batch_is_the_collapsed_objective(bound):
     case = make_case("rbf_ard", n=200, m=8)
-    options = Options(Jitter(0.0, relative=False))
-    objective = CollapsedObjective(case.rows(), BOUNDS[bound], InducingBasis(case.Z), options)
+    options = inside.Options(inside.Jitter(0.0, relative=False))
+    objective = inside.CollapsedObjective(
+        case.rows(), BOUNDS[bound], inside.InducingBasis(case.Z), options
+    )
     view = objective.minibatch_view()
     posterior = view.start(objective, case.kernel)
     gradient, posterior = view.step(objective, case.kernel, posterior, 0.3, True)
@@ -144,7 +128,7 @@ def test_a_full_batch_is_the_collapsed_objective(bound):
 
 def labels_for(likelihood, n, seed=0):
     rng = np.random.default_rng(seed)
-    if isinstance(likelihood, Softmax):
+    if isinstance(likelihood, inside.Softmax):
         return rng.integers(0, likelihood.n_classes, n).astype(float)
     if isinstance(likelihood, Probit):
         return rng.choice([-1.0, 1.0], n)
@@ -155,7 +139,7 @@ def labels_for(likelihood, n, seed=0):
 
 LIKELIHOODS = {
     "probit": Probit(),
-    "softmax": Softmax(3),
+    "softmax": inside.Softmax(3),
     "poisson": Poisson(level=0.3),
     "negative_binomial": NegativeBinomial(size=3.0, level=0.3),
     "gamma": Gamma(shape=2.0, level=0.3),
@@ -170,10 +154,10 @@ def site_case(likelihood, weighted=True, n=60):
 
 
 def site_objective(case, likelihood, spherical=True, tol=1e-13):
-    method = Variational(likelihood, spherical)
+    method = inside.Variational(likelihood, spherical)
     rows = case.rows()
-    return SiteObjectives(method, Inner(1000, tol)).sparse(
-        rows, case.Z, Options(Jitter(0.0, relative=False))
+    return inside.SiteObjectives(method, inside.Inner(1000, tol)).sparse(
+        rows, case.Z, inside.Options(inside.Jitter(0.0, relative=False))
     )
 
 
@@ -193,11 +177,11 @@ def test_gradients_of_likelihoods_with_the_posterior_held(name):
     likelihood = LIKELIHOODS[name]
     case = site_case(likelihood, n=30)
     k = likelihood.n_latent
-    cores = Cores(some_core(len(case.Z), 1, seed) for seed in range(k))
+    cores = inside.Cores(some_core(len(case.Z), 1, seed) for seed in range(k))
     v = np.linspace(0.6, 0.9, k)
     objective = site_objective(case, likelihood)
-    view = SiteMinibatchView(case.weight.sum())
-    posterior = RunningPosterior(list(map(sums_of, cores)), 1.0 / v - 1.0, cores, None)
+    view = inside.SiteMinibatchView(case.weight.sum())
+    posterior = inside.RunningPosterior(list(map(sums_of, cores)), 1.0 / v - 1.0, cores, None)
     gradient, _ = view.step(objective, case.kernel, posterior, 0.1, True)
     total = case.weight.sum()
 
@@ -216,7 +200,7 @@ def test_gradients_of_likelihoods_with_the_posterior_held(name):
 
 
 def sums_of(core):
-    return Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
+    return inside.Sums(core.VaV, core.VaV @ core.v + core.v, 1.0)
 
 
 @pytest.mark.parametrize("spherical", [True, False])
@@ -226,7 +210,7 @@ def test_passes_over_all_rows_end_where_the_inner_loop_does(name, spherical):
     case = site_case(likelihood)
     objective = site_objective(case, likelihood, spherical)
     view = objective.minibatch_view()
-    few = ArrayDataset(case.X[:20], case.y[:20, None], weight=case.weight[:20] * 3)
+    few = inside.ArrayDataset(case.X[:20], case.y[:20, None], weight=case.weight[:20] * 3)
     posterior = view.start(objective.on(few), case.kernel)
     value, process, _, _ = view.conclude(objective, case.kernel, posterior)
     whole, its, _, _ = objective.conclude(case.kernel)
@@ -253,8 +237,10 @@ def test_a_start_from_all_rows_is_where_it_ends(name):
 def test_expectation_propagation_concludes_with_its_inner_loop():
     likelihood = Probit()
     case = site_case(likelihood)
-    method = ExpectationPropagation(likelihood, 1.0)
-    objective = SiteObjectives(method, Inner()).sparse(case.rows(), case.Z, Options())
+    method = inside.ExpectationPropagation(likelihood, 1.0)
+    objective = inside.SiteObjectives(method, inside.Inner()).sparse(
+        case.rows(), case.Z, inside.Options()
+    )
     view = objective.minibatch_view()
     posterior = view.start(objective, case.kernel)
     value = view.conclude(objective, case.kernel, posterior)[0]
@@ -263,8 +249,8 @@ def test_expectation_propagation_concludes_with_its_inner_loop():
 
 def test_gaussian_means_do_not_lag_behind_the_noise():
     case = make_case("rbf_ard", n=100)
-    objective = CollapsedObjective(case.rows(), BOUNDS["vfe"], InducingBasis(case.Z))
-    view = GaussianMinibatchView(100.0)
+    objective = inside.CollapsedObjective(case.rows(), BOUNDS["vfe"], inside.InducingBasis(case.Z))
+    view = inside.GaussianMinibatchView(100.0)
     posterior = view.start(objective, case.kernel)
     louder = case.kernel.clone_with_theta(case.kernel.theta + [0, 0, 0, 1.0])
     _, moved = view.step(objective, louder, posterior, 0.0, False)

@@ -8,23 +8,10 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
+import inside
 import numpy as np
 import pytest
 from conftest import BOUNDS, agree, stored_cases
-from inside import (
-    ArrayDataset,
-    InducingBasis,
-    Jitter,
-    LatentObjective,
-    LatentRows,
-    Normals,
-    Options,
-    Problem,
-    collapsed,
-    gauss_hermite,
-    normal_inputs,
-    patterns_of,
-)
 from kernel_cases import parsed
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -37,16 +24,16 @@ class Golden(NamedTuple):
 
     ref: dict
     kernel: object
-    objective: LatentObjective
+    objective: inside.LatentObjective
     has_prior: bool  # whether the KL is a part of the bound
 
     def at(self, bound):
         """The objective with another bound."""
-        return LatentObjective(**{**vars(self.objective), "bound": BOUNDS[bound]})
+        return inside.LatentObjective(**{**vars(self.objective), "bound": BOUNDS[bound]})
 
 
 def table(y, noise=0.0, weight=None):
-    return ArrayDataset(np.empty((len(y), 0)), y, noise, weight)
+    return inside.ArrayDataset(np.empty((len(y), 0)), y, noise, weight)
 
 
 @cache
@@ -55,23 +42,23 @@ def golden(name):
     kernel, noise, y = parsed(ref["kernel"]), ref["noise_variance"], ref["Y"]
     if noise.ndim == 0:
         kernel, noise = kernel + WhiteKernel(float(noise)), 0.0
-    patterns, of_column = patterns_of(ref.get("mask", np.ones(y.shape, dtype=bool)))
-    is_fixed, prior = "inputs_fixed" in ref, Normals(ref["prior_mean"], ref["prior_var"])
+    patterns, of_column = inside.patterns_of(ref.get("mask", np.ones(y.shape, dtype=bool)))
+    is_fixed, prior = "inputs_fixed" in ref, inside.Normals(ref["prior_mean"], ref["prior_var"])
     if is_fixed:
-        prior = Normals(ref["mu"], ref["S"])
+        prior = inside.Normals(ref["mu"], ref["S"])
     with np.errstate(all="ignore"):  # inputs that are known
         shift = np.nan_to_num((ref["mu"] - prior.mean) / np.sqrt(prior.variance))
         log_ratio = np.nan_to_num(np.log(ref["S"] / prior.variance))
-    objective = LatentObjective(
+    objective = inside.LatentObjective(
         rows=table(y, noise, ref.get("weight")),
         bound=None,
-        basis=InducingBasis(ref["Z"]),
+        basis=inside.InducingBasis(ref["Z"]),
         prior=prior,
         shift=shift,
         log_ratio=log_ratio,
         patterns=patterns,
         of_column=of_column,
-        options=Options(Jitter(float(ref["jitter"]), relative=False)),
+        options=inside.Options(inside.Jitter(float(ref["jitter"]), relative=False)),
     )
     return Golden(ref, kernel, objective, not is_fixed)
 
@@ -86,7 +73,7 @@ def as_many_nodes_as_it_takes(request, monkeypatch):
     name = getattr(request.node, "callspec", None) and request.node.callspec.params.get("name")
     if name in ("sum_rbf_dot", "two_rbf"):
         monkeypatch.setattr(
-            "skgp_sparse.kernels._expectations.rule_of", lambda d: gauss_hermite(80, d)
+            "skgp_sparse.kernels._expectations.rule_of", lambda d: inside.gauss_hermite(80, d)
         )
 
 
@@ -113,7 +100,7 @@ def test_bounds_and_gradients_agree_with_ball_arithmetic(name, bound):
 def test_predictions_agree_with_ball_arithmetic(name):
     case, (tolerance, _) = golden(name), tolerances(name)
     posterior = case.at("vfe").conclude(case.kernel).posterior
-    inputs = Normals(case.ref["mu_test"], case.ref["S_test"])
+    inputs = inside.Normals(case.ref["mu_test"], case.ref["S_test"])
     mean, variance = posterior.predict(inputs)
     agree(mean, case.ref["pred_mean"], tolerance)
     agree(variance, case.ref["pred_var"], tolerance)
@@ -125,9 +112,9 @@ def test_bounds_of_new_rows_agree_with_ball_arithmetic(name, bound):
     case, (tolerance, of_gradient) = golden(name), tolerances(name)
     ref, mean, variance = case.ref, case.ref["mu_new"], case.ref["S_new"]
     posterior = case.at(bound).conclude(case.kernel).posterior
-    latent = LatentRows(Normals(mean, variance), *patterns_of(ref["mask_new"]))
+    latent = inside.LatentRows(inside.Normals(mean, variance), *inside.patterns_of(ref["mask_new"]))
     new = table(ref["Y_new"]).everything()
-    value, mean_bar, variance_bar = normal_inputs.log_likelihoods(
+    value, mean_bar, variance_bar = inside.normal_inputs.log_likelihoods(
         BOUNDS[bound], posterior, new, latent
     )
     divergence = 0.5 * np.sum(mean**2 + variance - np.log(variance) - 1.0, axis=1)
@@ -149,11 +136,11 @@ def problem(n=300, p=3, d=2, m=7, seed=0, with_missing=True):
     rng = np.random.RandomState(seed)
     mask = rng.uniform(size=(n, p)) > 0.2 if with_missing else np.ones((n, p), dtype=bool)
     rows = table(rng.normal(size=(n, p)) * mask, rng.uniform(0.1, 0.3, n), rng.uniform(0.5, 2, n))
-    inputs = Normals(rng.normal(size=(n, d)), rng.uniform(0.01, 0.5, (n, d)))
+    inputs = inside.Normals(rng.normal(size=(n, d)), rng.uniform(0.01, 0.5, (n, d)))
     kernel = ConstantKernel(1.3) * RBF([0.9, 1.4]) + WhiteKernel(0.1)
-    basis = InducingBasis(rng.normal(size=(m, d)))
-    return Problem(kernel, basis, rows, BOUNDS["titsias_new"]), LatentRows(
-        inputs, *patterns_of(mask)
+    basis = inside.InducingBasis(rng.normal(size=(m, d)))
+    return inside.Problem(kernel, basis, rows, BOUNDS["titsias_new"]), inside.LatentRows(
+        inputs, *inside.patterns_of(mask)
     )
 
 
@@ -161,9 +148,9 @@ def problem(n=300, p=3, d=2, m=7, seed=0, with_missing=True):
 def test_known_inputs_are_those_of_regression(bound):
     asked, latent = problem(n=60, with_missing=False)
     asked, X = asked._replace(bound=BOUNDS[bound]), latent.inputs.mean
-    latent = latent._replace(inputs=Normals(X, np.zeros_like(X)))
-    found = normal_inputs.value_and_gradient(asked, latent)
-    expected = collapsed.value_and_gradient(asked._replace(rows=replace(asked.rows, X=X)))
+    latent = latent._replace(inputs=inside.Normals(X, np.zeros_like(X)))
+    found = inside.normal_inputs.value_and_gradient(asked, latent)
+    expected = inside.collapsed.value_and_gradient(asked._replace(rows=replace(asked.rows, X=X)))
     agree(found.value, expected.value, 1e-12)
     agree(found.theta_bar, expected.theta_bar, 1e-10)
     agree(found.Z_bar, expected.Z_bar, 1e-10)
@@ -171,11 +158,11 @@ def test_known_inputs_are_those_of_regression(bound):
 
 def test_neither_blocks_nor_threads_nor_memory_matter(monkeypatch):
     asked, latent = problem()
-    whole = normal_inputs.value_and_gradient(asked, latent)
+    whole = inside.normal_inputs.value_and_gradient(asked, latent)
     monkeypatch.setattr("skgp_sparse.data.dataset._BLOCK_BYTES", 64 * 28 * 8)
     assert len(asked.rows.layout(28, 2, asked.options).blocks) > 3
-    for options in (Options(n_jobs=2), Options(memory=1e5)):
-        found = normal_inputs.value_and_gradient(asked._replace(options=options), latent)
+    for options in (inside.Options(n_jobs=2), inside.Options(memory=1e5)):
+        found = inside.normal_inputs.value_and_gradient(asked._replace(options=options), latent)
         agree(found.value, whole.value, 1e-12)
         for name, bar in whole.gradient.items():
             agree(found.gradient[name], bar, 1e-10)
@@ -184,14 +171,14 @@ def test_neither_blocks_nor_threads_nor_memory_matter(monkeypatch):
 def test_rows_without_observations_say_nothing_about_their_inputs():
     asked, latent = problem(n=40)
     latent.patterns[3] = 0.0
-    gradient = normal_inputs.value_and_gradient(asked, latent).gradient
+    gradient = inside.normal_inputs.value_and_gradient(asked, latent).gradient
     assert not gradient["mean"][3].any() and not gradient["variance"][3].any()
     assert gradient["mean"][4].any()
 
 
 def test_repeated_columns_share_their_gaps():
     mask = np.array([[1, 1, 0], [0, 0, 1], [1, 1, 1]], dtype=bool)
-    patterns, of_column = patterns_of(mask)
+    patterns, of_column = inside.patterns_of(mask)
     assert patterns.shape == (3, 2) and of_column[0] == of_column[1]
     agree(patterns[:, of_column], mask, 0)
-    agree(patterns_of(mask[2:])[0], np.ones((1, 1)), 0)
+    agree(inside.patterns_of(mask[2:])[0], np.ones((1, 1)), 0)

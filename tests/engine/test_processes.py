@@ -4,27 +4,10 @@ import inspect
 import pickle
 from dataclasses import replace
 
+import inside
 import numpy as np
 import pytest
 from conftest import make_case
-from inside import (
-    FeaturePosterior,
-    FourierBasis,
-    IndependentPosteriors,
-    InducingBasis,
-    IterativePosterior,
-    NeighborsPosterior,
-    Posterior,
-    PosteriorAround,
-    PosteriorWithMean,
-    PosteriorWithMissingValues,
-    Prior,
-    check_predictions,
-    collapsed,
-    distinct_rows,
-    exact,
-    tightened,
-)
 from inside import posterior as contract
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -36,52 +19,54 @@ AT = np.unique(CASE.X, axis=0)[:12] + 0.05
 
 
 def _inducing():
-    return collapsed.conclude(CASE.problem(TitsiasNew()))[1]
+    return inside.collapsed.conclude(CASE.problem(TitsiasNew()))[1]
 
 
 def _features():
     kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
-    basis = FourierBasis.drawn(kernel, 4, CASE.X[0], np.random.RandomState(0))
+    basis = inside.FourierBasis.drawn(kernel, 4, CASE.X[0], np.random.RandomState(0))
     problem = CASE.problem(TitsiasNew())._replace(kernel=kernel, basis=basis)
-    return collapsed.conclude(problem)[1]
+    return inside.collapsed.conclude(problem)[1]
 
 
 def _exact():
-    return exact.conclude(CASE.kernel, CASE.groups())[1]
+    return inside.exact.conclude(CASE.kernel, CASE.groups())[1]
 
 
 def _decoupled():
     problem = CASE.problem(TitsiasNew())
-    small = problem._replace(basis=InducingBasis(CASE.Z[:4]))
-    return collapsed.decoupled_conclude(problem, small)[1]
+    small = problem._replace(basis=inside.InducingBasis(CASE.Z[:4]))
+    return inside.collapsed.decoupled_conclude(problem, small)[1]
 
 
 def _tight():
-    return tightened(_inducing(), CASE.rows().everything(), TitsiasNew())
+    return inside.tightened(_inducing(), CASE.rows().everything(), TitsiasNew())
 
 
 def _several(make):
     one = make()
-    return IndependentPosteriors((replace(one, u=one.u[:, :1]), replace(one, u=one.u[:, 1:])))
+    return inside.IndependentPosteriors(
+        (replace(one, u=one.u[:, :1]), replace(one, u=one.u[:, 1:]))
+    )
 
 
 def _neighbors(factor=1.0, metric=None):
     rows = CASE.rows()
-    known = distinct_rows(rows.stored_inputs(), rows.everything())
+    known = inside.distinct_rows(rows.stored_inputs(), rows.everything())
     kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.1)
     noise = (known.noise + 0.1) / known.weight
     scale = np.ones(CASE.X.shape[1])
-    return NeighborsPosterior(kernel, known, noise, 7, scale, metric, factor)
+    return inside.NeighborsPosterior(kernel, known, noise, 7, scale, metric, factor)
 
 
 def _rows(factor=1.0):
     near = _neighbors(factor)
     K = kernels.evaluate(near.prior, near.rows.X, near.rows.X)
-    return IterativePosterior(near, np.linalg.solve(K + np.diag(near.noise), near.rows.y))
+    return inside.IterativePosterior(near, np.linalg.solve(K + np.diag(near.noise), near.rows.y))
 
 
 PROCESSES = {
-    "prior": (lambda: Prior(CASE.kernel, 2), 0),
+    "prior": (lambda: inside.Prior(CASE.kernel, 2), 0),
     "inducing points": (_inducing, 0),
     "random features": (_features, 0),
     "exact": (_exact, len(CASE.groups().X)),
@@ -101,7 +86,7 @@ PROCESSES = {
 
 @pytest.mark.parametrize("name", PROCESSES)
 def test_a_process_keeps_its_promises(name):
-    check_predictions(PROCESSES[name][0](), AT)
+    inside.check_predictions(PROCESSES[name][0](), AT)
 
 
 @pytest.mark.parametrize("name", PROCESSES)
@@ -113,14 +98,14 @@ def test_a_process_says_how_many_rows_it_keeps(name):
 
 
 def test_all_processes_are_checked():
-    kinds, left = set(), [Posterior]
+    kinds, left = set(), [inside.Posterior]
     while left:
         subclasses = left.pop().__subclasses__()
         left += subclasses
         kinds |= {kind for kind in subclasses if kind.__module__.startswith("skgp_sparse")}
     # others check the first two, and the last ones have no instance
-    kinds -= {PosteriorWithMissingValues, PosteriorWithMean}
-    kinds -= {FeaturePosterior, PosteriorAround}
+    kinds -= {inside.PosteriorWithMissingValues, inside.PosteriorWithMean}
+    kinds -= {inside.FeaturePosterior, inside.PosteriorAround}
     assert kinds == {type(make()) for make, _ in PROCESSES.values()}
 
 

@@ -3,6 +3,7 @@
 import tracemalloc
 from dataclasses import replace
 
+import inside
 import numpy as np
 import pytest
 from conftest import (
@@ -16,21 +17,6 @@ from conftest import (
     stored_cases,
 )
 from gaussian import Gaussian
-from inside import (
-    DistinctInputs,
-    ExpectationPropagation,
-    InducingBasis,
-    Inner,
-    Jitter,
-    Options,
-    PerRow,
-    SiteObjective,
-    SiteObjectives,
-    Variational,
-    collapsed,
-    collapsed_sites,
-    single_threaded_blas,
-)
 from inside import exact as exact_regression
 from kernel_cases import Opaque, parsed
 from sklearn.gaussian_process import kernels as sk
@@ -43,16 +29,16 @@ from skgp_sparse.likelihoods import Logit, Probit
 CASES = stored_cases("classification")
 # condition number of Kuu above 1e7; separable classes, where the fixed point is hardly attractive
 DIFFICULT = {"ill_conditioned", "separable", "rbf_iso"}
-TIGHT = Inner(max_iter=1000, tol=1e-18)
+TIGHT = inside.Inner(max_iter=1000, tol=1e-18)
 
 
 METHODS = {
-    "vfe_probit": Variational(Probit(), False),
-    "vfe_logit": Variational(Logit(), False),
-    "new_probit": Variational(Probit(), True),
-    "new_logit": Variational(Logit(), True),
-    "gfitc_probit": ExpectationPropagation(Probit(), 1.0),
-    "gfitc_logit": ExpectationPropagation(Logit(), 1.0),
+    "vfe_probit": inside.Variational(Probit(), False),
+    "vfe_logit": inside.Variational(Logit(), False),
+    "new_probit": inside.Variational(Probit(), True),
+    "new_logit": inside.Variational(Logit(), True),
+    "gfitc_probit": inside.ExpectationPropagation(Probit(), 1.0),
+    "gfitc_logit": inside.ExpectationPropagation(Logit(), 1.0),
 }
 GOLDEN = [name for name in METHODS if name != "gfitc_logit"]
 
@@ -60,9 +46,9 @@ GOLDEN = [name for name in METHODS if name != "gfitc_logit"]
 def golden_objective(name, method, inner=TIGHT):
     ref = CASES[name]
     case = make_case()._replace(X=ref["X"], y=ref["y"])
-    options = Options(jitter=Jitter(float(ref["jitter"]), relative=False))
-    kernel, basis = parsed(ref["kernel"]), InducingBasis(ref["Z"])
-    return SiteObjective(case.rows(), METHODS[method], basis, options, inner), kernel, ref
+    options = inside.Options(jitter=inside.Jitter(float(ref["jitter"]), relative=False))
+    kernel, basis = parsed(ref["kernel"]), inside.InducingBasis(ref["Z"])
+    return inside.SiteObjective(case.rows(), METHODS[method], basis, options, inner), kernel, ref
 
 
 def labelled(name="rbf_ard", *, noise="known", weighted=False, seed=0, n=40):
@@ -73,8 +59,8 @@ def labelled(name="rbf_ard", *, noise="known", weighted=False, seed=0, n=40):
 
 
 def objective(case, method, inner=TIGHT, **options):
-    options = Options(jitter=case.jitter, **options)
-    return SiteObjective(case.rows(), method, InducingBasis(case.Z), options, inner)
+    options = inside.Options(jitter=case.jitter, **options)
+    return inside.SiteObjective(case.rows(), method, inside.InducingBasis(case.Z), options, inner)
 
 
 @pytest.mark.parametrize("method", GOLDEN)
@@ -96,7 +82,7 @@ def test_everything_agrees_with_ball_arithmetic(name, method):
 @pytest.mark.parametrize("method", GOLDEN)
 @pytest.mark.parametrize("name", CASES)
 def test_default_tolerance_loses_little(name, method):
-    found, kernel, ref = golden_objective(name, method, Inner())
+    found, kernel, ref = golden_objective(name, method, inside.Inner())
     solution = infer(found, kernel)
     value = ref[f"{method}_logz" if method.startswith("gfitc") else f"{method}_bound"]
     assert solution.converged and solution.n_iter <= 25
@@ -104,7 +90,7 @@ def test_default_tolerance_loses_little(name, method):
 
 
 def test_spherical_with_v_of_one_is_the_plain_bound():
-    class Held(Variational):
+    class Held(inside.Variational):
         def share(self, mean):
             return np.ones_like(mean)
 
@@ -118,20 +104,26 @@ def test_spherical_with_v_of_one_is_the_plain_bound():
 @pytest.mark.parametrize(
     "method, bound",
     [
-        (Variational(Gaussian(0.2), False), bounds.Titsias()),
-        (Variational(Gaussian(0.2), True), bounds.Artemev()),
-        (ExpectationPropagation(Gaussian(0.2), 1.0), bounds.FITC()),
-        *((ExpectationPropagation(Gaussian(0.2), p), bounds.PEP(p)) for p in (0.1, 0.5, 0.9)),
+        (inside.Variational(Gaussian(0.2), False), bounds.Titsias()),
+        (inside.Variational(Gaussian(0.2), True), bounds.Artemev()),
+        (inside.ExpectationPropagation(Gaussian(0.2), 1.0), bounds.FITC()),
+        *(
+            (inside.ExpectationPropagation(Gaussian(0.2), p), bounds.PEP(p))
+            for p in (0.1, 0.5, 0.9)
+        ),
     ],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gaussian_sites_are_the_collapsed_bound(method, bound, weighted):
     case = make_case(noise="known", weighted=weighted)._replace(noise=0.0)
     sites, problem = objective(case, method), case._replace(noise=0.2).problem(bound)
-    mine, its = sites.value_and_gradient(case.kernel, True), collapsed.value_and_gradient(problem)
+    mine, its = (
+        sites.value_and_gradient(case.kernel, True),
+        inside.collapsed.value_and_gradient(problem),
+    )
     agree_evaluations(mine, its, 1e-9)
-    if isinstance(method, Variational):
-        mine, its = sites.conclude(case.kernel).posterior, collapsed.conclude(problem)[1]
+    if isinstance(method, inside.Variational):
+        mine, its = sites.conclude(case.kernel).posterior, inside.collapsed.conclude(problem)[1]
         agree_posteriors(mine, its, case.X + 0.3, 1e-8)
 
 
@@ -155,7 +147,7 @@ def test_projections_hold_little_but_v_where_memory_is_short():
         found = objective(case, METHODS["vfe_probit"], memory=memory)
         problem = found.infer(case.kernel)[0].projected.problem
         tracemalloc.start()
-        projected = collapsed_sites.project_rows(problem)
+        projected = inside.collapsed_sites.project_rows(problem)
         held.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
         assert None not in projected.projections
@@ -172,11 +164,11 @@ def test_gradient_is_that_of_the_optimised_objective(name, bound, sigmoid):
 @pytest.mark.parametrize("method", METHODS)
 def test_warm_start_leads_to_the_same_point_in_fewer_steps(method):
     case = labelled(n=200)
-    found = objective(case, METHODS[method], Inner())
+    found = objective(case, METHODS[method], inside.Inner())
     cold, inner_state = infer(found, case.kernel), found.value_and_gradient(case.kernel).inner_state
     moved = case.kernel.clone_with_theta(case.kernel.theta + 0.02)
     warm = infer(found, moved, inner_state)
-    again = infer(objective(case, METHODS[method], Inner()), moved)
+    again = infer(objective(case, METHODS[method], inside.Inner()), moved)
     assert warm.n_iter <= again.n_iter <= cold.n_iter + 2
     agree(warm.step.value, again.step.value, 1e-8)
 
@@ -185,7 +177,7 @@ def hard_solutions(objective_of, X):
     """Objectives and kernels of conflicting, separable and rare labels, with their solutions."""
     conflicting = np.tile([1.0, -1.0], 30)
     for y in (conflicting, np.sign(X[:, 0]), np.where(np.arange(60) == 0, 1.0, -1.0)):
-        case = labelled()._replace(X=X, y=y, Z=X[::6], jitter=Jitter())
+        case = labelled()._replace(X=X, y=y, Z=X[::6], jitter=inside.Jitter())
         for variance in (1e-2, 1.0, 1e4, 1e6):
             kernel, found = sk.ConstantKernel(variance) * sk.RBF(1.0), objective_of(case)
             solution = infer(found, kernel)
@@ -198,7 +190,7 @@ def hard_solutions(objective_of, X):
 @pytest.mark.second(share=0.1)
 @pytest.mark.parametrize("method", METHODS)
 def test_hard_problems_converge_or_say_so(method):
-    inner = Inner(parameter="max_iter_predict")
+    inner = inside.Inner(parameter="max_iter_predict")
     X = np.repeat(np.random.default_rng(0).normal(size=(30, 2)), 2, axis=0)
     made = lambda case: objective(case, METHODS[method], inner)
     for found, kernel, converged in hard_solutions(made, X):
@@ -209,19 +201,23 @@ def test_hard_problems_converge_or_say_so(method):
 
 def test_few_rows_are_their_own_inducing_points():
     case = labelled(weighted=True)
-    model = SiteObjectives(METHODS["vfe_probit"])
-    found = model.exact(case.rows(), Options())
+    model = inside.SiteObjectives(METHODS["vfe_probit"])
+    found = model.exact(case.rows(), inside.Options())
     kept = case.X[case.weight > 0]
     np.testing.assert_array_equal(found.inducing_points, np.unique(kept, axis=0))
     part = replace(case.rows(), weight=None)
-    assert len(model.exact(part, Options()).inducing_points) == len(np.unique(case.X, axis=0))
+    assert len(model.exact(part, inside.Options()).inducing_points) == len(
+        np.unique(case.X, axis=0)
+    )
 
 
 # every distinct input an inducing point
 
 
 def exact(case, method, **options):
-    found = SiteObjectives(METHODS[method], TIGHT).exact(case.rows(), Options(**options))
+    found = inside.SiteObjectives(METHODS[method], TIGHT).exact(
+        case.rows(), inside.Options(**options)
+    )
     return replace(found, inner=TIGHT)
 
 
@@ -352,8 +348,8 @@ def test_exact_weights_are_repeated_rows(method, noise):
 
 def test_exact_gaussian_sites_are_exact_regression():
     case = conflicting(make_case(noise="known"))._replace(noise=0.0)
-    model = SiteObjectives(Variational(Gaussian(0.2), False), TIGHT)
-    found = model.exact(case.rows(), Options()).value_and_gradient(case.kernel)
+    model = inside.SiteObjectives(inside.Variational(Gaussian(0.2), False), TIGHT)
+    found = model.exact(case.rows(), inside.Options()).value_and_gradient(case.kernel)
     groups = case._replace(noise=0.2).groups()
     agree_evaluations(found, exact_regression.value_and_gradient(case.kernel, groups), 1e-9)
 
@@ -366,7 +362,7 @@ def test_exact_posterior_where_precisions_are_tiny_and_large():
     K, n = kernel(found.inducing_points), len(found.inducing_points)
     for a in (10.0 ** rng.uniform(-30, 1, n), np.full(n, 1e-30), np.full(n, 3e-7), np.ones(n)):
         b, s = np.sqrt(a) * rng.normal(size=n), np.sqrt(a)
-        (core,) = joint.solve(PerRow([np.stack([b, a])[:, None]]))
+        (core,) = joint.solve(inside.PerRow([np.stack([b, a])[:, None]]))
         B = np.eye(n) + s[:, None] * K * s
         V = np.linalg.solve(np.linalg.cholesky(B), s[:, None] * K)
         covariance = K - V.T @ V
@@ -383,9 +379,11 @@ def test_exact_results_do_not_depend_on_threads(method):
     X, y = many_rows(700)
     case = make_case("matern_0.5", "white")._replace(X=X, y=y)
     kernel, rows, results = case.kernel, case.rows(), []
-    with single_threaded_blas():
+    with inside.single_threaded_blas():
         for n_jobs in (1, 2, 3):
-            found = SiteObjectives(METHODS[method]).exact(rows, Options(n_jobs=n_jobs))
+            found = inside.SiteObjectives(METHODS[method]).exact(
+                rows, inside.Options(n_jobs=n_jobs)
+            )
             evaluation = found.value_and_gradient(kernel)
             posterior = found.conclude(kernel).posterior
             results.append(
@@ -415,7 +413,7 @@ def many_rows(n):
 def test_exact_hard_problems_converge_without_jitter(method):
     X = np.repeat(np.random.default_rng(0).normal(size=(30, 2)), 2, axis=0)
     X[1::4] += 1e-9  # not the same, but nearly so
-    made = lambda case: SiteObjectives(METHODS[method]).exact(case.rows(), Options())
+    made = lambda case: inside.SiteObjectives(METHODS[method]).exact(case.rows(), inside.Options())
     for found, kernel, converged in hard_solutions(made, X):
         if converged:
             assert found.conclude(kernel).jitter == 0.0
@@ -440,10 +438,10 @@ def test_exact_kernel_that_is_none_says_so():
 def test_exact_tolerance_is_that_of_the_model_within_limits():
     rows = labelled().rows()
     for tol, fine, rough in ((1e-6, 1e-6, 1e-6), (1e-9, 1e-9, 1e-7), (1e-13, 1e-13, 1e-7)):
-        model = SiteObjectives(METHODS["vfe_probit"], Inner(50, tol))
-        assert model.exact(rows, Options()).inner == Inner(50, fine)
-        assert model.exact(rows, Options(), rough=True).inner == Inner(50, rough)
-        assert model.sparse(rows, rows.X[:5], Options()).inner == Inner(50, tol)
+        model = inside.SiteObjectives(METHODS["vfe_probit"], inside.Inner(50, tol))
+        assert model.exact(rows, inside.Options()).inner == inside.Inner(50, fine)
+        assert model.exact(rows, inside.Options(), rough=True).inner == inside.Inner(50, rough)
+        assert model.sparse(rows, rows.X[:5], inside.Options()).inner == inside.Inner(50, tol)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -457,7 +455,7 @@ def test_rows_of_weight_zero_keep_the_sites_they_started_with(method):
 
 def test_inputs_of_weight_zero_are_in_no_group():
     case = labelled(weighted=True)
-    inputs, index = DistinctInputs.of(case.rows())[:2]
+    inputs, index = inside.DistinctInputs.of(case.rows())[:2]
     counts = case.weight > 0
     np.testing.assert_array_equal(inputs, np.unique(case.X[counts], axis=0))
     np.testing.assert_array_equal(inputs[index][counts], case.X[counts])

@@ -3,20 +3,9 @@
 import pickle
 import warnings
 
+import inside
 import numpy as np
 import pytest
-from inside import (
-    ArrayDataset,
-    Exact,
-    ExactRival,
-    GaussianObjectives,
-    NearestNeighborSearch,
-    RivalOfPoints,
-    ValidationScore,
-    ValidationSet,
-    contract,
-    plan,
-)
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -37,8 +26,8 @@ def additive(n, noise=0.3, seed=0):
 @pytest.fixture
 def soon_many(monkeypatch):
     """Few rows are many, so that there is a selection."""
-    monkeypatch.setattr(plan, "EXACT_ROWS", 100)
-    monkeypatch.setattr(plan, "EXACT_QUIET", 100)
+    monkeypatch.setattr(inside.plan, "EXACT_ROWS", 100)
+    monkeypatch.setattr(inside.plan, "EXACT_QUIET", 100)
 
 
 def test_the_exact_process_wins_where_near_rows_say_little(soon_many):
@@ -56,14 +45,14 @@ def test_the_exact_process_wins_where_near_rows_say_little(soon_many):
 def test_the_density_of_the_exact_rival_is_that_of_leaving_rows_out(soon_many, monkeypatch):
     X, y = additive(160)
     judged = []
-    judge = ValidationSet.score
+    judge = inside.ValidationSet.score
 
     def keep(self, name, mean, variance):
         judged.append((self.block.X, mean[:, 0], variance))
         return judge(self, name, mean, variance)
 
-    monkeypatch.setattr(ValidationSet, "score", keep)
-    monkeypatch.setattr(NearestNeighborSearch, "first", lambda *_: None)
+    monkeypatch.setattr(inside.ValidationSet, "score", keep)
+    monkeypatch.setattr(inside.NearestNeighborSearch, "first", lambda *_: None)
     model = SparseGPRegressor(random_state=0, noise="constant").fit(X, y)
     held, mean, variance = judged[0]
     K = model.kernel_(X)
@@ -78,17 +67,17 @@ def test_the_density_of_the_exact_rival_is_that_of_leaving_rows_out(soon_many, m
 
 def test_the_exact_process_loses_ties_and_inducing_points_win_them():
     rows, count = np.zeros(100), np.ones(100)
-    tie = ValidationScore(rows, count), ValidationScore(rows, count)
-    assert not ExactRival.wins(*tie) and RivalOfPoints.wins(*tie)
-    ahead = ValidationScore(rows + 1.0, count), ValidationScore(rows, count)
-    assert ExactRival.wins(*ahead) and not RivalOfPoints.wins(*ahead[::-1])
-    both = ValidationScore.joined(ahead)
+    tie = inside.ValidationScore(rows, count), inside.ValidationScore(rows, count)
+    assert not inside.ExactRival.wins(*tie) and inside.RivalOfPoints.wins(*tie)
+    ahead = inside.ValidationScore(rows + 1.0, count), inside.ValidationScore(rows, count)
+    assert inside.ExactRival.wins(*ahead) and not inside.RivalOfPoints.wins(*ahead[::-1])
+    both = inside.ValidationScore.joined(ahead)
     assert len(both.of_rows) == 200 and both.density == 0.5
 
 
 @pytest.mark.second
 def test_more_rows_have_no_exact_rival(soon_many, monkeypatch):
-    monkeypatch.setattr(plan, "EXACT_RIVAL", 200)
+    monkeypatch.setattr(inside.plan, "EXACT_RIVAL", 200)
     X, y = additive(400)
     model = SparseGPRegressor(random_state=0).fit(X, y)
     names = [candidate.name for candidate in model.selection_]
@@ -99,7 +88,7 @@ def job_of(kernel, X, y):
     """The `Job` that an exact fit is given."""
     model, made = SparseGPRegressor(kernel, n_inducing=50, posterior="exact"), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Exact, "fit", lambda self, job, state: made.append(job) or 1 / 0)
+        patch.setattr(inside.Exact, "fit", lambda self, job, state: made.append(job) or 1 / 0)
         with pytest.raises(ZeroDivisionError):
             model.fit(X, y)
     return made[0]
@@ -110,7 +99,7 @@ def test_subsets_go_on_from_one_another():
     X, y = additive(1500)
     kernel = ConstantKernel() * RBF(np.ones(6)) + WhiteKernel(0.5)
     job = job_of(kernel, X, y)
-    begun, curvature = contract.started_on_subsets(job, np.random.RandomState(0))
+    begun, curvature = inside.contract.started_on_subsets(job, np.random.RandomState(0))
     assert curvature.pairs and begun.settings.n_restarts == 0
     objective = job.model.exact(job.rows, job.settings.options)
     best = SparseGPRegressor(kernel, posterior="exact", random_state=0).fit(X, y)
@@ -121,15 +110,17 @@ def test_subsets_go_on_from_one_another():
 
 def test_noise_that_few_rows_put_at_nothing_is_raised():
     X, y = additive(300, noise=1.0)
-    rows = ArrayDataset(X, y[:, None] / y.std())
-    objective = GaussianObjectives(Titsias()).exact(rows, job_of(RBF(), X, y).settings.options)
+    rows = inside.ArrayDataset(X, y[:, None] / y.std())
+    objective = inside.GaussianObjectives(Titsias()).exact(
+        rows, job_of(RBF(), X, y).settings.options
+    )
     quiet = ConstantKernel() * RBF(np.full(6, 4.0)) + WhiteKernel(1e-6, (1e-8, 10.0))
-    raised = contract.with_likelier_noise(objective, quiet, NO_PRIOR)
+    raised = inside.contract.with_likelier_noise(objective, quiet, NO_PRIOR)
     assert_allclose(raised.k2.noise_level, 1e-6 * np.exp(6.0))
     loud = quiet.clone_with_theta(np.append(quiet.theta[:-1], np.log(0.3)))
-    assert contract.with_likelier_noise(objective, loud, NO_PRIOR) is loud
+    assert inside.contract.with_likelier_noise(objective, loud, NO_PRIOR) is loud
     without = ConstantKernel() * RBF(np.ones(6))
-    assert contract.with_likelier_noise(objective, without, NO_PRIOR) is without
+    assert inside.contract.with_likelier_noise(objective, without, NO_PRIOR) is without
 
 
 @pytest.mark.second
@@ -168,7 +159,7 @@ def test_pickles_of_exact_fits_have_no_factor(n_targets):
 def test_noisy_rows_have_few_inducing_points_where_nobody_asked_for_a_number(
     soon_many, monkeypatch, noise, least, most
 ):
-    monkeypatch.setattr(plan, "POINTS", 50)
+    monkeypatch.setattr(inside.plan, "POINTS", 50)
     X, y = additive(400, noise)
     given = {"posterior": "inducing", "noise": "constant", "mean": None, "random_state": 0}
     model = SparseGPRegressor(**given, max_iter=20).fit(X, y)
@@ -178,7 +169,7 @@ def test_noisy_rows_have_few_inducing_points_where_nobody_asked_for_a_number(
 
 def test_a_run_has_at_most_as_many_rows_as_it_asks_for():
     X, y = additive(3000)
-    validation = ValidationSet(ArrayDataset(X, y[:, None]), np.random.RandomState(0))
+    validation = inside.ValidationSet(inside.ArrayDataset(X, y[:, None]), np.random.RandomState(0))
     chosen, count = validation.others(500)
     assert len(chosen) == len(count) == 500 and np.all(np.diff(chosen) > 0)
     assert not np.isin(chosen, validation.chosen).any()

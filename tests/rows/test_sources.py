@@ -14,25 +14,11 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import inside
 import numpy as np
 import pytest
 from chunked_arrays import Arrays
 from conftest import Recorder, agree
-from inside import (
-    ArrayDataset,
-    ChunkedDataset,
-    InducingBasis,
-    OpenSource,
-    Options,
-    Problem,
-    SiteObjectives,
-    TargetScaler,
-    Variational,
-    collapsed,
-    dataset,
-    moments,
-    stochastic,
-)
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -88,14 +74,14 @@ class Listed:
 @pytest.fixture
 def large(monkeypatch):
     """No table is small."""
-    monkeypatch.setattr(moments, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(inside.moments, "_SMALL_TABLE", 0)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 64 rows, and statistics of 100 rows at a time."""
-    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1)
-    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
+    monkeypatch.setattr(inside.dataset, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(inside.dataset, "_ROWS_PER_PIECE", 100)
 
 
 def regressor(**changes):
@@ -164,7 +150,7 @@ def test_every_kind_of_source_gives_the_fit_of_arrays(kind, targets, tmp_path, l
     source = kind(X, y, tmp_path)
     assert is_source(source)
     actual, expected = regressor().fit(source), regressor().fit(X, y)
-    assert isinstance(actual._fitted.fits[0].objective.rows, ChunkedDataset)
+    assert isinstance(actual._fitted.fits[0].objective.rows, inside.ChunkedDataset)
     agree_fits(actual, expected, X[:40], 1e-10)
     assert actual.n_features_in_ == 2 and actual.predict(X[:3]).shape == y[:3].shape
 
@@ -247,8 +233,8 @@ def test_an_array_of_known_noise_belongs_to_the_rows_in_their_order(
 @pytest.mark.parametrize("weight", [None, weights()])
 @pytest.mark.parametrize("kind", [SparseGPRegressor, SparseGPClassifier])
 def test_training_on_parts_of_the_rows(kind, weight, large, monkeypatch):
-    stages = stochastic.Stage(10, 3, False), stochastic.Stage(40, 3, True)
-    monkeypatch.setattr(stochastic, "STAGES", stages)
+    stages = inside.stochastic.Stage(10, 3, False), inside.stochastic.Stage(40, 3, True)
+    monkeypatch.setattr(inside.stochastic, "STAGES", stages)
     X, y = rows()
     y = y > 0 if kind is SparseGPClassifier else y
     options = {"calibration": None} if kind is SparseGPClassifier else {"noise": "constant"}
@@ -278,7 +264,7 @@ def test_pairs_of_classes_skip_the_rows_of_others(ordered, size, weight, request
         agree(actual.predict_proba(X), expected.predict_proba(X), tolerance)
         if not tolerance:
             request.getfixturevalue("large")
-    assert isinstance(actual._fitted.fits[0].objective.rows, ChunkedDataset)
+    assert isinstance(actual._fitted.fits[0].objective.rows, inside.ChunkedDataset)
 
 
 @pytest.mark.parametrize("is_large", [False, True])
@@ -465,13 +451,13 @@ def test_constructors_say_what_is_wrong():
 def chunked(chunks, **how):
     columns = [np.concatenate(column) for column in zip(*(chunk[:2] for chunk in chunks))]
     source = Listed(chunks)
-    lazy = ChunkedDataset(opened(source, 2), 2, TargetScaler.none(1), **how)
-    return lazy, ArrayDataset(columns[0], columns[1][:, None], **how), source.asked
+    lazy = inside.ChunkedDataset(opened(source, 2), 2, inside.TargetScaler.none(1), **how)
+    return lazy, inside.ArrayDataset(columns[0], columns[1][:, None], **how), source.asked
 
 
 def opened(source, n_features):
     """A source after the first pass."""
-    opened = OpenSource(source, "it")
+    opened = inside.OpenSource(source, "it")
     opened.sizes, opened.n_features = source.chunk_sizes, n_features
     opened.encode = lambda y: y[:, None]
     return opened
@@ -508,12 +494,14 @@ def test_a_visit_reads_every_chunk_once_and_in_order(size, n_jobs, small_blocks)
     X, y = rows(3000)
     sizes = [size] * (3000 // size)
     lazy, _, log = chunked(cut(X, y, sizes=sizes))
-    basis = InducingBasis(X[:10])
-    problem = Problem(KERNEL, basis, lazy, TitsiasNew(), Options(n_jobs=n_jobs, memory=1e5))
-    collapsed.value(problem)
+    basis = inside.InducingBasis(X[:10])
+    problem = inside.Problem(
+        KERNEL, basis, lazy, TitsiasNew(), inside.Options(n_jobs=n_jobs, memory=1e5)
+    )
+    inside.collapsed.value(problem)
     assert log == list(range(len(sizes)))
     del log[:]
-    collapsed.value_and_gradient(problem)
+    inside.collapsed.value_and_gradient(problem)
     again = log[: len(sizes)] == list(range(len(sizes)))
     assert again and log[len(sizes) :] in (list(range(len(sizes))), list(range(1, len(sizes))))
 
@@ -526,19 +514,23 @@ def test_subsets_read_each_chunk_once():
 
 @pytest.mark.second
 def test_memory_does_not_grow_with_the_number_of_chunks(monkeypatch):
-    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 1000)
-    monkeypatch.setattr(dataset, "_BLOCK_BYTES", 1e5)
+    monkeypatch.setattr(inside.dataset, "_ROWS_PER_PIECE", 1000)
+    monkeypatch.setattr(inside.dataset, "_BLOCK_BYTES", 1e5)
     rng, peaks = np.random.RandomState(0), []
     X, y = rng.normal(size=(1000, 20)), rng.normal(size=1000)
     for n_chunks in (50, 50, 100):  # the first one makes what is used again
         source = SimpleNamespace(chunk=lambda k: (X + k, y), chunk_sizes=[1000] * n_chunks)
-        lazy = ChunkedDataset(opened(source, 20), 20, TargetScaler.none(1))
-        problem = Problem(
-            RBF(5.0) + WhiteKernel(), InducingBasis(X[:30]), lazy, TitsiasNew(), Options(memory=1e6)
+        lazy = inside.ChunkedDataset(opened(source, 20), 20, inside.TargetScaler.none(1))
+        problem = inside.Problem(
+            RBF(5.0) + WhiteKernel(),
+            inside.InducingBasis(X[:30]),
+            lazy,
+            TitsiasNew(),
+            inside.Options(memory=1e6),
         )
         tracemalloc.start()
         lazy.scale(), lazy.target_variance(), lazy.subset(np.arange(0, len(lazy), 999))
-        collapsed.value_and_gradient(problem)
+        inside.collapsed.value_and_gradient(problem)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] - peaks[1] < 250_000  # bytes: a kilobyte for each block of 400 rows
@@ -612,27 +604,27 @@ def test_chunks_may_share_their_memory(large, small_blocks):
 @pytest.mark.parametrize("weight", [None, weights()])
 def test_statistics_by_pieces_are_those_of_all_rows(weight, monkeypatch):
     X, y = rows()
-    few = ArrayDataset(X, 3.0 + y[:, None], 0.0, weight)
+    few = inside.ArrayDataset(X, 3.0 + y[:, None], 0.0, weight)
     expected = few.target_variance()
-    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
+    monkeypatch.setattr(inside.dataset, "_ROWS_PER_PIECE", 100)
     assert few.target_variance() == pytest.approx(expected, rel=1e-13)
-    huge = ArrayDataset(X, 1e160 * y[:, None], 0.0, weight)
+    huge = inside.ArrayDataset(X, 1e160 * y[:, None], 0.0, weight)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="overflow"):
         huge.target_variance()
-    constant = ArrayDataset(X, 0.0 * y[:, None], 0.0, weight)
+    constant = inside.ArrayDataset(X, 0.0 * y[:, None], 0.0, weight)
     assert constant.target_variance() == 1.0
 
 
 def test_samples_of_many_rows(monkeypatch):
-    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
+    monkeypatch.setattr(inside.dataset, "_ROWS_PER_PIECE", 100)
     X, y = rows()
-    plain = ArrayDataset(X, y[:, None])
+    plain = inside.ArrayDataset(X, y[:, None])
     drawn = plain.sample(50, np.random.RandomState(0))
     assert len(np.unique(drawn)) == 50 and np.all(np.diff(drawn) > 0)
     np.testing.assert_array_equal(plain.sample(N, np.random.RandomState(0)), np.arange(N))
     weight = np.where(np.arange(N) % 3 == 0, 10.0, 1.0)
     weight[:100] = 0.0
-    weighted = ArrayDataset(X, y[:, None], 0.0, weight)
+    weighted = inside.ArrayDataset(X, y[:, None], 0.0, weight)
     counts = np.zeros(N)
     for seed in range(2000):
         counts[weighted.sample(5, np.random.RandomState(seed))] += 1
@@ -646,11 +638,11 @@ def test_samples_of_many_rows(monkeypatch):
 def test_kinds_of_many_rows(monkeypatch):
     X, y = rows()
     labels = np.where(np.arange(N) < 590, -1.0, 1.0)[:, None]
-    few = ArrayDataset(X, labels)
-    model = SiteObjectives(Variational(Probit(), False))
+    few = inside.ArrayDataset(X, labels)
+    model = inside.SiteObjectives(inside.Variational(Probit(), False))
     expected = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[expected] > 0) == 5
-    monkeypatch.setattr(dataset, "_ROWS_PER_PIECE", 100)
+    monkeypatch.setattr(inside.dataset, "_ROWS_PER_PIECE", 100)
     found = model.sample(few, 50, np.random.RandomState(0))
     assert np.sum(labels[found] > 0) == 5 and len(np.unique(found)) == 50
 
