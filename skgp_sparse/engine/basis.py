@@ -474,8 +474,7 @@ class InducingFeatures(Features):
 
     def without_data(self):
         """Features of the process itself, where L belongs to a kernel matrix with noise."""
-        options = Options(jitter=_LITTLE_JITTER)
-        return InducingBasis(self.Z).at(self.kernel, options).for_prediction()
+        return InducingBasis(self.Z).at(self.kernel, Options(_LITTLE_JITTER)).for_prediction()
 
     def raw(self, X):
         """``Kfu``."""

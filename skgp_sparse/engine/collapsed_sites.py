@@ -13,7 +13,6 @@ Several processes may share the kernel and the basis; each has sites of its own.
 methods where nothing needs to be projected.
 """
 
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -68,19 +67,13 @@ class ProjectedRows(NamedTuple):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
 
         features_of = self._features_of()
-
-        def run(read, projection):
-            return (), cores.moments(features_of(read, projection))
-
+        run = lambda read, projection: ((), cores.moments(features_of(read, projection)))
         return PerRow(self._visit(run)[1])
 
     def covariance(self, core):
         """Posterior covariance (n, n) of what the basis says of the rows."""
         features_of = self._features_of()
-
-        def run(read, projection):
-            return (), (features_of(read, projection) @ core.TB.T).T
-
+        run = lambda read, projection: ((), (features_of(read, projection) @ core.TB.T).T)
         root = np.asarray(PerRow(self._visit(run)[1]))
         return root.T @ root
 
@@ -349,7 +342,7 @@ class JointRows(NamedTuple):
     K: np.ndarray  # (u, u)
     pulls: list
     r: np.ndarray  # (n,) white noise
-    pull_diagonal: Callable
+    pull_diagonal: Any  # of `kernels.diagonal`
     jitter: float = 0.0
 
     @property

@@ -47,10 +47,10 @@ class SobolIndices(NamedTuple):
 # Quantiles are values of rows, so that codes and missing values are among them as often as in rows.
 def quantiles_of_columns(tables: Sequence[Dataset | None]) -> Array | None:
     """Quantiles (k, d) of every column of the inputs of tables; None where they are not known."""
-    known = [rows for rows in tables if isinstance(rows, ArrayDataset)]
-    if len(known) < len(tables):
+    size = max(_ROWS // len(tables), 1)
+    parts = [_some_of(rows, size) for rows in tables if isinstance(rows, ArrayDataset)]
+    if len(parts) < len(tables):
         return None
-    parts = [_some_of(rows, max(_ROWS // len(tables), 1)) for rows in known]
     X, weight = map(np.concatenate, zip(*parts))
     levels = (np.arange(_VALUES) + 0.5) / _VALUES
     return np.stack([weighted_quantile(x, weight, levels) for x in X.T], axis=1)
@@ -223,8 +223,7 @@ class SampledFunctions:
         for one, coefficients in enumerate(self.coefficients.T):
             pull = kernels.linearize(self.kernel, self.Z, X)[1]
             G = np.repeat(coefficients[:, None], len(X), axis=1)
-            of_prior = self.harmonics.slopes(X, self.weights[:, one])
-            slopes[:, one] = of_prior + pull(G, True)[1]
+            slopes[:, one] = self.harmonics.slopes(X, self.weights[:, one]) + pull(G, True)[1]
         if self.shared is not None:
             slopes = self._beside_mean(X, slopes)
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])

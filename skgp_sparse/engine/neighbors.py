@@ -9,7 +9,6 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 `NeighborsPosterior` the predictions.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import repeat
@@ -26,7 +25,7 @@ from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -84,8 +83,7 @@ class DistinctRows(NamedTuple):
 
     def variances(self, kernel: Kernel) -> Array:
         """Variances D (u,) of the noise, that of the kernel included."""
-        learned = kernels.diagonal(kernel, self.X)[1]
-        return (learned + self.noise) / self.weight
+        return (kernels.diagonal(kernel, self.X)[1] + self.noise) / self.weight
 
 
 def known_rows(table: Dataset, memory: float = np.inf) -> DistinctRows:
@@ -162,7 +160,7 @@ def krige(kernel: Kernel, P: Array, y: Array, noise: Array) -> LocalPrediction:
 # so that the cotangent of K is of rank two.
 #
 # The pullback is ``(g_mean (s, p), g_variance (s,), inputs) -> (theta_bar, P_bar, noise_bar)``.
-def linearise(kernel: Kernel, P: Array, y: Array, noise: Array) -> tuple[LocalPrediction, Callable]:
+def linearise(kernel: Kernel, P: Array, y: Array, noise: Array) -> tuple:
     """`LocalPrediction` as of `krige`, and its pullback."""
     K, pull = kernels.linearize_stack(kernel, P)
     local, L, V = _solve(K, y, noise)
@@ -178,9 +176,7 @@ def _solve(K: Array, y: Array, noise: Array) -> tuple[LocalPrediction, Array, Ar
     return LocalPrediction(mean, signal - np.einsum("sk,sk->s", h, h), signal), L, V
 
 
-def _pull(
-    pull: Callable, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool
-) -> tuple:
+def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool):
     X = linalg.back_substituted(L, V)
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
@@ -236,9 +232,7 @@ class LeaveOneOut(NamedTuple):
 
 
 # One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
-def left_out(
-    distinct: DistinctRows, block: Batch, rows: Ints, nearest: Ints, count: Array
-) -> LeaveOneOut:
+def left_out(distinct: DistinctRows, block: Batch, rows: Ints, nearest: Ints, count: Array):
     """`LeaveOneOut` of rows, whose nearest distinct rows (s, k + 1), own included, are known."""
     s, group = len(rows), distinct.of(rows)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
@@ -259,13 +253,7 @@ def left_out(
     return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
 
 
-def value(
-    kernel: Kernel,
-    left: LeaveOneOut,
-    metric: Array | None = None,
-    n_jobs: int = 1,
-    densities: Callable | None = None,
-) -> float:
+def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densities=None):
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
@@ -277,13 +265,7 @@ def value(
     return sum(ordered_map(of_block, left.blocks(), n_jobs))
 
 
-def value_and_gradient(
-    kernel: Kernel,
-    left: LeaveOneOut,
-    metric: Array | None = None,
-    n_jobs: int = 1,
-    densities: Callable | None = None,
-) -> tuple[float, Array, Scalars]:
+def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densities=None):
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
@@ -303,13 +285,7 @@ def value_and_gradient(
     return J, theta_bar + noise.pull(np.asarray(noise_bar)), metric_bar
 
 
-def moments(
-    kernel: Kernel,
-    left: LeaveOneOut,
-    metric: Array | None = None,
-    n_jobs: int = 1,
-    matrices: list | None = None,
-) -> list[Array]:
+def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices=None):
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
@@ -323,17 +299,13 @@ def moments(
     return contract.joined(of_block, pairs, n_jobs)
 
 
-def kernel_matrices(
-    kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1
-) -> list[Array]:
+def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1):
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
     of_block = lambda block: kernels.linearize_stack(kernel, block.points(metric)[1])[0]
     return [*ordered_map(of_block, left.blocks(), n_jobs)]
 
 
-def normal_densities(
-    block: LeaveOneOut, local: LocalPrediction, noise: Array
-) -> tuple[float, Array, Array]:
+def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array) -> tuple:
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count
@@ -465,14 +437,7 @@ class NeighborsPosterior(Posterior):
     holds_rows = True
 
     @classmethod
-    def of(
-        cls,
-        prior: Kernel,
-        rows: DistinctRows,
-        k: int,
-        metric: Array | None = None,
-        factor: float = 1.0,
-    ) -> "NeighborsPosterior":
+    def of(cls, prior: Kernel, rows: DistinctRows, k: int, metric=None, factor: float = 1.0):
         """Posterior given known rows, near in units of the length scales of the kernel."""
         scale = contract.scale_of(prior, metric, rows.X.shape[1])
         return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
@@ -498,8 +463,7 @@ class NeighborsPosterior(Posterior):
 
             return contract.joined(of_block, slices(len(Q), block_size(near.shape[1])), n_jobs)
 
-        some = slices(len(X), _QUERIES_PER_SEARCH)
-        mean, variance, signal = contract.joined(of_queries, some, 1)
+        mean, variance, signal = contract.joined(of_queries, slices(len(X), _QUERIES_PER_SEARCH), 1)
         return mean, self.factor * contract.without_negative(variance, signal)
 
     def covariance(self, X: AnyArray) -> Array:
@@ -518,17 +482,14 @@ class NeighborsPosterior(Posterior):
         cov.flat[:: len(cov) + 1] = variance
         return cov
 
-    def leave_one_out(
-        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> LeftOut:
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
         """`LeftOut` of chosen rows: the nearest others predict each."""
         if terms.cavities is not None:
             mean, variance = terms.cavities(chosen)
             return LeftOut(mean[:, None], variance)
 
         def of_block(some: slice) -> tuple[Array, Array]:
-            numbers = chosen[some]
-            block = rows.block(numbers)
+            numbers, block = chosen[some], rows.block(chosen[some])
             near = self.around(block.X, n_jobs, self.k + 1)
             left = left_out(self.rows, block, numbers, near, np.ones(len(numbers)))
             mean, variance = moments(self.prior, left, self.metric, n_jobs)
@@ -560,8 +521,7 @@ class NeighborsPosterior(Posterior):
             each = [slope(target, 0.0) for target in np.eye(n_targets)]
             return Slopes(local.mean, variance, np.stack(each, axis=1), variance_slope)
 
-        blocks = slices(len(X), block_size(near.shape[1]))
-        return Slopes(*contract.joined(of_block, blocks, n_jobs))
+        return Slopes(*contract.joined(of_block, slices(len(X), block_size(near.shape[1])), n_jobs))
 
     def with_fewer_neighbors(self, most: int) -> "NeighborsPosterior":
         """A copy of the posterior that predicts from at most so many neighbours."""
@@ -585,8 +545,7 @@ class NeighborsPosterior(Posterior):
     @cached_property
     def search(self) -> NearestRows:
         """Search for the rows that are nearest to points."""
-        given = self.prior, self.metric, self.scale, self.rows.X
-        return NearestRows(contract.scaled_inputs(*given))
+        return NearestRows(contract.scaled_inputs(self.prior, self.metric, self.scale, self.rows.X))
 
     def __getstate__(self) -> dict[str, object]:
         return {name: one for name, one in vars(self).items() if name != "search"}

@@ -119,8 +119,7 @@ def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPoste
 def mean_noise_and_residual(problem: Problem, latent: LatentRows, rows: slice) -> tuple:
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
     features, block = problem.features(), problem.rows.block(rows)
-    inputs = latent.of(rows).inputs
-    at = _latent_block(problem.bound, features, features.inverse(), block, inputs)
+    at = _latent_block(problem.bound, features, features.inverse(), block, latent.of(rows).inputs)
     return np.mean(1.0 / at.precision), np.mean(at.residual)
 
 
