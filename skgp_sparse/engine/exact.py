@@ -15,13 +15,13 @@ variances of the whole posterior given inducing points.
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.bounds import Bound
 from skgp_sparse.data.arrays import DistinctInputs, GroupMeans
 from skgp_sparse.data.dataset import Batch, row_blocks
 from skgp_sparse.engine import posterior as contract
@@ -176,7 +176,7 @@ class TightPosterior(PosteriorAround):
         return kernels.evaluate(self.kernel, X, self.X) @ self.weights - V @ self.explained
 
 
-def tightened(plain: SparsePosterior, rows: Batch, bound: Bound) -> TightPosterior:
+def tightened(plain: SparsePosterior, rows: Batch, bound: Any) -> TightPosterior:
     """The `TightPosterior` given all rows and a variational bound without a noise share."""
     X, _, noise, weight, _ = rows.used()
     signal, learned, _ = kernels.diagonal(plain.kernel, X)

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Batch, Layout
 from skgp_sparse.engine.basis import Evaluation, InducingFeatures, Problem
 from skgp_sparse.engine.collapsed import Sums, core_of
@@ -124,7 +123,7 @@ def mean_noise_and_residual(problem: Problem, latent: LatentRows, rows: slice) -
 
 
 def log_likelihoods(
-    bound: Bound, posterior: InducingPosterior, block: Batch, latent: LatentRows
+    bound: Any, posterior: InducingPosterior, block: Batch, latent: LatentRows
 ) -> tuple[Array, Array, Array]:
     """Bounds (n,) of the log likelihood of new rows, the posterior held, and gradients (n, d)."""
     at = _latent_block(bound, posterior.features, posterior.Kinv, block, latent.inputs)
@@ -178,7 +177,7 @@ def _solve(
 
 
 def _latent_block(
-    bound: Bound, features: InducingFeatures, Kinv: Array, block: Batch, inputs: Normals
+    bound: Any, features: InducingFeatures, Kinv: Array, block: Batch, inputs: Normals
 ) -> LatentBlock:
     """The `LatentBlock` of a block."""
     expected = kernels.expectations(features.kernel, *inputs, features.Z)
