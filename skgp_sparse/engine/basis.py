@@ -362,10 +362,10 @@ class Observations(NamedTuple):
 class Problem(NamedTuple):
     """A model, its training rows, and how an evaluation of it is computed."""
 
-    kernel: object  # white noise included
+    kernel: Kernel  # white noise included
     basis: Basis
     rows: Dataset
-    bound: object
+    bound: Any  # a `Bound`, whose `reduce` may have arrays, too
     options: Options = Options()
     targets: float = 1.0  # factor of all of them
     latent_noise: bool = False  # white noise belongs to the process: a likelihood follows
@@ -402,8 +402,15 @@ class Evaluation(NamedTuple):
     jitter: float
     inner_state: object = None  # of an inner loop, for the next evaluation
 
-    theta_bar = property(lambda self: self.gradient["kernel"])  # type: ignore[misc]
-    Z_bar = property(lambda self: self.gradient.get("basis"))  # type: ignore[misc]  # or None
+    @property
+    def theta_bar(self) -> Array:
+        """The gradient wrt theta."""
+        return self.gradient["kernel"]
+
+    @property
+    def Z_bar(self) -> Array | None:
+        """That wrt the basis, None where it does not move."""
+        return self.gradient.get("basis")
 
 
 _LITTLE_JITTER = linalg.Jitter(1e-12)  # less than most noise
@@ -446,10 +453,10 @@ class InducingBasis(Basis):
 class InducingFeatures(Features):
     """Inducing points at one kernel."""
 
-    kernel: object
-    Z: np.ndarray  # (m, d)
-    L: np.ndarray | None  # (m, m); None: only means are wanted
-    T: np.ndarray | None = None  # ``L⁻¹``; None: V is computed by substitution
+    kernel: Kernel
+    Z: Array  # (m, d)
+    L: Array | Any  # (m, m); None: only means are wanted
+    T: Array | Any = None  # ``L⁻¹``; None: V is computed by substitution
     jitter: float = 0.0  # as used, in the units of the `Jitter` that was asked for
     relative_jitter: float = 0.0  # where it is a share of the mean of the diagonal, the same
     pull_Kuu: object = None  # None where only predictions are wanted
@@ -467,8 +474,7 @@ class InducingFeatures(Features):
 
     def without_data(self):
         """Features of the process itself, where L belongs to a kernel matrix with noise."""
-        options = Options(jitter=_LITTLE_JITTER)
-        return InducingBasis(self.Z).at(self.kernel, options).for_prediction()
+        return InducingBasis(self.Z).at(self.kernel, Options(_LITTLE_JITTER)).for_prediction()
 
     def raw(self, X):
         """``Kfu``."""
@@ -614,7 +620,7 @@ def shares(terms, n_frequencies):
 class Harmonics(Features):
     """Cosines and sines at one kernel."""
 
-    kernel: object
+    kernel: Kernel
     basis: FourierBasis
     frequencies: np.ndarray  # (n_frequencies, d) in radians per unit of X
     amplitudes: np.ndarray  # (n_frequencies,) of the cosine and the sine

@@ -17,7 +17,7 @@ these sums go those over rows that keep coming (`RunningSums`), and a basis of i
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,11 +55,11 @@ class Sums(NamedTuple):
 
     VaV: np.ndarray  # Vᵀ diag(a) V
     Vay: np.ndarray  # Vᵀ diag(a) y
-    a: float = 0.0  # Σ a
-    yay: float = 0.0  # Σ a y²; this and the rest are what an objective wants to know
-    log_noise: float = 0.0  # Σ w (log 2π + log λ)
-    phi: float = 0.0  # Σ w φ
-    n: float = 0.0  # Σ w
+    a: Any = 0.0  # Σ a
+    yay: Any = 0.0  # Σ a y²; this and the rest are what an objective wants to know
+    log_noise: Any = 0.0  # Σ w (log 2π + log λ)
+    phi: Any = 0.0  # Σ w φ
+    n: Any = 0.0  # Σ w
 
     def __add__(self, more):
         return Sums(*(a + b for a, b in zip(self, more)))
@@ -455,7 +455,7 @@ class DecoupledPosterior(PosteriorAround):
         return by_blocks(of_block, X, row_blocks(len(X), self.width), n_jobs)
 
 
-def decoupled_conclude(of_mean: Problem, of_covariance: Problem):
+def decoupled_conclude(of_mean: Problem, of_covariance: Problem) -> tuple:
     """The bound, the `DecoupledPosterior` posterior and the jitter, from a visit for each basis."""
     larger, (_, of_larger, _) = solve_forward(of_mean)
     features, (value, core, _) = solve_forward(of_covariance)
@@ -465,7 +465,7 @@ def decoupled_conclude(of_mean: Problem, of_covariance: Problem):
     return value, DecoupledPosterior(posterior, larger, u), max(larger.jitter, features.jitter)
 
 
-def decoupled_value_and_gradient(of_mean: Problem, of_covariance: Problem):
+def decoupled_value_and_gradient(of_mean: Problem, of_covariance: Problem) -> Evaluation:
     """`Evaluation` with the gradient wrt theta."""
     problems = of_covariance._replace(targets=0.0), of_mean, of_mean._replace(targets=0.0)
     plus, also, minus = (value_and_gradient(problem, False) for problem in problems)

@@ -15,7 +15,7 @@ methods where nothing needs to be projected.
 
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,7 @@ class ProjectedRows(NamedTuple):
     layout: Layout
     projections: list  # of the blocks, None where memory did not suffice
     observed: Observations  # of `PerRow`
-
-    jitter = property(lambda self: self.features.jitter)
+    jitter: float  # of the features
 
     def sums(self, natural):
         """`Sums` over rows for linear terms and precisions, a `PerRow` (2, k, n), VaV as a list."""
@@ -68,19 +67,13 @@ class ProjectedRows(NamedTuple):
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
 
         features_of = self._features_of()
-
-        def run(read, projection):
-            return (), cores.moments(features_of(read, projection))
-
+        run = lambda read, projection: ((), cores.moments(features_of(read, projection)))
         return PerRow(self._visit(run)[1])
 
     def covariance(self, core):
         """Posterior covariance (n, n) of what the basis says of the rows."""
         features_of = self._features_of()
-
-        def run(read, projection):
-            return (), (features_of(read, projection) @ core.TB.T).T
-
+        run = lambda read, projection: ((), (features_of(read, projection) @ core.TB.T).T)
         root = np.asarray(PerRow(self._visit(run)[1]))
         return root.T @ root
 
@@ -150,7 +143,7 @@ def project_rows(problem):
     _, waiting = problem.rows.visit(run, layout, places)
     projections, observed = zip(*waiting)
     observed = Observations(*map(PerRow, zip(*observed)))
-    return ProjectedRows(problem, features, layout, list(projections), observed)
+    return ProjectedRows(problem, features, layout, list(projections), observed, features.jitter)
 
 
 def observe(block, residual):
@@ -182,8 +175,8 @@ class Minibatch(NamedTuple):
     """Some rows at one kernel and one basis, and what waits for their gradients."""
 
     problems: list  # of `Problem`, the same but for its bound, for each process
-    features: object
-    layout: object
+    features: Features
+    layout: Layout
     waiting: list  # of the `Forward` of every process, for each block
     sums: list  # of `Sums`, one for each process
     n: float  # Σ w
@@ -308,7 +301,7 @@ class JointCore(NamedTuple):
 class Noise(NamedTuple):
     """White noise of every row, integrated: what it makes of the sites."""
 
-    index: np.ndarray  # (n,) group of each row
+    index: Any  # (n,) group of each row
     r: np.ndarray  # (n,)
     weight: np.ndarray  # (n,) copies of a row that have noise of their own
     linear: np.ndarray  # (n,) λ1, and ...
@@ -349,9 +342,8 @@ class JointRows(NamedTuple):
     K: np.ndarray  # (u, u)
     pulls: list
     r: np.ndarray  # (n,) white noise
-    pull_diagonal: object
-
-    jitter = 0.0
+    pull_diagonal: Any  # of `kernels.diagonal`
+    jitter: float = 0.0
 
     @property
     def observed(self):

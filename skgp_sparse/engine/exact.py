@@ -15,6 +15,7 @@ variances of the whole posterior given inducing points.
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
@@ -49,7 +50,7 @@ _SILL = 0.63  # of the way from the shortest lag to the sill: 1 - exp(-1)
 def profile_evidence(K: Array, rows: Batch, ratio: float) -> tuple[float, float]:
     """Evidence of targets, -inf where the matrix has no factor, and v̂; the noise has ratio ρ."""
     A, y = K.astype(np.float32), rows.y.astype(np.float32)  # half the time, and digits enough
-    A.flat[:: len(A) + 1] += ((ratio + rows.noise) / rows.weight).astype(np.float32)
+    A.flat[:: len(A) + 1] += np.asarray((ratio + rows.noise) / rows.weight, np.float32)
     try:
         L = np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
@@ -87,7 +88,7 @@ def correlation_length(x: Array, y: Array) -> float:
     nearest = _variogram(y, 1)
     if nearest > 1.0 - _STANDARD_ERRORS / np.sqrt(n):
         return np.inf
-    lags = 2 ** np.arange(int(np.log2(n / _FEWEST_PAIRS)) + 1)
+    lags = [2**power for power in range(int(np.log2(n / _FEWEST_PAIRS)) + 1)]
     sill = nearest + _SILL * (1.0 - nearest)
     lag = next((lag for lag in lags if _variogram(y, lag) >= sill), lags[-1])
     length = np.median(x[lag:] - x[:-lag])
@@ -102,15 +103,14 @@ def lag_correlation(x: Array, y: Array) -> float:
 # A table may be sorted by its targets, or by time, which would make rows of one value alike.
 def _in_order(x: Array, y: Array) -> tuple[Array, Array]:
     """A column and targets of rows that have a value, in its order; equal ones in a random one."""
-    there = np.flatnonzero(np.isfinite(x))
-    there = np.random.RandomState(0).permutation(there)
+    there = np.random.RandomState(0).permutation(np.flatnonzero(np.isfinite(x)))
     order = there[np.argsort(x[there], kind="stable")]
     return x[order], y[order]
 
 
 def _variogram(y: Array, lag: int) -> float:
     """Half the mean squared difference of rows so many places apart, in units of the variance."""
-    return 0.5 * np.mean((y[lag:] - y[:-lag]) ** 2) / np.mean(y**2)
+    return 0.5 * ((y[lag:] - y[:-lag]) ** 2).mean() / (y**2).mean()
 
 
 _SMALLEST_SHARE = 1e-8  # variance of a direction that is told from none, as a share of the process
@@ -176,7 +176,7 @@ class TightPosterior(PosteriorAround):
         return kernels.evaluate(self.kernel, X, self.X) @ self.weights - V @ self.explained
 
 
-def tightened(plain: SparsePosterior, rows: Batch, bound) -> TightPosterior:
+def tightened(plain: SparsePosterior, rows: Batch, bound: Any) -> TightPosterior:
     """The `TightPosterior` given all rows and a variational bound without a noise share."""
     X, _, noise, weight, _ = rows.used()
     signal, learned, _ = kernels.diagonal(plain.kernel, X)
@@ -193,7 +193,9 @@ def tightened(plain: SparsePosterior, rows: Batch, bound) -> TightPosterior:
     weights = (directions / np.sqrt(values[kept])) @ directions.T  # S⁻¹
     weights *= root[:, None]
     phi, slope = bound.for_weights(weight).penalty(x)
-    v = 2.0 * bound.reduce(weight @ phi, weight.sum())[1] * slope  # 2 φ' reduce', at x = r/σ²
+    v = (
+        2.0 * bound.reduce(float(weight @ phi), np.sum(weight))[1] * slope
+    )  # 2 φ' reduce', at x = r/σ²
     weights *= np.sqrt(np.maximum(1.0 - v, 0.0))
     return TightPosterior(plain, X, weights, V.T @ weights)
 

@@ -13,29 +13,30 @@ prediction.
 from abc import abstractmethod
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs, GroupMeans
 from skgp_sparse.data.dataset import Dataset, row_blocks
-from skgp_sparse.engine import functions
 from skgp_sparse.engine import posterior as contract
-from skgp_sparse.engine.basis import Features
+from skgp_sparse.engine.basis import Features, FourierBasis, InducingFeatures, Options
+from skgp_sparse.engine.functions import SampledFunctions, by_target
 from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import row_dots
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
+from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
 
 
 class Normals(NamedTuple):
     """Distributions of inputs, one for each row."""
 
-    mean: np.ndarray  # (n, d)
-    variance: np.ndarray  # (n, d)
+    mean: Array  # (n, d)
+    variance: Array  # (n, d)
 
-    def of(self, rows):
+    def of(self, rows: Index) -> "Normals":
         """Distributions of the inputs of some rows."""
         return Normals(self.mean[rows], self.variance[rows])
 
@@ -47,9 +48,9 @@ class Normals(NamedTuple):
 class InducingPosterior(NamedTuple):
     """The posterior of the inducing points, and matrices that rows are multiplied with."""
 
-    features: Features
-    of_column: np.ndarray  # (p,) the group that shares B
-    v: np.ndarray | None  # (m, p); None where only predictions are wanted
+    features: InducingFeatures
+    of_column: Ints  # (p,) the group that shares B
+    v: Array | Any  # (m, p); None where only predictions are wanted
     u: np.ndarray  # (m, p)
     TB: np.ndarray  # (g, m, m) LB⁻¹
     Binv: np.ndarray  # (g, m, m)
@@ -183,9 +184,23 @@ class FeaturePosterior(Posterior):
 
         return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
 
-    def sample_functions(self, n_functions, n_frequencies, random_state):
+    def sample_functions(
+        self, n_functions: int, n_frequencies: int, random_state: np.random.RandomState
+    ) -> SampledFunctions:
         """`SampledFunctions` in units of the standardised targets."""
-        return functions.drawn(self, n_functions, n_frequencies, random_state)
+        (Z, u), kernel, k = self.points, self.kernel, n_functions
+        p = u.shape[1]
+        of_prior, of_data = (np.random.RandomState(random_state.randint(2**31)) for _ in range(2))
+        with single_threaded_blas():
+            basis = FourierBasis.drawn(kernel, n_frequencies, Z[0], random_state)
+            harmonics = basis.at(kernel, Options())
+            weights = by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
+            features, R = self.weights()
+            v = by_target(R.T @ of_data.normal(size=(k * p, len(R))).T, p)
+            prior = features.whiten((harmonics.raw(Z) @ weights).T).T
+            coefficients = np.repeat(u, k, axis=1) + features.weights(v - prior)
+        shape = (k,) if p == 1 else (p, k)
+        return SampledFunctions(harmonics, weights, kernel, Z, coefficients, shape)
 
     # A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is
     # the process at the row, or what inducing points say of it, λ its effective noise, and c the
@@ -237,7 +252,7 @@ class ExactPosterior(FeaturePosterior):
     """The posterior given all rows, whose distinct inputs are the points of its features."""
 
     kernel: object
-    features: Features  # in which the noise of the rows is
+    features: InducingFeatures  # in which the noise of the rows is
     u: np.ndarray
 
     name = "exact"

@@ -14,7 +14,7 @@ Sobol indices of the posterior mean (`sobol_indices`) say how much each column m
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,9 +22,10 @@ from scipy.stats import qmc
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.basis import Features, FourierBasis, Options
+from skgp_sparse.engine.basis import Features
 from skgp_sparse.engine.posterior import Posterior, float64
 from skgp_sparse.ground.linalg import weighted_quantile
 from skgp_sparse.ground.parallel import for_each, resolve_n_jobs, single_threaded_blas
@@ -38,23 +39,24 @@ _SEQUENCES, _POINTS = 8, 1024  # of an estimate, and of each sequence
 class SobolIndices(NamedTuple):
     """Indices of every column, and standard errors."""
 
-    first: np.ndarray  # (d,)
-    total: np.ndarray  # (d,)
-    error: np.ndarray  # (2, d) of both
+    first: Array  # (d,)
+    total: Array  # (d,)
+    error: Array  # (2, d) of both
 
 
 # Quantiles are values of rows, so that codes and missing values are among them as often as in rows.
 def quantiles_of_columns(tables: Sequence[Dataset | None]) -> Array | None:
     """Quantiles (k, d) of every column of the inputs of tables; None where they are not known."""
-    if any(rows is None or not rows.in_memory for rows in tables):
+    size = max(_ROWS // len(tables), 1)
+    parts = [_some_of(rows, size) for rows in tables if isinstance(rows, ArrayDataset)]
+    if len(parts) < len(tables):
         return None
-    parts = [_some_of(rows, max(_ROWS // len(tables), 1)) for rows in tables]
     X, weight = map(np.concatenate, zip(*parts))
     levels = (np.arange(_VALUES) + 0.5) / _VALUES
     return np.stack([weighted_quantile(x, weight, levels) for x in X.T], axis=1)
 
 
-def _some_of(rows: Dataset, size: int) -> tuple[Array, Array]:
+def _some_of(rows: ArrayDataset, size: int) -> tuple[Array, Array]:
     """Inputs (k, d) as users know them, and weights (k,)."""
     X, weight = rows.inputs(), rows.row_weights()
     if rows.places is not None:  # equal rows have a weight together
@@ -90,7 +92,7 @@ def sobol_indices(
     whole = np.where(whole > 0.0, whole, 1.0)  # of a constant all parts are 0
     mean = np.maximum(parts.mean(axis=0) / whole, 0.0)
     apart = (parts - mean * variance[:, None]) / whole  # what a sequence says beyond its variance
-    return SobolIndices(*mean, np.std(apart, axis=0, ddof=1) / np.sqrt(_SEQUENCES))
+    return SobolIndices(mean[0], mean[1], np.std(apart, axis=0, ddof=1) / np.sqrt(_SEQUENCES))
 
 
 def _parts(processes: Sequence[Posterior], columns: Array, seed: int, threads: int) -> Array:
@@ -155,6 +157,8 @@ class SampledFunctions:
     """
 
     is_one = False  # of several
+    shared: Any
+    check: Callable[[ArrayLike], Array]
 
     def __init__(
         self,
@@ -165,9 +169,8 @@ class SampledFunctions:
         coefficients: Array,
         shape: tuple[int, ...],
     ) -> None:
-        self.harmonics, self.weights = harmonics, weights
-        self.kernel, self.Z, self.coefficients = kernel, Z, coefficients
-        self.mean, self.shape = np.zeros(weights.shape[1]), shape
+        self.harmonics, self.weights, self.kernel, self.Z = harmonics, weights, kernel, Z
+        self.coefficients, self.mean, self.shape = coefficients, np.zeros(weights.shape[1]), shape
         self.check, self.shared, self.factors = np.asarray, None, weights[:0]
 
     def __repr__(self) -> str:
@@ -220,8 +223,7 @@ class SampledFunctions:
         for one, coefficients in enumerate(self.coefficients.T):
             pull = kernels.linearize(self.kernel, self.Z, X)[1]
             G = np.repeat(coefficients[:, None], len(X), axis=1)
-            of_prior = self.harmonics.slopes(X, self.weights[:, one])
-            slopes[:, one] = of_prior + pull(G, True)[1]
+            slopes[:, one] = self.harmonics.slopes(X, self.weights[:, one]) + pull(G, True)[1]
         if self.shared is not None:
             slopes = self._beside_mean(X, slopes)
         return slopes.reshape(len(X), *self.shape, slopes.shape[2])
@@ -240,7 +242,7 @@ class SampledFunctions:
         found.weights, found.coefficients = self.weights[:, places], self.coefficients[:, places]
         found.mean, found.shape = self.mean[places], chosen.shape
         found.factors = self.factors[:, places]
-        found.is_one = np.ndim(index) == 0 and not isinstance(index, slice)
+        found.is_one = not isinstance(index, slice) and np.ndim(index) == 0
         return found
 
     def _beside_mean(self, X: Array, slopes: Array) -> Array:
@@ -251,25 +253,6 @@ class SampledFunctions:
         slopes = factor[:, None, None] * slopes
         slopes += (apart / factor[:, None])[:, :, None] * factor_slope[:, None]
         return slopes + np.einsum("npd,pc->ncd", mean_slope, self.factors)
-
-
-def drawn(
-    posterior: Posterior, k: int, n_frequencies: int, random_state: np.random.RandomState
-) -> SampledFunctions:
-    """`SampledFunctions`, k of each target, of a posterior with points, in units of its targets."""
-    Z, u = posterior.points
-    p = u.shape[1]
-    of_prior, of_data = (np.random.RandomState(random_state.randint(2**31)) for _ in range(2))
-    with single_threaded_blas():
-        basis = FourierBasis.drawn(posterior.kernel, n_frequencies, Z[0], random_state)
-        harmonics = basis.at(posterior.kernel, Options())
-        weights = _by_target(of_prior.normal(size=(k * p, harmonics.size)).T, p)
-        features, R = posterior.weights()
-        v = _by_target(R.T @ of_data.normal(size=(k * p, len(R))).T, p)
-        prior = features.whiten((harmonics.raw(Z) @ weights).T).T
-        coefficients = np.repeat(u, k, axis=1) + features.weights(v - prior)
-    shape = (k,) if p == 1 else (p, k)
-    return SampledFunctions(harmonics, weights, posterior.kernel, Z, coefficients, shape)
 
 
 def in_units(
@@ -289,7 +272,7 @@ def in_units(
     return found
 
 
-def _by_target(draws: Array, p: int) -> Array:
+def by_target(draws: Array, p: int) -> Array:
     """Draws (m, p k), all functions of a target together, from those that go on with k."""
     m = len(draws)
     return draws.reshape(m, -1, p).transpose(0, 2, 1).reshape(m, -1)

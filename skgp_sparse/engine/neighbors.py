@@ -12,7 +12,7 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -25,7 +25,7 @@ from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
-from skgp_sparse.ground.validation import Array, Index, Ints
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -35,7 +35,7 @@ _SHARE_OF_MEMORY = 1 / 4  # of the working memory, in which the rows of a source
 class NearestRows:
     """Finds the rows nearest to any points; of equally far rows, the one that comes first."""
 
-    def __init__(self, X: Array):
+    def __init__(self, X: Array) -> None:
         self.n = len(X)
         self.varies = np.ptp(X, axis=0) > 0 if len(X) else np.ones(X.shape[1], dtype=bool)
         self.varies[:1] |= not self.varies.any()
@@ -46,7 +46,7 @@ class NearestRows:
         is_tree, self.X = columns <= _FEW_COLUMNS, X
         self.tree = cKDTree(X, balanced_tree=False, compact_nodes=False) if is_tree else None
 
-    def nearest(self, Q: Array, k: int, n_jobs: int = 1):
+    def nearest(self, Q: Array, k: int, n_jobs: int = 1) -> tuple[Ints, Array]:
         """Numbers of the rows (q, k) that are nearest to the points Q (q, d), and distances."""
         wanted = min(k + _TIES, self.n)
         if not wanted:
@@ -75,19 +75,18 @@ class DistinctRows(NamedTuple):
     y: np.ndarray  # (u, p) mean of the standardised targets
     noise: np.ndarray  # (u,) known noise variance
     weight: np.ndarray  # (u,)
-    index: np.ndarray | None  # (n,) the distinct row of every row; None: every row is distinct
+    index: Any  # (n,) the distinct row of every row; None: every row is distinct
 
-    def of(self, rows: Index):
+    def of(self, rows: Index) -> Any:
         """The distinct rows of some rows."""
         return rows if self.index is None else self.index[rows]
 
-    def variances(self, kernel: Kernel):
+    def variances(self, kernel: Kernel) -> Array:
         """Variances D (u,) of the noise, that of the kernel included."""
-        learned = kernels.diagonal(kernel, self.X)[1]
-        return (learned + self.noise) / self.weight
+        return (kernels.diagonal(kernel, self.X)[1] + self.noise) / self.weight
 
 
-def known_rows(table: Dataset, memory: float = np.inf):
+def known_rows(table: Dataset, memory: float = np.inf) -> DistinctRows:
     """The rows of a table as `DistinctRows`; raises where they take too much of the memory."""
     if not table.in_memory:
         if 8 * len(table) * (table.n_features + table.n_targets) > _SHARE_OF_MEMORY * memory:
@@ -100,7 +99,7 @@ def known_rows(table: Dataset, memory: float = np.inf):
     return distinct_rows(table.stored_inputs(), table.everything())
 
 
-def distinct_rows(X: Array, block: Batch):
+def distinct_rows(X: Array, block: Batch) -> DistinctRows:
     """`DistinctRows` of a `Batch` with the user's inputs; weight zero belongs to the first one."""
     n = len(X)
     noise, weight = (np.array(np.broadcast_to(c, n), float) for c in (block.noise, block.weight))
@@ -120,7 +119,7 @@ def distinct_rows(X: Array, block: Batch):
     return DistinctRows(X[first], y, noise[first], total, group)
 
 
-def _codes(X: Array, noise: Array):
+def _codes(X: Array, noise: Array) -> AnyArray:
     """A number for every row: equal for equal rows, and for one in 1e19 pairs of others."""
     code = np.zeros(len(X), dtype=np.uint64)
     for column in (*X.T, noise):
@@ -144,12 +143,12 @@ class LocalPrediction(NamedTuple):
     signal: np.ndarray  # (s,) k(x, x)
 
 
-def block_size(k: int):
+def block_size(k: int) -> int:
     """Number of rows that are predicted together, each from k others."""
     return max(_BLOCK // (k + 1) ** 2, 8)
 
 
-def krige(kernel: Kernel, P: Array, y: Array, noise: Array):
+def krige(kernel: Kernel, P: Array, y: Array, noise: Array) -> LocalPrediction:
     """`LocalPrediction` of the last rows of point sets (s, k + 1, d), given the others, at once."""
     return _solve(kernels.linearize_stack(kernel, P)[0], y, noise)[0]
 
@@ -161,17 +160,17 @@ def krige(kernel: Kernel, P: Array, y: Array, noise: Array):
 # so that the cotangent of K is of rank two.
 #
 # The pullback is ``(g_mean (s, p), g_variance (s,), inputs) -> (theta_bar, P_bar, noise_bar)``.
-def linearise(kernel: Kernel, P: Array, y: Array, noise: Array):
+def linearise(kernel: Kernel, P: Array, y: Array, noise: Array) -> tuple:
     """`LocalPrediction` as of `krige`, and its pullback."""
     K, pull = kernels.linearize_stack(kernel, P)
     local, L, V = _solve(K, y, noise)
     return local, partial(_pull, pull, L, V)
 
 
-def _solve(K: Array, y: Array, noise: Array):
+def _solve(K: Array, y: Array, noise: Array) -> tuple[LocalPrediction, Array, Array]:
     """The `LocalPrediction`, the factor L, and ``L⁻¹ (k_N, y_N)``."""
     A, across, signal = K[:, :-1, :-1], K[:, :-1, -1:], K[:, -1, -1]
-    L, V = linalg.whitened(A, np.concatenate([across, y], axis=2), np.mean(signal), noise)
+    L, V = linalg.whitened(A, np.concatenate([across, y], axis=2), signal.mean(), noise)
     h, z = V[:, :, 0], V[:, :, 1:]
     mean = np.einsum("sk,skp->sp", h, z)
     return LocalPrediction(mean, signal - np.einsum("sk,sk->s", h, h), signal), L, V
@@ -209,21 +208,21 @@ class LeaveOneOut(NamedTuple):
     near: np.ndarray  # (s, k) indices into X of those that are near to it
     y: np.ndarray  # (s, p)
     noise: np.ndarray  # (s,) known noise variance
-    count: np.ndarray  # (s,) w, how often the row counts
+    count: Any  # (s,) w, how often the row counts
     y_near: np.ndarray  # (s, k, p)
     noise_near: np.ndarray  # (s, k)
     weight_near: np.ndarray  # (s, k)
 
-    def take(self, rows: Index):
+    def take(self, rows: Index) -> "LeaveOneOut":
         """Subset of the rows that are left out; the inputs X are shared."""
         return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
 
-    def blocks(self):
+    def blocks(self) -> list["LeaveOneOut"]:
         """Views of blocks of the rows, whose kernel matrices are few enough."""
         return [*map(self.take, slices(len(self.near), block_size(self.near.shape[1])))]
 
     # In a metric they are offsets from the row, before and after it: kernels are stationary then.
-    def points(self, metric: Array | None):
+    def points(self, metric: Array | None) -> tuple[Array, Array]:
         """Point sets (s, k + 1, d): those near to a row, and the row."""
         P = self.X[np.column_stack([self.near, self.own])]
         if metric is None:
@@ -258,7 +257,7 @@ def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densi
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(block: LeaveOneOut):
+    def of_block(block: LeaveOneOut) -> float:
         P = block.points(metric)[1]
         local = krige(kernel, P, block.y_near, noise.near(block))
         return densities(block, local, noise.own(block))[0]
@@ -270,7 +269,7 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
-    def of_block(block: LeaveOneOut):
+    def of_block(block: LeaveOneOut) -> tuple:
         P, transformed = block.points(metric)
         local, pull = linearise(kernel, transformed, block.y_near, noise.near(block))
         J, g_mean, g_variance = densities(block, local, noise.own(block))
@@ -283,14 +282,14 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
 
     results = ordered_map(of_block, left.blocks(), n_jobs)
     J, noise_bar, theta_bar, metric_bar = map(sum, zip(*results))
-    return J, theta_bar + noise.pull(noise_bar), metric_bar
+    return J, theta_bar + noise.pull(np.asarray(noise_bar)), metric_bar
 
 
 def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices=None):
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
-    def of_block(pair: tuple):
+    def of_block(pair: tuple) -> tuple[Array, Array]:
         block, K = pair
         K = kernels.linearize_stack(kernel, block.points(metric)[1])[0] if K is None else K
         local = _solve(K, block.y_near, noise.near(block))[0]
@@ -306,7 +305,7 @@ def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_j
     return [*ordered_map(of_block, left.blocks(), n_jobs)]
 
 
-def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array):
+def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array) -> tuple:
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
     v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
     squares, w = np.einsum("sp,sp->s", e, e), block.count
@@ -317,26 +316,26 @@ def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array):
 class _Noise:
     """Noise variances of rows left out and of those near to them, white noise once for each row."""
 
-    def __init__(self, kernel: Kernel, X: Array):
+    def __init__(self, kernel: Kernel, X: Array) -> None:
         _, learned, self._pull = kernels.diagonal(kernel, X)
         self.learned = np.broadcast_to(learned, len(X))
 
-    def near(self, block: LeaveOneOut):
+    def near(self, block: LeaveOneOut) -> Array:
         """D (s, k)."""
         return (self.learned[block.near] + block.noise_near) / block.weight_near
 
-    def own(self, block: LeaveOneOut):
+    def own(self, block: LeaveOneOut) -> Array:
         """Noise variances (s,) of the rows that are left out."""
         return self.learned[block.own] + block.noise
 
-    def bar(self, block: LeaveOneOut, near_bar: Array, own_bar: Array):
+    def bar(self, block: LeaveOneOut, near_bar: Array, own_bar: Array) -> AnyArray:
         """The cotangent (r,) of the white noise, from those of D and of the rows left out."""
         bar = np.bincount(block.own, own_bar, minlength=len(self.learned))
         near_bar = near_bar / block.weight_near
         bar += np.bincount(block.near.ravel(), near_bar.ravel(), minlength=len(self.learned))
         return bar
 
-    def pull(self, bar: Array):
+    def pull(self, bar: Array) -> Array:
         """The gradient wrt theta."""
         return self._pull(np.zeros(len(bar)), bar)[0]
 
@@ -358,12 +357,12 @@ class SiteRows(NamedTuple):
     X: np.ndarray  # (u, d) distinct places, float64
     place: np.ndarray  # (n,) of every row
     y: np.ndarray  # (n, p) observations
-    offset: np.ndarray  # (n,) known, of the latent value
-    weight: np.ndarray  # (n,)
-    near: np.ndarray | None = None  # (u, k + 1) places near to a place, itself included
+    offset: Any  # (n,) known, of the latent value
+    weight: Any  # (n,)
+    near: Ints | Any = None  # (u, k + 1) places near to a place, itself included
 
     @classmethod
-    def of(cls, rows: Dataset):
+    def of(cls, rows: Dataset) -> tuple["SiteRows", DistinctRows]:
         """`SiteRows` of the rows with weight, and `DistinctRows` of them in the user's numbers."""
         block = rows.everything()
         used = np.broadcast_to(block.weight, len(rows)) > 0
@@ -373,9 +372,12 @@ class SiteRows(NamedTuple):
         X = np.asarray(distinct.X, dtype=np.float64)
         return cls(X, place, block.y, block.offset, block.weight), distinct
 
-    n_rows = property(lambda self: len(self.y))
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.y)
 
-    def with_neighbors(self, k: int, X: Array, n_jobs: int):
+    def with_neighbors(self, k: int, X: Array, n_jobs: int) -> "SiteRows":
         """A copy where places have k others as neighbours, near in `scaled_inputs` X (u, r)."""
         search, k = NearestRows(X), min(k + 1, len(X))
         near = np.empty((len(X), k), dtype=np.int32)
@@ -383,13 +385,13 @@ class SiteRows(NamedTuple):
             near[some] = search.nearest(X[some], k, n_jobs)[0]
         return self._replace(near=near)
 
-    def at_places(self, sites: Array):
+    def at_places(self, sites: Array) -> Array:
         """Sums (2, u) of the sites (2, n) of the rows at every place."""
         u = len(self.X)
         return np.stack([np.bincount(self.place, self.weight * one, u) for one in sites])
 
     # Its targets (s, p + 1) are observations and offsets.
-    def left_out(self, rows: Index, sites: Array, total: Array):
+    def left_out(self, rows: Index, sites: Array, total: Array) -> LeaveOneOut:
         """`LeaveOneOut` of some rows, given all sites (2, n) and their sums `at_places`."""
         own, weight = self.place[rows], self.weight[rows]
         near, share = self.near[own], np.minimum(weight, 1.0)
@@ -402,7 +404,7 @@ class SiteRows(NamedTuple):
         return LeaveOneOut(self.X, own, near, y, known, weight, targets[:, :, None], noise, ones)
 
 
-def targets_and_noise(linear: Array, precision: Array):
+def targets_and_noise(linear: Array, precision: Array) -> tuple[Array, Array]:
     """Targets and noise of places from their sites."""
     noise = 1.0 / np.maximum(precision, SMALLEST_PRECISION)
     return linear * noise, noise
@@ -422,12 +424,12 @@ _LEAST_VARIANCE = 1e-12  # of the prior's, from which correlations are computed
 class NeighborsPosterior(Posterior):
     """The process given the nearest rows."""
 
-    prior: object  # kernel of the process before any data, in the metric
+    prior: Kernel  # of the process before any data, in the metric
     rows: DistinctRows
-    noise: np.ndarray  # (u,) D
+    noise: Array  # (u,) D
     k: int  # rows that a prediction is given
-    scale: np.ndarray  # (r,) units in which near is near, in the metric
-    metric: np.ndarray | None = None  # W (r, d), where inputs are seen as ``W x``
+    scale: Array  # (r,) units in which near is near, in the metric
+    metric: Array | None = None  # W (r, d), where inputs are seen as ``W x``
     factor: float = 1.0  # of all variances: ``factor * prior`` has the same mean
 
     name = "neighbors"
@@ -445,27 +447,26 @@ class NeighborsPosterior(Posterior):
     width = property(lambda self: (self.k + 1) ** 2)
     n_rows_kept = property(lambda self: len(self.rows.X))
 
-    def mean(self, X: Array, n_jobs: int = 1):
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean (n, p)."""
         return self.mean_and_variance(X, n_jobs)[0]
 
-    def mean_and_variance(self, X: Array, n_jobs: int = 1):
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean (n, p) and latent variance (n,)."""
 
-        def of_queries(some: slice):
+        def of_queries(some: slice) -> list[Array]:
             near, Q = self.around(X[some], n_jobs), X[some]
 
-            def of_block(block: slice):
+            def of_block(block: slice) -> LocalPrediction:
                 P, rows = self._together(near[block], Q[block]), near[block]
                 return krige(self.prior, P, self.rows.y[rows], self.noise[rows])
 
             return contract.joined(of_block, slices(len(Q), block_size(near.shape[1])), n_jobs)
 
-        some = slices(len(X), _QUERIES_PER_SEARCH)
-        mean, variance, signal = contract.joined(of_queries, some, 1)
+        mean, variance, signal = contract.joined(of_queries, slices(len(X), _QUERIES_PER_SEARCH), 1)
         return mean, self.factor * contract.without_negative(variance, signal)
 
-    def covariance(self, X: Array):
+    def covariance(self, X: AnyArray) -> Array:
         """Latent covariance (n, n)."""
         known = np.unique(self.around(X)[:, : max(contract.JOINT_ROWS // len(X), 1)])
         Q, N = (contract.in_metric(self.metric, rows) for rows in (X, self.rows.X[known]))
@@ -487,9 +488,8 @@ class NeighborsPosterior(Posterior):
             mean, variance = terms.cavities(chosen)
             return LeftOut(mean[:, None], variance)
 
-        def of_block(some: slice):
-            numbers = chosen[some]
-            block = rows.block(numbers)
+        def of_block(some: slice) -> tuple[Array, Array]:
+            numbers, block = chosen[some], rows.block(chosen[some])
             near = self.around(block.X, n_jobs, self.k + 1)
             left = left_out(self.rows, block, numbers, near, np.ones(len(numbers)))
             mean, variance = moments(self.prior, left, self.metric, n_jobs)
@@ -498,17 +498,17 @@ class NeighborsPosterior(Posterior):
 
         return LeftOut(*contract.joined(of_block, slices(len(chosen), _ROWS_LEFT_OUT), 1))
 
-    def gradients(self, X: Array, latent: bool, n_jobs: int = 1):
+    def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes` at the rows of X, the neighbours held: predictions jump where others come."""
         X = contract.float64(X)
         rows, near, metric = self.rows, self.around(X, n_jobs), self.metric
 
-        def of_block(some: slice):
+        def of_block(some: slice) -> Slopes:
             P = self._together(near[some], X[some])
             given = self.prior, P, rows.y[near[some]], self.noise[near[some]]
             local, n_targets = krige(*given), rows.y.shape[1]
 
-            def slope(g_mean: Array, g_variance: Array):
+            def slope(g_mean: Array, g_variance: float) -> Array:
                 bars = np.tile(g_mean, (len(P), 1)), np.full(len(P), g_variance)
                 found = linearise(*given)[1](*bars, True)[1][:, -1]
                 return found if metric is None else found @ metric
@@ -521,14 +521,13 @@ class NeighborsPosterior(Posterior):
             each = [slope(target, 0.0) for target in np.eye(n_targets)]
             return Slopes(local.mean, variance, np.stack(each, axis=1), variance_slope)
 
-        blocks = slices(len(X), block_size(near.shape[1]))
-        return Slopes(*contract.joined(of_block, blocks, n_jobs))
+        return Slopes(*contract.joined(of_block, slices(len(X), block_size(near.shape[1])), n_jobs))
 
-    def with_fewer_neighbors(self, most: int):
+    def with_fewer_neighbors(self, most: int) -> "NeighborsPosterior":
         """A copy of the posterior that predicts from at most so many neighbours."""
         return self if self.k <= most else self._with(k=most)
 
-    def with_noise_of(self, prior: Kernel):
+    def with_noise_of(self, prior: Kernel) -> "NeighborsPosterior":
         """A copy of the posterior with a prior of other noise, whose near rows are the same."""
         return self._with(prior=prior, noise=self.rows.variances(prior))
 
@@ -538,21 +537,20 @@ class NeighborsPosterior(Posterior):
         vars(other)["search"] = self.search
         return other
 
-    def around(self, X: Array, n_jobs: int = 1, k: int | None = None):
+    def around(self, X: AnyArray, n_jobs: int = 1, k: int | None = None) -> Ints:
         """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""
         places = contract.scaled_inputs(self.prior, self.metric, self.scale, X)
         return self.search.nearest(places, k or self.k, n_jobs)[0]
 
     @cached_property
-    def search(self):
+    def search(self) -> NearestRows:
         """Search for the rows that are nearest to points."""
-        given = self.prior, self.metric, self.scale, self.rows.X
-        return NearestRows(contract.scaled_inputs(*given))
+        return NearestRows(contract.scaled_inputs(self.prior, self.metric, self.scale, self.rows.X))
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, object]:
         return {name: one for name, one in vars(self).items() if name != "search"}
 
-    def _together(self, near: Ints, X: Array):
+    def _together(self, near: Ints, X: AnyArray) -> Array:
         """Neighbours and queries (n, k + 1, r), in a metric around the query."""
         P = np.concatenate([self.rows.X[near], X[:, None]], axis=1, dtype=float)
         return P if self.metric is None else (P - P[:, -1:]) @ self.metric.T

@@ -23,7 +23,7 @@ import numpy as np
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, Layout
-from skgp_sparse.engine.basis import Evaluation, Features, Problem
+from skgp_sparse.engine.basis import Evaluation, InducingFeatures, Problem
 from skgp_sparse.engine.collapsed import Sums, core_of
 from skgp_sparse.engine.feature_posterior import InducingPosterior, Normals
 from skgp_sparse.ground.linalg import LOG_2PI, TINY, row_dots, weighted_gram
@@ -118,13 +118,12 @@ def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPoste
 def mean_noise_and_residual(problem: Problem, latent: LatentRows, rows: slice) -> tuple:
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
     features, block = problem.features(), problem.rows.block(rows)
-    inputs = latent.of(rows).inputs
-    at = _latent_block(problem.bound, features, features.inverse(), block, inputs)
+    at = _latent_block(problem.bound, features, features.inverse(), block, latent.of(rows).inputs)
     return np.mean(1.0 / at.precision), np.mean(at.residual)
 
 
 def log_likelihoods(
-    bound: object, posterior: InducingPosterior, block: Batch, latent: LatentRows
+    bound: Any, posterior: InducingPosterior, block: Batch, latent: LatentRows
 ) -> tuple[Array, Array, Array]:
     """Bounds (n,) of the log likelihood of new rows, the posterior held, and gradients (n, d)."""
     at = _latent_block(bound, posterior.features, posterior.Kinv, block, latent.inputs)
@@ -136,7 +135,7 @@ def log_likelihoods(
 
 
 def _solve(
-    problem: Problem, latent: LatentRows, features: Features, gradient: bool
+    problem: Problem, latent: LatentRows, features: InducingFeatures, gradient: bool
 ) -> tuple[float, InducingPosterior, float, Layout, list[LatentBlock | None]]:
     """Bound, posterior, slope of the penalties' function, the layout, and blocks that wait."""
     width = kernels.expectation_width(problem.kernel, *features.Z.shape)
@@ -152,7 +151,7 @@ def _solve(
             np.array([weighted_gram(at.V, one) for one in a.T]),
             at.V.T @ ay,
             a.sum(axis=0),
-            np.vdot(ay, block.y),
+            float(np.vdot(ay, block.y)),
             (LOG_2PI - np.log(at.precision)) @ weights,
             at.phi @ weights,
             weights.sum(axis=0),
@@ -178,12 +177,12 @@ def _solve(
 
 
 def _latent_block(
-    bound: object, features: Features, Kinv: Array, block: Batch, inputs: Normals
+    bound: Any, features: InducingFeatures, Kinv: Array, block: Batch, inputs: Normals
 ) -> LatentBlock:
     """The `LatentBlock` of a block."""
     expected = kernels.expectations(features.kernel, *inputs, features.Z)
     V = features.whiten(expected.cross)
-    rest = expected.prior - row_dots(V, V) - expected.inner([Kinv])[:, 0]
+    rest = expected.prior - row_dots(V, V) - expected.inner(Kinv[None])[:, 0]
     residual = np.maximum(rest, 0.0)
     noise = kernels.diagonal(features.kernel, inputs.mean)[1] + block.noise
     precision = np.broadcast_to(1.0 / noise, len(V))

@@ -12,7 +12,7 @@ independent processes, as of the classes of a softmax.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import cholesky
 from skgp_sparse.ground.parallel import ordered_map
-from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
@@ -73,7 +73,7 @@ class RowTerms(NamedTuple):
 
     bound: Any = None  # whose share of the residual variance is noise; None: no residual
     method: Any = None  # of inference, of sites; None: the noise is Gaussian
-    sites: Array | None = None  # (2, c, n) natural parameters, where the method keeps them
+    sites: Array | Any = None  # (2, c, n) natural parameters, where the method keeps them
     cavities: Callable[[Ints], tuple[Array, Array]] | None = None  # mean and variance of chosen
 
 
@@ -434,14 +434,14 @@ def float64(X: AnyArray) -> Array:
 
 
 def by_blocks(
-    function: Callable[[Array], Array], X: AnyArray, blocks: Iterable[slice], n_jobs: int
+    function: Callable[[Array], Array], X: AnyArray, blocks: Collection[slice], n_jobs: int
 ) -> Array:
     """Results of a function of blocks of rows (b, d), joined, in the memory of a few blocks."""
     parts = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def joined(of_block: Callable, blocks: Iterable[Index], n_jobs: int) -> list[Array]:
+def joined(of_block: Callable, blocks: Collection, n_jobs: int) -> list[Array]:
     """Arrays of all rows, from the tuples of arrays of blocks."""
     return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]
 
@@ -517,7 +517,7 @@ class PosteriorAround(Posterior):
 class Prior(Posterior):
     """The process before any data, of mean zero."""
 
-    kernel: object
+    kernel: Kernel
     n_targets: int
 
     name = "prior"

@@ -72,7 +72,7 @@ def averaged(function: Callable[[Array], Array], X: Array, values: Array | None)
 class PosteriorWithMissingValues(PosteriorAround):
     """A posterior at rows in which values may be missing."""
 
-    values: np.ndarray  # (K, d), as of `spread_values`
+    values: Array  # (K, d), as of `spread_values`
 
     remedy = "No value was missing in these columns in fit: impute those of X."
 
@@ -103,7 +103,7 @@ class PosteriorWithMissingValues(PosteriorAround):
         """Latent covariance."""
         X = float64(X)
         filled = [self._filled(X, k) for k in range(_VALUES)]
-        cov = sum(self.posterior.covariance(one) for one in filled) / _VALUES
+        cov = sum((self.posterior.covariance(one) for one in filled), np.zeros(())) / _VALUES
         means = np.stack([self.posterior.mean(one) for one in filled])
         rows = np.arange(len(X))
         cov[rows, rows] += self._own(X, means, cov.ndim - 1)
@@ -128,8 +128,7 @@ class PosteriorWithMissingValues(PosteriorAround):
 
     def _filled(self, X: Array, k: int) -> Array:
         """Rows with the value number k, and others in other rows, where they lack one."""
-        places = (k + np.arange(len(X))) % _VALUES
-        return np.where(np.isnan(X), self.values[places], X)
+        return np.where(np.isnan(X), self.values[(k + np.arange(len(X))) % _VALUES], X)
 
     def _own(self, X: Array, means: Array, ndim: int) -> Array:
         """Additional variance (n,) or (n, k) of rows because of their missing values."""
@@ -142,7 +141,7 @@ class PosteriorWithMissingValues(PosteriorAround):
         return count * noise.max() if ndim == 1 else count[:, None] * noise
 
     @cached_property
-    def _unit(self):
+    def _unit(self) -> Array:
         """Variances of means over rows like those of training, of each target or process."""
         return self.posterior.mean(self.values).var(axis=0)
 
@@ -249,7 +248,7 @@ class PosteriorWithMean(PosteriorAround):
 
     def weight(self, X: AnyArray) -> Array:
         """Weights (n, p) of the other prediction."""
-        return self.weights.of(sum(self.posterior.moments(X)[1:]))
+        return self.weights.of(np.add(*self.posterior.moments(X)[1:]))
 
     def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes`, where that of the other prediction is zero."""

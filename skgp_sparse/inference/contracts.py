@@ -358,7 +358,7 @@ class Start(NamedTuple):
 class ThoroughSearch(NamedTuple):
     """Kernel and starts of a fit where an evaluation is cheap: it ends at an optimum."""
 
-    kernel: object  # with the bounds within which it ends; those to begin with may be narrower
+    kernel: Kernel  # with the bounds within which it ends; those to begin with may be narrower
     starts: tuple = ()  # values of theta from which it begins beside the first
 
 

@@ -13,11 +13,12 @@
 5. One factor of all variances makes the rows held out most likely.
 """
 
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -26,7 +27,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse.engine import neighbors
 from skgp_sparse.engine.neighbors import DistinctRows, LeaveOneOut, NeighborsPosterior
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Index, Ints
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
 from skgp_sparse.inference.local_site_objective import MetricPrior, NeighborsObjective
@@ -79,11 +80,11 @@ class NearestNeighborSearch:
         self.known, self.n_iter = neighbors.known_rows(job.rows, job.settings.options.memory), 0
         self.n_jobs, self.stopped = job.settings.options.n_jobs, False
 
-    def first(self, starts: list[Kernel]):
+    def first(self, starts: list[Kernel]) -> ValidationScore:
         """The `ValidationScore` of the best of some kernels to begin with."""
         return self._run(self._started(starts), _FIRST)
 
-    def refined(self, best: ValidationScore):
+    def refined(self, best: ValidationScore) -> ValidationScore:
         """The best `ValidationScore` of other metrics and smoothness, after a last run."""
         if wants_full(self.job) and not self.is_over():
             mixed = if_possible(self._mixed, best, otherwise=best)
@@ -97,11 +98,11 @@ class NearestNeighborSearch:
                 best = max(best, other, key=density_of)
         return best if self.is_over() else self._to_the_end(best)
 
-    def _run(self, local: NearestNeighborModel, budget: tuple[int, int]):
+    def _run(self, local: NearestNeighborModel, budget: tuple[int, int]) -> ValidationScore:
         """The `ValidationScore` of a model after some iterations."""
         return self.scored(self.climbed(local, budget))
 
-    def with_neighbors(self, best: ValidationScore):
+    def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, Index]:
         """The score with as many neighbours as pay for few rows held out, and places of these."""
         if self.k is not None:
             return self.scored(best.model, self.k), slice(None)
@@ -116,11 +117,11 @@ class NearestNeighborSearch:
             best = more
         return best, places
 
-    def is_over(self):
+    def is_over(self) -> bool:
         """Whether a callback or the deadline has asked to end the search."""
         return self.stopped or self.job.settings.deadline.is_over()
 
-    def climbed(self, local: NearestNeighborModel, budget: tuple[int, int]):
+    def climbed(self, local: NearestNeighborModel, budget: tuple[int, int]) -> NearestNeighborModel:
         """The model after some iterations with neighbours held; `budget`: rows and iterations."""
         if self.is_over():
             return local
@@ -134,9 +135,11 @@ class NearestNeighborSearch:
         metric, curvature = objective.metric, maximum.curvature
         return local._replace(kernel=kernel, metric=metric, curvature=curvature)
 
-    def scored(self, local: NearestNeighborModel, k: int = _ROUGHLY, validation=None):
+    def scored(
+        self, local: NearestNeighborModel, k: int = _ROUGHLY, few: ValidationSet | None = None
+    ) -> ValidationScore:
         """The `ValidationScore` of a model, calibrated by the rows held out, given k neighbours."""
-        validation = validation or self.validation
+        validation = few or self.validation
         local = local._replace(k=k, factor=1.0)
         left = self._left(validation.chosen, validation.count, local, k)
         with arithmetic():
@@ -149,26 +152,26 @@ class NearestNeighborSearch:
         score = validation.score(name, mean, factor * variance + validation.noise)
         return score._replace(model=local._replace(factor=factor))
 
-    def conclude(self, local: NearestNeighborModel):
+    def conclude(self, local: NearestNeighborModel) -> Fit:
         """The `Fit` of a model; its value is that of random rows."""
         objective = self.objective(local, *self.validation.sample(_CONCLUDED))
         objective = replace(objective, posterior=posterior_of(self.known, local))
         found = fit_at(objective, local.kernel, self.n_iter)
         return found._replace(selection=tuple(self.validation.candidates), refit=with_other_noise)
 
-    def objective(self, local: NearestNeighborModel, chosen: Ints, count: Array):
+    def objective(self, local: NearestNeighborModel, chosen: Ints, count: Array) -> Any:
         """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
         left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
-        given = {"metric": local.metric, "prior": local.prior, "n_jobs": self.n_jobs}
+        given: dict = {"metric": local.metric, "prior": local.prior, "n_jobs": self.n_jobs}
         return NeighborsObjective(left=left, rows=rows, total=rows.total_weight(), **given)
 
-    def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int):
+    def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int) -> LeaveOneOut:
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
         nearest = posterior_of(self.known, local).around(block.X, self.n_jobs, k + 1)
         return neighbors.left_out(self.known, block, chosen, nearest, count)
 
-    def _started(self, starts: list[Kernel]):
+    def _started(self, starts: list[Kernel]) -> NearestNeighborModel:
         """The model at the likeliest of some kernels and noises, unless all of them fail."""
         rows, found, prior = self.validation.others(_STARTS), [], self.job.settings.prior
         starts = [self._of_the_search(kernel) for kernel in starts]
@@ -186,13 +189,13 @@ class NearestNeighborSearch:
             raise error
         return NearestNeighborModel(max(found, key=lambda pair: pair[0])[1])
 
-    def _of_the_search(self, kernel: Kernel):
+    def _of_the_search(self, kernel: Kernel) -> Kernel:
         """The kernel with the bounds and the smoothness with which the search begins."""
         if self.job.thorough:  # whose noise may be next to nothing
             kernel = self.job.thorough.kernel.clone_with_theta(kernel.theta)
         return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
 
-    def _mixed(self, best: ValidationScore):
+    def _mixed(self, best: ValidationScore) -> ValidationScore:
         """The `ValidationScore` of a metric that is learned, from the best one without.
 
         A column that matters only in a sum with others has a long length scale as long as columns
@@ -203,12 +206,12 @@ class NearestNeighborSearch:
         if not (kernel is local.kernel or self.is_over()):
             few, places = self.validation.some(_SEVERAL)
             start = self._with_metric(local._replace(kernel=kernel))
-            tried = self.scored(self.climbed(start, _BRIEF), validation=few)
+            tried = self.scored(self.climbed(start, _BRIEF), few=few)
             if tried.is_better_than(best.take(places)):
                 return self._run(tried.model, _OF_METRIC)
         return self._run(self._with_metric(local), _OF_METRIC)
 
-    def _to_the_end(self, best: ValidationScore):
+    def _to_the_end(self, best: ValidationScore) -> ValidationScore:
         """The best `ValidationScore` of last runs, with new neighbours, as long as they gain."""
         for _ in range(_MOST_RUNS):
             last = if_possible(self._run, best.model, _LAST, otherwise=best)
@@ -217,28 +220,27 @@ class NearestNeighborSearch:
                 break
         return best
 
-    def _of_smoothness(self, local: NearestNeighborModel, nu: float):
+    def _of_smoothness(self, local: NearestNeighborModel, nu: float) -> ValidationScore:
         """The `ValidationScore` of another smoothness."""
         return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _BRIEF)
 
-    def _with_metric(self, local: NearestNeighborModel):
+    def _with_metric(self, local: NearestNeighborModel) -> NearestNeighborModel:
         """The model whose metric may be learned."""
         prior = full(local.kernel, self.job.rows.n_features)
         return local._replace(metric=prior.start, prior=prior, curvature=None)
 
-    def _progress(self, iteration: int, value: float):
+    def _progress(self, iteration: int, value: float) -> bool:
         """Tell the user's callbacks; returns whether to stop."""
         progress, n = self.job.settings.progress, self.job.rows.total_weight()
-        if progress is None:
-            return False
         note = f"leave-one-out density {value / n:.4f}"
-        return progress(iteration, value, note=note)
+        return progress is not None and progress(iteration, value, note=note)
 
 
-def with_other_noise(job: Job, fit: Fit, kernel: Kernel):
+def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
     """The `Fit` that goes on with a kernel of other noise, metric held; a factor fits variances."""
-    objective, before, n_jobs = fit.objective, fit.posterior, job.settings.options.n_jobs
-    left = objective.left
+    objective: Any = fit.objective  # a `NeighborsObjective`, whose posterior ...
+    before: Any = fit.posterior  # ... is a `NeighborsPosterior`
+    left, n_jobs = objective.left, job.settings.options.n_jobs
     function = VectorFunction(objective, kernel, prior=job.settings.prior)
     most = min(_OF_NOISE, job.settings.max_iter)
     tell = job.settings.progress and partial(job.settings.progress, quantity=LEAVE_ONE_OUT)
@@ -260,7 +262,7 @@ def _factor(left: LeaveOneOut, mean: Array, variance: Array) -> float:
     return variance_factor(errors, variance, left.noise, left.count, _CENTRAL, _LEAST_FACTOR)
 
 
-def _around(kernel: Kernel, d: int):
+def _around(kernel: Kernel, d: int) -> Iterator[Kernel]:
     """A kernel, and the same at some scales and with less noise."""
     of_length = [place for places, _ in kernels.length_scale_places(kernel, d) for place in places]
     of_noise = [place for places in kernels.positions_of(kernel, "noise_level") for place in places]
@@ -271,12 +273,12 @@ def _around(kernel: Kernel, d: int):
         yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
-def posterior_of(known: DistinctRows, local: NearestNeighborModel):
+def posterior_of(known: DistinctRows, local: NearestNeighborModel) -> NeighborsPosterior:
     """`NeighborsPosterior` of a model given the known rows."""
     return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
 
 
-def with_nu(kernel: Kernel, nu: float):
+def with_nu(kernel: Kernel, nu: float) -> Kernel:
     """The kernel with another smoothness of its Matérn kernels."""
     names = [name for name in kernel.get_params() if name.split("__")[-1] == "nu"]
     return clone(kernel).set_params(**dict.fromkeys(names, nu))
@@ -302,7 +304,7 @@ _NATS = 0.01  # per row, of a squared distance of an entry of the metric from it
 NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 
 
-def wants_full(job: Job):
+def wants_full(job: Job) -> bool:
     """Whether a job asks for a full metric."""
     d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
     is_tried = job.metric == "auto" and may_mix and d**2 <= _MOST_ENTRIES
@@ -310,13 +312,13 @@ def wants_full(job: Job):
     return d > 1 and (job.metric == "full" or is_tried)
 
 
-def full(kernel: Kernel, d: int, nats: float = _NATS):
+def full(kernel: Kernel, d: int, nats: float = _NATS) -> MetricPrior:
     """The `MetricPrior` of a metric (d, d) that may well rescale columns."""
     scale, unmixed = kernels.length_scales(kernel, np.ones(d)), np.eye(d)
     return MetricPrior(unmixed, scale[:, None] / scale, nats * (1.0 - unmixed))
 
 
-def shortened(kernel: Kernel, initial: Kernel, d: int):
+def shortened(kernel: Kernel, initial: Kernel, d: int) -> Kernel:
     """The kernel whose length scales are at most half of the initial ones, itself if they are."""
     if len(kernel.theta) != len(initial.theta):
         return kernel
@@ -326,6 +328,6 @@ def shortened(kernel: Kernel, initial: Kernel, d: int):
     return kernel if np.array_equal(shorter, kernel.theta) else kernel.clone_with_theta(shorter)
 
 
-def name_of(metric: Array | None):
+def name_of(metric: Array | None) -> str:
     """Name of a metric, for users, and a comma; an empty string where there is none."""
     return "" if metric is None else "full metric, "

@@ -13,6 +13,7 @@ Of several binary problems some select for all: a few rows of one problem tell l
 
 from collections.abc import Callable
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
@@ -27,7 +28,7 @@ from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
 from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
 from skgp_sparse.methods.neighbors import Neighbors, SiteSearch, most_trained
-from skgp_sparse.solvers import fit_at
+from skgp_sparse.solvers import Fit, fit_at
 
 _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the hyperparameters of few rows
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
@@ -46,24 +47,24 @@ class PosteriorSelection(PosteriorMethod):
     def __init__(self, rival: PosteriorMethod | None = None):
         self.rival = rival
 
-    def fit(self, job: Job, random_state: RandomState):
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
         trials = Trials(job, random_state)
         return trials.fit(trials.rival.wins(trials.of_rival, trials.of_neighbors))
 
-    def refuses_later_rows(self):
+    def refuses_later_rows(self) -> None:
         """None: rows that arrive later are learned with inducing points."""
         return None
 
 
-def agree(jobs: list[Job], random_states: list[RandomState], run: Callable):
+def agree(jobs: list[Job], random_states: list[RandomState], run: Callable) -> tuple:
     """The jobs, with the method that wins in some of them for all, and candidates by number."""
     are_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
     numbers, most = np.flatnonzero(are_open), min(_MOST_PROBLEMS, sum(are_open))
     if most < 2:
         return jobs, {}
 
-    def trials_of(k: int):
+    def trials_of(k: int) -> Trials:
         with collected():  # the fits that follow warn
             return Trials(jobs[k].within(2), deepcopy(random_states[k]))
 
@@ -81,6 +82,8 @@ def agree(jobs: list[Job], random_states: list[RandomState], run: Callable):
 
 class Trials:
     """Trials of neighbours and their rival, who predict rows of a `Job` that are held out."""
+
+    search: SiteSearch | NearestNeighborSearch
 
     def __init__(self, job: Job, random_state: RandomState):
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
@@ -107,7 +110,7 @@ class Trials:
         if self.best and not self.of_rival.is_better_than(self.of_neighbors, _BEHIND):
             self._go_on()
 
-    def _go_on(self):
+    def _go_on(self) -> None:
         """Hold the trials after the first ones."""
         refined = if_possible(self.search.refined, self.best, otherwise=self.best)
         self.best = max(self.best, refined, key=neighbor_search.density_of)
@@ -120,13 +123,10 @@ class Trials:
             self.of_rival = self.of_rival.take(rows)
         self.of_neighbors = self.best
 
-    def fit(self, rival_wins: bool):
+    def fit(self, rival_wins: bool) -> Fit:
         """The `Fit` of the winner; that of the other one if it cannot be computed."""
-        if self.best is None:
-            fit = self.rival.fit()
-        else:
-            fit = if_possible(self.rival.fit) if rival_wins else None
-            fit = fit or self.search.conclude(self.best.model)
+        tried = if_possible(self.rival.fit) if rival_wins and self.best else None
+        fit = tried or (self.search.conclude(self.best.model) if self.best else self.rival.fit())
         return fit._replace(selection=tuple(self.validation.candidates))
 
 
@@ -135,30 +135,30 @@ class ExactRival:
 
     def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
-        self.best = None  # `ValidationScore` of a `Fit`
+        self.best: ValidationScore | Any = None  # of a `Fit`
 
-    def first(self):
+    def first(self) -> ValidationScore:
         """The `ValidationScore` of the process."""
         return self._tried(self.job.kernel, "exact")
 
-    def again(self, local: NearestNeighborModel):
+    def again(self, local: NearestNeighborModel) -> ValidationScore:
         """The best `ValidationScore`, also with the hyperparameters of neighbours."""
         if local.metric is None:
             if_possible(self._tried, local.kernel, "exact (hyperparameters of neighbors)")
         return self.best
 
     @staticmethod
-    def wins(score: ValidationScore, neighbors: ValidationScore):
+    def wins(score: ValidationScore, neighbors: ValidationScore) -> bool:
         """Whether it leads: it loses ties."""
         return score.is_better_than(neighbors)
 
-    def fit(self):
+    def fit(self) -> Fit:
         """The `Fit` of the best trial."""
         if self.best is None:
             self._tried(self.job.kernel, "exact")
         return self.best.model
 
-    def _tried(self, kernel: Kernel, name: str):
+    def _tried(self, kernel: Kernel, name: str) -> ValidationScore:
         job, validation = self.job, self.validation
         objective = job.model.exact(job.rows, job.settings.options)
         fit = fit_at(objective, kernel, 0)
@@ -174,28 +174,29 @@ class ExactRival:
 class RivalOfPoints:
     """Inducing points, before they are optimised and after some iterations."""
 
+    objective: Any = None  # a `SparseFit`, once there is one
+
     def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
-        self.points, self.objective = InducingPoints(), None
+        self.points = InducingPoints()
 
-    def first(self):
+    def first(self) -> ValidationScore:
         """The `ValidationScore` where the initialiser puts the points."""
-        most = most_trained(self.job.rows.n_features)
-        rows = self.validation.training_rows(most)
+        rows = self.validation.training_rows(most_trained(self.job.rows.n_features))
         self.objective = self.points.objective(self.job._replace(rows=rows), self.random_state)
         return self._scored("at the start")
 
-    def again(self, local: NearestNeighborModel):
+    def again(self, local: NearestNeighborModel) -> ValidationScore:
         """The `ValidationScore` after some iterations."""
         self._go_on(self.objective.rows, _ITERATIONS)
         return self._scored(f"{_ITERATIONS} iterations")
 
     @staticmethod
-    def wins(score: ValidationScore, neighbors: ValidationScore):
+    def wins(score: ValidationScore, neighbors: ValidationScore) -> bool:
         """Whether neighbours do not lead: it wins ties, as it goes on to gain."""
         return not neighbors.is_better_than(score)
 
-    def fit(self):
+    def fit(self) -> Fit:
         """The `Fit` to all rows, after most of the iterations on some of them."""
         objective = self.objective or self.points.objective(self.job, self.random_state)
         self.objective, job = objective.on(self.job.rows), self.job
@@ -206,18 +207,17 @@ class RivalOfPoints:
         with collected():  # it need not converge
             return self.points.go_on(job, self.objective, self.random_state)
 
-    def _go_on(self, rows: Dataset, most: int):
+    def _go_on(self, rows: Dataset, most: int) -> None:
         """Move points and hyperparameters by iterations on some of the rows."""
         some = rows.sampled(np.sort(rows.sample(_SOME_ROWS, self.random_state)))
         job = self.job._replace(rows=some)
         few = job.with_settings(max_iter=min(most, job.settings.max_iter))
         with collected():  # it need not converge
-            fit = self.points.go_on(few, self.objective.on(some), self.random_state)
+            fit: Any = self.points.go_on(few, self.objective.on(some), self.random_state)
         self.job = self.job._replace(kernel=fit.kernel)
         self.objective = self.objective.at(basis=fit.objective.basis.parameters)
 
-    def _scored(self, name: str):
-        job = self.job
-        fit = fit_at(self.objective, job.kernel, 0)
-        given = fit.posterior, job.settings.options.n_jobs, fit.likelihood
+    def _scored(self, name: str) -> ValidationScore:
+        fit = fit_at(self.objective, self.job.kernel, 0)
+        given = fit.posterior, self.job.settings.options.n_jobs, fit.likelihood
         return self.validation.score_posterior(f"inducing ({name})", *given)
