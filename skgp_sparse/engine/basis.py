@@ -353,10 +353,10 @@ class Options(NamedTuple):
 class Observations(NamedTuple):
     """Data of rows that a likelihood needs: arrays, or a `PerRow` of each."""
 
-    y: object  # (n,)
-    offset: object  # (n,)
-    weight: object  # (n,)
-    residual: object  # (n,) r, what the basis leaves of the row
+    y: Any  # (n,)
+    offset: Any  # (n,)
+    weight: Any  # (n,)
+    residual: Any  # (n,) r, what the basis leaves of the row
 
 
 class Problem(NamedTuple):
@@ -402,8 +402,15 @@ class Evaluation(NamedTuple):
     jitter: float
     inner_state: object = None  # of an inner loop, for the next evaluation
 
-    theta_bar = property(lambda self: self.gradient["kernel"])  # type: ignore[misc]
-    Z_bar = property(lambda self: self.gradient.get("basis"))  # type: ignore[misc]  # or None
+    @property
+    def theta_bar(self) -> Array:
+        """The gradient wrt theta."""
+        return self.gradient["kernel"]
+
+    @property
+    def Z_bar(self) -> Array | None:
+        """That wrt the basis, None where it does not move."""
+        return self.gradient.get("basis")
 
 
 _LITTLE_JITTER = linalg.Jitter(1e-12)  # less than most noise

@@ -182,8 +182,8 @@ class Minibatch(NamedTuple):
     """Some rows at one kernel and one basis, and what waits for their gradients."""
 
     problems: list  # of `Problem`, the same but for its bound, for each process
-    features: object
-    layout: object
+    features: Features
+    layout: Layout
     waiting: list  # of the `Forward` of every process, for each block
     sums: list  # of `Sums`, one for each process
     n: float  # Σ w

@@ -12,7 +12,7 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -358,9 +358,9 @@ class SiteRows(NamedTuple):
     X: np.ndarray  # (u, d) distinct places, float64
     place: np.ndarray  # (n,) of every row
     y: np.ndarray  # (n, p) observations
-    offset: np.ndarray  # (n,) known, of the latent value
-    weight: np.ndarray  # (n,)
-    near: np.ndarray | None = None  # (u, k + 1) places near to a place, itself included
+    offset: Any  # (n,) known, of the latent value
+    weight: Any  # (n,)
+    near: Ints | Any = None  # (u, k + 1) places near to a place, itself included
 
     @classmethod
     def of(cls, rows: Dataset):
