@@ -353,10 +353,10 @@ class Options(NamedTuple):
 class Observations(NamedTuple):
     """Data of rows that a likelihood needs: arrays, or a `PerRow` of each."""
 
-    y: object  # (n,)
-    offset: object  # (n,)
-    weight: object  # (n,)
-    residual: object  # (n,) r, what the basis leaves of the row
+    y: Any  # (n,)
+    offset: Any  # (n,)
+    weight: Any  # (n,)
+    residual: Any  # (n,) r, what the basis leaves of the row
 
 
 class Problem(NamedTuple):

@@ -65,7 +65,7 @@ class VectorFunction:
         function.highest = -np.inf
         return function
 
-    def at(self, vector):
+    def at(self, vector: Array) -> tuple[Any, Kernel]:
         """The objective and the kernel at a vector."""
         blocks = self.unpack(vector)
         kernel = kernels.moved(self.kernel, blocks.pop("kernel"))
@@ -166,7 +166,7 @@ class Conclusion(NamedTuple):
     """Result of an objective at the end of a fit: its value, and the posterior."""
 
     value: float  # nats, of all rows together
-    posterior: Posterior
+    posterior: Posterior | Any  # of latent inputs, an `InducingPosterior`
     jitter: float  # the largest on a diagonal, in units of its mean
     objective: "Objective"  # for users: its evaluations begin where this one ended
 
@@ -245,6 +245,13 @@ class ExactFit(Objective):
 class SparseFit(Objective):
     """An objective in a basis, such as inducing points, whose rows may be many."""
 
+    options: Options
+    problem: Callable  # a kernel -> the `Problem` of an evaluation
+    bound: Any  # `Bound`, where the noise is Gaussian
+    method: Any  # `Method` of rows with a likelihood, whose inner loop `infer` runs
+    infer: Callable
+    for_users: Callable[[], Objective]
+
     def on(self, rows: Dataset) -> "SparseFit":
         """Objective of other rows, such as a sample, in the same units."""
         changed: Any = self
@@ -299,7 +306,8 @@ class Method(ABC):
     likelihood: Any
     is_lower_bound: bool = False  # whether a step to the new sites cannot lower the objective
     uses_last_site: bool = False  # whether the next site depends on it, beside the marginal
-    takes_turns: bool = False  # whether `AlternatingUpdates` find the sites
+    takes_turns: bool = False  # whether `AlternatingUpdates` find the sites ...
+    expectations: Callable  # ... from expected log likelihoods and their derivatives
 
     @abstractmethod
     def at_site(self, site: Array, residual: Array, weight: Scalars) -> Array:

@@ -6,7 +6,7 @@ components.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def principal_components(
     as long as a component is weak: its variance counts in the kernel as much as in the data.
     """
     U, values, _ = np.linalg.svd(Y, full_matrices=False)
-    rank = min(d, np.count_nonzero(values > _RANK * values.max(initial=0.0)))
+    rank = min(d, int(np.count_nonzero(values > _RANK * values.max(initial=0.0))))
     mean = _BEYOND * random_state.normal(size=(len(Y), d))
     mean[:, :rank] = U[:, :rank] * np.sqrt(len(Y))
     largest = mean[np.abs(mean).argmax(axis=0), np.arange(d)]
@@ -52,14 +52,14 @@ _FLAT = 1e-12  # cosine of step and change of the gradient, below which nothing 
 class LatentModel(NamedTuple):
     """A fitted model of rows with latent inputs, in units of standardised targets."""
 
-    bound: object
+    bound: Any
     posterior: InducingPosterior
     training: Normals  # q of the training rows
 
     @property
     def noise(self) -> Scalars:
         """Variance of the noise of every target."""
-        features = self.posterior.features
+        features: Any = self.posterior.features
         return kernels.diagonal(features.kernel, features.Z)[1]
 
 
@@ -111,7 +111,7 @@ def _locate_block(
         mean, log_variance = np.split(x, 2, axis=1)
         inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
         latent = LatentRows(inputs, patterns[some], of_column)
-        given = fitted.bound, fitted.posterior, Batch(None, y[some], 0.0, 1.0), latent
+        given = fitted.bound, fitted.posterior, Batch(inputs.mean, y[some], 0.0, 1.0), latent
         value, mean_bar, variance_bar = log_likelihoods(*given)
         of_log = inputs.variance * variance_bar - 0.5 * np.expm1(log_variance)
         return value - _divergences(*inputs), np.hstack([mean_bar - mean, of_log])

@@ -13,7 +13,7 @@ gradient is that at held sites: ``∂J/∂m = α`` and ``∂J/∂v = (α² - β)
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -21,12 +21,13 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import neighbors
 from skgp_sparse.engine.basis import Evaluation
-from skgp_sparse.engine.neighbors import LeaveOneOut, SiteRows
+from skgp_sparse.engine.neighbors import LeaveOneOut, LocalPrediction, SiteRows
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import Array, Ints, Scalars
 from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock
+from skgp_sparse.likelihoods import Likelihood
 
 
 class MetricPrior(NamedTuple):
@@ -46,16 +47,16 @@ class MetricPrior(NamedTuple):
 class _LeftOutObjective(Objective):
     """Base of objectives of rows that are left out, in a metric that may be learned."""
 
-    rows: Dataset | None  # all of them, for users
+    rows: Dataset | Any  # all of them, for users
     total: float  # how many rows there are, counted by weight
-    metric: np.ndarray | None = None  # (r, d) W; None: inputs as they are
+    metric: Array | Any = None  # (r, d) W; None: inputs as they are
     prior: MetricPrior | None = None  # of a metric that is learned
-    posterior: Posterior | None = None
+    posterior: Posterior | Any = None
     n_jobs: int = 1
     moves_sites: bool = False  # whether they follow hyperparameters, for users
 
     inducing_points = None
-    _densities = None  # of normal distributions
+    _densities: ClassVar[Any] = None  # of normal distributions
 
     def blocks(self, kernel: Kernel, move_basis: bool = False):
         """The kernel, and the metric where it is learned."""
@@ -84,8 +85,7 @@ class _LeftOutObjective(Objective):
     def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, whose value has no penalty."""
         held = replace(self._followed(kernel), prior=None)
-        objective = replace(held, moves_sites=True)
-        return Conclusion(held.value(kernel), self.posterior, 0.0, objective)
+        return Conclusion(held.value(kernel), self.posterior, 0.0, replace(held, moves_sites=True))
 
     @property
     def _share(self):
@@ -133,8 +133,8 @@ class LocalSiteObjective(_LeftOutObjective):
 
     near: SiteRows
     sites: np.ndarray  # (2, n) natural parameters of all rows
-    likelihood: object
-    chosen: np.ndarray | None = None  # rows that are left out; None: all of them
+    likelihood: Likelihood
+    chosen: Ints | None = None  # rows that are left out; None: all of them
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
@@ -203,13 +203,12 @@ class LocalSiteObjective(_LeftOutObjective):
         mean, variance = neighbors.moments(kernel, left, self.metric, self.n_jobs, matrices)
         return mean[:, 0], np.maximum(variance, _SMALLEST_RELATIVE_VARIANCE * variance.max())
 
-    def _densities(self, block: LeaveOneOut, local: object, noise: Array):
+    def _densities(self, block: LeaveOneOut, local: LocalPrediction, noise: Array):
         """Σ w log Z over rows, and its slopes in m (s, 1) and v (s,)."""
         least = _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)
         variance = np.maximum(local.variance + noise, least)
-        y, offset = _observed_and_offset(block)
+        w, (y, offset) = block.count, _observed_and_offset(block)
         value, slope, curvature = self.likelihood.tilted(y, local.mean[:, 0] + offset, variance)
-        w = block.count
         return w @ value, (w * slope)[:, None], 0.5 * w * (slope**2 - curvature)
 
     def _slopes(self, kernel: Kernel):
@@ -224,7 +223,7 @@ def _observed_and_offset(left: LeaveOneOut):
     return left.y[:, 0], left.y[:, -1]
 
 
-def next_sites(likelihood: object, y: Array, mean: Array, variance: Array, offset: Scalars = 0.0):
+def next_sites(likelihood: Likelihood, y: Array, mean: Array, variance: Array, offset: Scalars):
     """Sites (2, s) of rows with these cavities."""
     _, slope, curvature = likelihood.tilted(y, mean + offset, variance)
     rest = np.maximum(1.0 - variance * curvature, np.finfo(float).eps)

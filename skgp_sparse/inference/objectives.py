@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -35,7 +36,7 @@ class LatentObjective(contracts.Objective):
     """
 
     rows: Dataset  # targets and noise; its inputs are not read
-    bound: object  # none that counts a residual as noise
+    bound: Any  # none that counts a residual as noise
     basis: Basis
     prior: Normals  # of the inputs
     shift: np.ndarray  # (n, d) η
@@ -70,12 +71,12 @@ class LatentObjective(contracts.Objective):
 
     def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
         """`Evaluation` with the gradient of every block."""
-        value, gradient, *rest = normal_inputs.value_and_gradient(*self._at(kernel), inputs)
+        value, gradient, jitter, _ = normal_inputs.value_and_gradient(*self._at(kernel), inputs)
         root, variance = np.sqrt(self.prior.variance), self.inputs.variance
         shift_bar = root * gradient.pop("mean") - self.shift
         ratio_bar = variance * gradient.pop("variance") - 0.5 * np.expm1(self.log_ratio)
         gradient |= {"shift": shift_bar, "log_ratio": ratio_bar}
-        return Evaluation(value - self.divergences().sum(), gradient, *rest)
+        return Evaluation(value - self.divergences().sum(), gradient, jitter)
 
     def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, with an `InducingPosterior`."""
@@ -87,7 +88,7 @@ class LatentObjective(contracts.Objective):
         rows = slice(None, None, -(-len(self.rows) // _FEW_LATENT_ROWS))
         return normal_inputs.mean_noise_and_residual(*self._at(kernel), rows)
 
-    def _at(self, kernel: Kernel):
+    def _at(self, kernel: Kernel) -> tuple[Problem, LatentRows]:
         """The `Problem` at a kernel, and its `LatentRows`."""
         problem = Problem(kernel, self.basis, self.rows, self.bound, self.options)
         return problem, LatentRows(self.inputs, self.patterns, self.of_column)
@@ -102,7 +103,7 @@ class ExactObjective(contracts.ExactFit):
 
     groups: DistinctInputs
     n_jobs: int = 1
-    rows: Dataset | None = None  # that the groups are made of
+    rows: Dataset | Any = None  # that the groups are made of
 
     likelihood = basis = None
     inducing_points = property(attrgetter("groups.X"))
@@ -113,8 +114,7 @@ class ExactObjective(contracts.ExactFit):
 
     def constant_log_likelihood(self):
         """Log likelihood of the targets as noise of their own variance, and a little more."""
-        weight, y = self.groups.weight, self.groups.y
-        n = self.size()
+        weight, y, n = self.groups.weight, self.groups.y, self.size()
         variance = (weight @ y**2).sum() / n
         if variance == 0:
             return -np.inf
@@ -138,7 +138,7 @@ class CollapsedObjective(contracts.SparseFit):
     """A collapsed bound of a process in some basis."""
 
     rows: Dataset
-    bound: object
+    bound: Any
     basis: Basis
     options: Options = Options()
 
@@ -162,7 +162,7 @@ class CollapsedObjective(contracts.SparseFit):
 
     def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel."""
-        return Conclusion(*collapsed.conclude(self.problem(kernel)), self)
+        return Conclusion._make([*collapsed.conclude(self.problem(kernel)), self])
 
     def noise_and_residual(self, kernel: Kernel):
         """Mean noise and mean residual variance over at most a few thousand rows."""
@@ -199,9 +199,9 @@ class DecoupledObjective(contracts.Objective):
 
     def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, with a `DecoupledPosterior`."""
-        return Conclusion(*collapsed.decoupled_conclude(*self._problems(kernel)), self)
+        return Conclusion._make([*collapsed.decoupled_conclude(*self._problems(kernel)), self])
 
-    def _problems(self, kernel: Kernel):
+    def _problems(self, kernel: Kernel) -> tuple[Problem, Problem]:
         of_covariance = self.objective.problem(kernel)
         return of_covariance._replace(basis=self.basis), of_covariance
 
@@ -210,7 +210,7 @@ class DecoupledObjective(contracts.Objective):
 class GaussianObjectives(contracts.ObjectiveFactory):
     """Rows whose noise is Gaussian, with the bound of the sparse objective."""
 
-    bound: object
+    bound: Any
 
     def exact(self, rows: Dataset, options: Options, rough: bool = False):
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""

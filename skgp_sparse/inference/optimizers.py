@@ -5,9 +5,9 @@ with a way back.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Maximum(NamedTuple):
     value: float
     n_iter: int
     end: End
-    curvature: object = None  # what was learned of it, for a start near the end
+    curvature: "_Curvature | None" = None  # what was learned of it, for a start near the end
 
     @property
     def converged(self):
@@ -56,7 +56,7 @@ class _Point(NamedTuple):
 
     x: np.ndarray
     value: float
-    gradient: np.ndarray
+    gradient: Array | Any  # None where the value is infinite
 
 
 class _Minimand:
@@ -91,7 +91,7 @@ class _Curvature:
 
     def __init__(self, size: int, alike: bool = False):
         self.alike = alike
-        self.pairs = deque(maxlen=_CORRECTIONS)  # s, y, 1 / sᵀy
+        self.pairs: deque = deque(maxlen=_CORRECTIONS)  # s, y, 1 / sᵀy
         self.steps, self.changes = np.zeros(size), np.zeros(size)
         self.diagonal = np.ones(size)
 
@@ -180,8 +180,7 @@ def maximise(
                 ended = End.CONVERGED
             elif deadline.is_over():
                 ended = End.STOPPED
-    n_iter = len(history) - 1
-    return Maximum(point.x, -scale * point.value, n_iter, ended or End.LIMIT, curvature)
+    return Maximum(point.x, -scale * point.value, len(history) - 1, ended or End.LIMIT, curvature)
 
 
 def _measure(minimand: _Minimand, point: _Point, curvature: _Curvature):
@@ -252,8 +251,8 @@ def _search(minimand: _Minimand, point: _Point, direction: Array):
 
 def climb(function: VectorFunction, settings: Settings, x0: Array | None = None, **options: object):
     """`maximise` a `VectorFunction`, from x0 or from its blocks; options go before the settings."""
-    given = {"max_iter": settings.max_iter, "tol": settings.tol, "callback": settings.progress}
-    given["deadline"] = settings.deadline
+    given: dict[str, Any] = {"max_iter": settings.max_iter, "tol": settings.tol}
+    given |= {"callback": settings.progress, "deadline": settings.deadline}
     given["scale"] = function.objective.size()
     x0 = function.pack() if x0 is None else x0
     return maximise(function, x0, function.limits(), **given | options)
@@ -269,18 +268,18 @@ _STALLED = 30  # iterations without progress after which there will be none
 class Step(NamedTuple):
     """The map evaluated at one state."""
 
-    target: object  # where the plain map leads, of the kind of the state
-    scaled: object  # change of a state -> the same in units in which its squares are nats
+    target: Any  # where the plain map leads, of the kind of the state
+    scaled: Callable | Any  # change of a state -> the same in units in which its squares are nats
     gap: float  # estimate of what the objective is short of
     value: float  # objective
     climbs: bool  # whether the objective must not fall; otherwise the gap must not grow
-    result: object  # whatever else was computed
+    result: Any  # whatever else was computed
 
 
 class Solution(NamedTuple):
     """The best state that was accepted, and what was computed there."""
 
-    state: object
+    state: Any
     step: Step
     n_iter: int
     converged: bool
@@ -313,9 +312,8 @@ def solve_fixed_point(
             "The sites overflow: the latent variance is too large for the likelihood. Lower the "
             "upper bound of the kernel's variance, or check the parameters of the likelihood."
         )
-    closest = state, step
+    n_iter, closest = 1, (state, step)
     history, damping, since_best = deque(history, maxlen=_WINDOW), 1.0, 0
-    n_iter = 1
     while n_iter < max_iter and not _closed(step, tol, size) and since_best < _STALLED:
         n_iter += 1
         target = step.target if propose is None else propose(state, step)
@@ -361,5 +359,5 @@ def _accelerated(state: object, step: Step, history: Sequence):
     return proposal
 
 
-def _dot(one: object, other: object):
+def _dot(one: Iterable, other: Iterable):
     return sum(map(np.vdot, one, other))

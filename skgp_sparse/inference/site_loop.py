@@ -11,16 +11,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skgp_sparse.data.arrays import Bundles, PerRow, by_row
 from skgp_sparse.engine.basis import Observations
+from skgp_sparse.engine.collapsed_sites import ProjectedRows
 from skgp_sparse.ground.parallel import ordered_map
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import Method, if_possible
 from skgp_sparse.inference.optimizers import Solution, Step, solve_fixed_point
+from skgp_sparse.likelihoods import Likelihood
 
 _SMALLEST_PRECISION = 1e-300  # precision of a row without weight, for its logarithm
 _LARGEST_LOG_STEP = np.log(10.0)  # in a step of a logarithm, or beyond the plain turn
@@ -76,7 +78,7 @@ class AlternatingUpdates:
     The state is ``(m, a, log λ2)``. As m is linear in a, combinations of states are states.
     """
 
-    loop: object  # `SiteLoop` of variational inference
+    loop: "SiteLoop"  # of variational inference
 
     @cached_property
     def rows(self):
@@ -96,11 +98,10 @@ class AlternatingUpdates:
     def solve(self, sites: PerRow):
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
         linear, precision = np.asarray(sites)
+        logs = np.log(np.maximum(precision, _SMALLEST_PRECISION))
         solution = solve_fixed_point(
             partial(_tried, self.evaluate),
-            np.stack(
-                [np.zeros_like(linear), linear, np.log(np.maximum(precision, _SMALLEST_PRECISION))]
-            ),
+            np.stack([np.zeros_like(linear), linear, logs]),
             _admissible_both,
             tol=self.tol,
             max_iter=self.loop.inner.max_iter,
@@ -208,9 +209,8 @@ class AlternatingUpdates:
         if np.abs(rest).max() > _SAME_COVARIANCE:
             of_means = self.loop.projected.covariance(self._at_curvature(means)[0][0])
         weight, short = self.rows.weight, (means.slope - means.dual)[0]
-        along_mean, along_variance = (
-            self._slopes(means, variance) * curvature / (curvature + little)
-        )
+        slopes = self._slopes(means, variance)
+        along_mean, along_variance = slopes * curvature / (curvature + little)
         tilt = -0.5 * along_mean * (curvature + little)  # ∂α/∂s
         spread = -(S**2) * (weight * (precision + little))  # ds/dψ
         shift = of_means @ ((weight * tilt)[:, None] * spread)  # dm/dψ
@@ -280,13 +280,16 @@ class Inner(NamedTuple):
 
 
 class SiteUpdate(NamedTuple):
-    """Updated sites of rows, given their marginals, and the part of the objective."""
+    """Updated sites of rows, given their marginals, and the part of the objective.
 
-    linear: np.ndarray  # λ1 and λ2 to which the plain map leads (k, n)
-    precision: np.ndarray
-    mean: np.ndarray  # marginals (k, n)
-    variance: np.ndarray
-    value: np.ndarray  # part of the objective (n,)
+    They are arrays, or a `PerRow` of each.
+    """
+
+    linear: Any  # λ1 and λ2 to which the plain map leads (k, n)
+    precision: Any
+    mean: Any  # marginals (k, n)
+    variance: Any
+    value: Any  # part of the objective (n,)
 
 
 class InnerState(NamedTuple):
@@ -306,14 +309,13 @@ class SiteLoop:
 
     method: Method
     inner: Inner
-    projected: object  # `ProjectedRows`, or what has its methods
+    projected: ProjectedRows  # or what has its methods
 
     @cached_property
     def bundles(self):
         """`Bundles` of rows that the method sees at once."""
-        return Bundles(
-            self.projected.layout.blocks, _SITES_WORTH_THREADS // self.method.likelihood.n_latent
-        )
+        least = _SITES_WORTH_THREADS // self.method.likelihood.n_latent
+        return Bundles(self.projected.layout.blocks, least)
 
     @cached_property
     def observed(self):
@@ -382,7 +384,7 @@ class SiteLoop:
         at_site = self.method.at_site
         natural = by_row(lambda s, r, w: w * at_site(s, r, w), state, rows.residual, rows.weight)
         cores = self.projected.solve(self.bundles.split(natural))
-        known = list(zip(state, rows.weight, rows.residual))
+        known = list(zip(state.parts, rows.weight, rows.residual))
         total = sum(np.sum(s[1] * (w * r), axis=-1) for s, w, r in known)
         v = self.method.share(total / sum(map(np.sum, rows.weight)))
         if not np.all(v > 0.0):
@@ -410,7 +412,8 @@ class SiteLoop:
         return turned._replace(n_iter=plain.n_iter + turned.n_iter)
 
     def _solve_plainly(self, sites: PerRow, history: Sequence, max_iter: int, is_warm: bool):
-        evaluate, admissible = self.evaluate, partial(by_row, _admissible)
+        evaluate: Callable = self.evaluate
+        admissible: Callable = partial(by_row, _admissible)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
             evaluate = evaluate if is_warm else partial(_tried, evaluate)  # or from the start
             admissible = lambda proposal, plain: proposal
@@ -448,7 +451,7 @@ class SiteLoop:
         return ordered_map(run, range(len(self.bundles.groups)), threads)
 
 
-def _first_sites(likelihood: object, rows: Observations):
+def _first_sites(likelihood: Likelihood, rows: Observations):
     linear, precision = likelihood.first_sites(rows.y)
     sites = np.stack([linear - precision * rows.offset, precision])
     sites *= rows.weight > 0.0  # nothing moves rows without weight
@@ -457,8 +460,8 @@ def _first_sites(likelihood: object, rows: Observations):
 
 def _update(method: Method, v: Array, rows: Observations, moments: Array, site: Array):
     """Part of the objective, of the gap, the next sites, and what the method says."""
-    check_moments(*moments, rows.residual)
-    update = method.update(rows, *moments, site, v)
+    check_moments(moments[0], moments[1], rows.residual)
+    update = method.update(rows, moments[0], moments[1], site, v)
     target = np.stack([update.linear, update.precision])
     target = np.where(rows.weight > 0, target, site)  # rows without weight hold nothing
     gap = np.sum(_in_nats(target - site, update.mean, update.variance, rows.weight) ** 2)
@@ -480,6 +483,5 @@ def _tried(evaluate: Callable, state: Array | PerRow):
 
 def _admissible(proposal: Array, plain: Array):
     """The proposal, and the plain step where a precision left its neighbourhood."""
-    wild = proposal[1] < plain[1] / _RELEASE
-    wild |= proposal[1] > plain[1] * _RELEASE
+    wild = (proposal[1] < plain[1] / _RELEASE) | (proposal[1] > plain[1] * _RELEASE)
     return np.where(wild, plain, proposal)

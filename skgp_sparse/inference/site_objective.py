@@ -14,6 +14,7 @@ the row.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -40,12 +41,14 @@ from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method
 from skgp_sparse.inference.optimizers import Solution
 from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, SiteUpdate
 from skgp_sparse.inference.stochastic import SHARE_OF_A_KIND, SiteMinibatchView
+from skgp_sparse.likelihoods import Likelihood
 
 _NUMBERS = 50  # of every site that the inner loop holds
 _SQUARES = 6  # (m, m) arrays of every process but the first
 _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the value is off by
 _OF_GRADIENTS = 1e-15
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
+_Inferred = tuple[SiteLoop, Solution, InnerState]
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 
@@ -54,7 +57,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
     """Bound or approximate log evidence of rows with a likelihood, in some basis."""
 
     rows: Dataset  # observations, not scaled
-    method: Method
+    method: "Variational | ExpectationPropagation"
     basis: Basis
     options: Options
     inner: Inner = Inner()
@@ -68,11 +71,11 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def at(self, *, likelihood: Array | None = None, **blocks: object):
+    def at(self, *, likelihood: Array | None = None, **blocks: Array):
         """A copy of the objective with other inducing points and parameters of the likelihood."""
         if likelihood is not None:
-            likelihood = self.likelihood.with_theta(likelihood)
-            blocks["method"] = replace(self.method, likelihood=likelihood)
+            method = replace(self.method, likelihood=self.likelihood.with_theta(likelihood))
+            return replace(self, method=method).at(**blocks)
         return super().at(**blocks)
 
     def on(self, rows: Dataset):
@@ -87,7 +90,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
     def for_users(self, kernel: Kernel | None = None, inner_state: InnerState | None = None):
         """Objective whose evaluations end at rounding, from near sites, or else warn."""
         inner = self.inner._replace(tol=_USERS_TOLERANCE, exactly=True)
-        starts = [(kernel.theta, inner_state)] if inner_state else []
+        starts = [(kernel.theta, inner_state)] if kernel is not None and inner_state else []
         return replace(self, inner=inner, inner_state=inner_state, starts=starts)
 
     def constant_log_likelihood(self):
@@ -96,7 +99,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         weight, offset = (np.broadcast_to(one, n) for one in (block.weight, block.offset))
         return self.method.likelihood.constant_log_likelihood(block.observed, weight, offset)
 
-    def value(self, kernel: Kernel, inner_state: InnerState | None = None):
+    def value(self, kernel: Kernel, inner_state: object = None):
         """The bound."""
         return self.infer(kernel, inner_state)[1].step.value
 
@@ -109,7 +112,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
-    def conclude(self, kernel: Kernel, inner_state: InnerState | None = None):
+    def conclude(self, kernel: Kernel, inner_state: object = None):
         """`Conclusion` at a kernel, with `IndependentPosteriors` of several processes."""
         loop, solution, inner_state = self.infer(kernel, inner_state)
         if not solution.converged:
@@ -142,10 +145,10 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         options = self.options._replace(memory=self.options.memory - of_sites)
         return Problem(kernel, self.basis, self.rows, None, options, latent_noise=True)
 
-    def infer(self, kernel: Kernel, inner_state: InnerState | None = None):
+    def infer(self, kernel: Kernel, inner_state: object = None) -> "_Inferred":
         """The `SiteLoop` at a kernel, where it ended, and what it remembers."""
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
-        last = inner_state or self.inner_state
+        last: Any = inner_state or self.inner_state
         if self.starts is not None:
             away = lambda one: np.linalg.norm(one[0] - kernel.theta)
             last = min(self.starts, key=away)[1] if self.starts else None
@@ -162,7 +165,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
 class SiteObjectives(contracts.ObjectiveFactory):
     """Rows with a likelihood, whose sites a method finds in an inner loop."""
 
-    method: Method
+    method: "Variational | ExpectationPropagation"
     inner: Inner = Inner()
 
     has_sites = True
@@ -174,23 +177,21 @@ class SiteObjectives(contracts.ObjectiveFactory):
         counts = True if rows.weight is None else rows.weight > 0
         for kind in range(kinds.max() + 1):
             of_kind = (kinds == kind) & counts
-            missing = int(size * SHARE_OF_A_KIND) - np.count_nonzero(of_kind[chosen])
+            missing = int(size * SHARE_OF_A_KIND) - int(np.count_nonzero(of_kind[chosen]))
             if missing > 0 and len(chosen) == size:
                 chosen = _with_more(chosen, of_kind, missing, random_state)
         return chosen
 
     def kinds(self, rows: Dataset):
         """Kinds of all rows, numbered in their order."""
-        likelihood = self.method.likelihood
-        parts = [likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
+        parts = [self.method.likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
         kinds = np.unique(np.concatenate([np.unique(part) for part in parts]))
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
 
     def informed_by(self, objective: ExactFit):
         """The model with the parameters of the likelihood that a small fit found."""
-        likelihood = objective.method.likelihood
-        return replace(self, method=replace(self.method, likelihood=likelihood))
+        return replace(self, method=replace(self.method, likelihood=objective.likelihood))
 
     def exact(self, rows: Dataset, options: Options, rough: bool = False):
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
@@ -202,8 +203,7 @@ class SiteObjectives(contracts.ObjectiveFactory):
 
     def in_basis(self, rows: Dataset, basis: Basis, options: Options):
         """Objective in a basis."""
-        project = collapsed_sites.project_rows
-        return SiteObjective(rows, self.method, basis, options, self.inner, project)
+        return SiteObjective(rows, self.method, basis, options, self.inner)
 
 
 def _with_more(chosen: Ints, of_kind: Bools, missing: int, random_state: np.random.RandomState):
@@ -226,8 +226,8 @@ class Surrogate:
     weight of the row: the cavity of a row never contains less than the other rows say.
     """
 
-    v: float = 1.0  # in [0, 1]; 0 for no penalty
-    noise_share: float | np.ndarray = 0.0  # the power (n,); 0: there is none
+    v: Scalars = 1.0  # in [0, 1]; 0 for no penalty
+    noise_share: Scalars = 0.0  # the power (n,); 0: there is none
 
     def for_weights(self, weight: Scalars):
         """Surrogate with the power of each row; see `Bound.for_weights`."""
@@ -264,7 +264,7 @@ class Variational(Method):
     log-concave, a precision ``λ2`` may be negative.
     """
 
-    likelihood: object
+    likelihood: Likelihood
     spherical: bool  # whether ``v`` is free
 
     is_lower_bound = True
@@ -304,7 +304,7 @@ class Variational(Method):
         """The bound, from the sum over rows, and how many there are."""
         return value - cores.divergence() - 0.5 * n * np.sum(v - np.log(v) - 1.0)
 
-    def surrogate(self, v: Array):
+    def surrogate(self, v: Scalars):
         """The Gaussian objective with the same gradient, for a process with this ``v``."""
         return Surrogate(v)
 
@@ -331,7 +331,7 @@ class ExpectationPropagation(Method):
     approximations using power expectation propagation". The limit of power 0 is `Variational`.
     """
 
-    likelihood: object  # of one latent value per row, log-concave
+    likelihood: Likelihood  # of one latent value per row, log-concave
     power: float  # in (0, 1]
 
     uses_last_site = True
@@ -360,7 +360,7 @@ class ExpectationPropagation(Method):
         exponent = cavity * linear**2 + 2.0 * linear * centre - precision * centre**2
         ratio = np.log(of_cavity / gain) - exponent / of_cavity + residual * linear**2 / gain
         sites = (slope + centre * curvature) / rest, curvature / rest
-        return SiteUpdate(*np.atleast_2d(*sites, mean, variance), (value + 0.5 * ratio) / a)
+        return SiteUpdate._make([*np.atleast_2d(*sites, mean, variance), (value + 0.5 * ratio) / a])
 
     def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
         """Slopes of the logarithms of the tilted normalisers wrt the likelihood's parameters."""
@@ -372,7 +372,7 @@ class ExpectationPropagation(Method):
         """Log of the approximate evidence, from the sum over rows."""
         return value + cores.log_normaliser()
 
-    def surrogate(self, v: Array):
+    def surrogate(self, v: Scalars):
         """The Gaussian objective with the same gradient."""
         return Surrogate(noise_share=self.power)
 

@@ -41,7 +41,7 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
     Of periods with equal values, the longest wins.
     """
     prior, thorough = settings.prior, settings.thorough
-    function, ends = VectorFunction(objective, kernel, prior=prior), []
+    function, ends = VectorFunction(objective, kernel, prior=prior), list[Maximum]()
     within = VectorFunction(objective, thorough.kernel, prior=prior) if thorough else function
     periods = period_places(kernel)
     first = _IN_A_BASIN if periods else 1.0
@@ -129,7 +129,7 @@ def restarts(kernel: Kernel, limits: Array, n_restarts: int, random_state: np.ra
     """Starts that are drawn, the first ones always the same; half of them vary only periods."""
     places = period_places(kernel)
     for index in range(n_restarts):
-        theta = random_state.uniform(*limits.T)
+        theta = np.asarray(random_state.uniform(*limits.T))
         if places and index % 2 == 0:
             theta = np.where(np.isin(np.arange(len(theta)), places), theta, kernel.theta)
         yield theta
@@ -163,7 +163,7 @@ def period_places(kernel: Kernel):
 def period_limits(kernel: Kernel, rows: Dataset):
     """Bounds (p, 2) to draw from: of periods from two gaps of the rows to their range."""
     bounds, found = np.reshape(kernel.bounds, (-1, 2)).copy(), period_places(kernel)
-    x = positions(rows) if found else None
+    x = found and positions(rows)
     for place in found if x is not None else ():
         narrow = np.clip(np.log([2.0 * np.median(np.diff(x)), np.ptp(x)]), *bounds[place])
         if narrow[0] < narrow[1]:

@@ -19,23 +19,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
+from skgp_sparse.engine.basis import Features, Options
 from skgp_sparse.engine.collapsed import Sums, core_of, posterior_of
-from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores
+from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores, Minibatch
 from skgp_sparse.engine.posterior import IndependentPosteriors
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
 from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, arithmetic
+from skgp_sparse.inference.contracts import Settings, SparseFit, VectorFunction, arithmetic
 from skgp_sparse.inference.optimizers import climb
 
 _HELD, _HELD_SHARE = 8000, 20  # held-out rows: at most so many, and this part of all
@@ -52,12 +54,12 @@ class Samples:
     def __init__(self, rows: Dataset, kinds: AnyArray | None, random_state, hold_out: bool = True):
         self.rows, self.random_state = rows, random_state
         self.held_out = self._choose_held_out() if hold_out else np.empty(0, dtype=np.intp)
-        self.edges = None  # cumulated weights of the rows that may be drawn; None: all are one
+        self.edges: Any = None  # cumulated weights of the rows that may be drawn; None: all are one
         if rows.weight is not None:
             weight = rows.weight.copy()
             weight[self.held_out] = 0.0
             self.edges = np.cumsum(weight, out=weight)
-        self.kinds = kinds if rows.weight is None else None
+        self.kinds: Any = kinds if rows.weight is None else None
 
     @cached_property
     def held(self):
@@ -74,7 +76,7 @@ class Samples:
             index, weight = self._with_all_kinds(index)
         return replace(self.rows.subset(index), weight=weight)
 
-    def for_all(self, sample: Dataset):
+    def for_all(self, sample: ArrayDataset):
         """A copy of a sample, with weights scaled to add up to those of all rows."""
         share = self.rows.total_weight() / sample.total_weight()
         weight = 1.0 if sample.weight is None else sample.weight
@@ -127,10 +129,8 @@ class Samples:
         if not np.any(missing > 0):
             return index, None
         for kind in np.flatnonzero(missing > 0):
-            of_kind, taken = np.flatnonzero(self.kinds == kind), np.append(self.held_out, index)
-            spare = np.setdiff1d(of_kind, taken)
-            more = self.random_state.choice(spare, missing[kind], replace=False)
-            index = np.append(index, more)
+            rest = np.setdiff1d(np.flatnonzero(self.kinds == kind), np.append(self.held_out, index))
+            index = np.append(index, self.random_state.choice(rest, missing[kind], replace=False))
         index = np.sort(index)
         drawn = np.bincount(self.kinds[index], minlength=len(total))
         share = total / np.maximum(drawn, 1) * (len(index) / total.sum())
@@ -206,11 +206,11 @@ class RunningPosterior(NamedTuple):
     """
 
     means: list  # of `Sums` per row, one for each process
-    penalty: np.ndarray  # mean of φ or, of rows with sites, of λ2 r in each process
+    penalty: Scalars  # mean of φ or, of rows with sites, of λ2 r in each process
     cores: Cores
-    features: object  # at which the last batch was seen
+    features: Features  # at which the last batch was seen
 
-    def mixed(self, means: list, penalty: Scalars, share: float):
+    def mixed(self, means: list, penalty: Scalars, share: float) -> tuple[list, Scalars]:
         """Means and penalty after a batch, whose own have a share."""
         kept = 1.0 - share
         means = [a.times(kept) + b.times(share) for a, b in zip(self.means, means)]
@@ -229,31 +229,31 @@ class GaussianMinibatchView:
 
     total: float  # number of all rows
 
-    def start(self, objective: Objective, kernel: Kernel):
+    def start(self, objective: SparseFit, kernel: Kernel):
         """Posterior from the rows of an objective, which stand for all rows."""
         batch = collapsed_sites.with_noise(objective.problem(kernel), keep=False)
         return self._posterior(batch, *_per_unit(batch), objective)
 
-    def step(self, objective: Objective, kernel: Kernel, posterior, share: float, inputs: bool):
+    def step(self, objective: SparseFit, kernel: Kernel, posterior, share: float, inputs: bool):
         """Gradients by the name of the block, per row, and the next posterior."""
         batch = collapsed_sites.with_noise(objective.problem(kernel))
         mixed = posterior.mixed(*_per_unit(batch), share)
-        posterior = self._posterior(batch, *mixed, objective)
+        posterior = self._posterior(batch, mixed[0], mixed[1], objective)
         slope = objective.bound.reduce(self.total * float(posterior.penalty), self.total)[1]
         gradient = collapsed_sites.gradient(batch, posterior.cores, slope, inputs)
         return _per_row(gradient, batch), posterior
 
-    def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
+    def log_densities(self, objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
         """Log densities (n,) of the rows of an objective, of several targets their means."""
         block, mean, variance, noise = _predicted(objective, kernel, posterior)
         variance = (variance + noise + block.noise)[:, None]
         return log_normal_density(block.y, mean, np.sqrt(variance)).mean(axis=1)
 
-    def conclude(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
+    def conclude(self, objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
         """`Conclusion` from all rows of an objective: one pass."""
         return objective.conclude(kernel)
 
-    def _posterior(self, batch: object, means: list, penalty: Scalars, objective: Objective):
+    def _posterior(self, batch: Minibatch, means: list, penalty: Scalars, objective: SparseFit):
         n = self.total * batch.sums[0].a / batch.n
         core = core_of(means[0].times(n), objective.options.n_jobs, failure=NO_POSTERIOR)
         return RunningPosterior(means, penalty, Cores([core]), batch.features)
@@ -265,7 +265,7 @@ class SiteMinibatchView:
 
     total: float  # number of all rows
 
-    def start(self, objective: Objective, kernel: Kernel):
+    def start(self, objective: SparseFit, kernel: Kernel):
         """Posterior from the rows of an objective, which stand for all rows: by its inner loop."""
         loop, solution, _ = objective.infer(kernel)
         cores, v, _ = solution.step.result
@@ -273,32 +273,32 @@ class SiteMinibatchView:
         means = [one.times(1.0 / self.total) for one in sums]
         return RunningPosterior(means, 1.0 / v - 1.0, cores, loop.projected.features)
 
-    def step(self, objective: Objective, kernel: Kernel, posterior, share: float, inputs: bool):
+    def step(self, objective: SparseFit, kernel: Kernel, posterior, share: float, inputs: bool):
         """Gradients by the name of the block, per row, and the next posterior."""
         k, batch = len(posterior.cores), self._look(objective, kernel, posterior)
         gradient = collapsed_sites.gradient(batch, posterior.cores, 1.0, inputs)
         if len(batch.totals) > 1 + k:
             gradient["likelihood"] = batch.totals[1 + k :]
-        return _per_row(gradient, batch), self._moved(posterior, batch, share, objective)
+        return _per_row(gradient, batch), self._moved(posterior, batch, share, objective.options)
 
-    def log_densities(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
+    def log_densities(self, objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
         """Log densities (n,) of the rows of an objective."""
         block, mean, variance, noise = _predicted(objective, kernel, posterior)
         latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
         if len(posterior.cores) == 1:
-            latent = [part[0] for part in latent]
+            latent = latent[0][0], latent[1][0]
         return objective.method.likelihood.log_density(block.observed, *latent)
 
-    def conclude(self, objective: Objective, kernel: Kernel, posterior: RunningPosterior):
+    def conclude(self, objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
         """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
         if objective.method.uses_last_site:
             return objective.conclude(kernel)
-        best, value, share = None, -np.inf, 1.0
+        value, share = -np.inf, 1.0
         for _ in range(_PASSES):
             batch = self._look(objective, kernel, posterior, keep=False)
             v = objective.method.share(posterior.penalty)
             trial = objective.method.total(posterior.cores, batch.totals[0], batch.n, v)
-            if best is None and not np.isfinite(trial):
+            if value == -np.inf and not np.isfinite(trial):
                 raise np.linalg.LinAlgError(
                     "The bound of all rows is not finite. Check the scale of X and y."
                 )
@@ -310,7 +310,7 @@ class SiteMinibatchView:
                 share *= 0.5
             if converged:
                 break
-            posterior = self._moved(*best, share, objective)
+            posterior = self._moved(best[0], best[1], share, objective.options)
         else:
             warn(
                 f"The sites of all rows did not converge in {_PASSES} passes (the last one changed "
@@ -322,14 +322,14 @@ class SiteMinibatchView:
         process = posterior._replace(features=batch.features).process(kernel)
         return contracts.Conclusion(value, process, batch.features.jitter, objective.for_users())
 
-    def _look(self, objective: Objective, kernel: Kernel, posterior, keep: bool = True):
+    def _look(self, objective: SparseFit, kernel: Kernel, posterior, keep: bool = True):
         problem, v = objective.problem(kernel), objective.method.share(posterior.penalty)
         return collapsed_sites.with_sites(problem, posterior.cores, objective.method, v, keep)
 
-    def _moved(self, posterior: RunningPosterior, batch: object, share: float, objective):
+    def _moved(self, posterior: RunningPosterior, batch: Minibatch, share: float, options: Options):
         """The posterior after a natural-gradient step; a shorter one if there is none."""
         means = [sums.times(1.0 / batch.n) for sums in batch.sums]
-        penalty, n_jobs = batch.totals[1 : 1 + len(means)] / batch.n, objective.options.n_jobs
+        penalty, n_jobs = batch.totals[1 : 1 + len(means)] / batch.n, options.n_jobs
         while True:
             mixed, mixed_penalty = posterior.mixed(means, penalty, share)
             try:
@@ -342,18 +342,18 @@ class SiteMinibatchView:
                     raise
 
 
-def _predicted(objective: Objective, kernel: Kernel, posterior: RunningPosterior):
+def _predicted(objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
     """The rows of an objective, and the `moments` of the process there."""
     block = objective.rows.everything()
     return block, *posterior.process(kernel).moments(block.X, objective.options.n_jobs)
 
 
-def _per_unit(batch: object):
+def _per_unit(batch: Minibatch) -> tuple[list, Array]:
     """Means per unit of precision, and the mean penalty."""
     return [sums.times(1.0 / sums.a) for sums in batch.sums], batch.totals / batch.n
 
 
-def _per_row(gradient: dict, batch: object):
+def _per_row(gradient: dict, batch: Minibatch):
     return {name: part / batch.n for name, part in gradient.items()}
 
 
@@ -386,9 +386,9 @@ STAGES = (
 class State(NamedTuple):
     """Where the search is."""
 
-    objective: Objective  # of all rows
-    kernel: object
-    posterior: object = None  # `RunningPosterior`, from a sample
+    objective: SparseFit  # of all rows
+    kernel: Kernel
+    posterior: RunningPosterior | None = None  # from a sample
     densities: np.ndarray | float = -np.inf  # log densities of the held-out rows
     ascent: tuple | None = None  # function of a vector and `Maximum`, of rows that stand for all
 
@@ -401,7 +401,7 @@ class State(NamedTuple):
 class Search:
     """Looks for theta and Z on parts of the rows."""
 
-    def __init__(self, objective: Objective, model, settings: Settings, move_basis, random_state):
+    def __init__(self, objective: SparseFit, model, settings: Settings, move_basis, random_state):
         self.settings, self.move_basis = settings, move_basis
         self.rows, self.width = objective.rows, objective.basis.size
         self.minibatch_view = objective.minibatch_view()
@@ -409,7 +409,7 @@ class Search:
         self.started, self.n_visited = time.perf_counter(), 0
         self.n_iter, self.stopped, self.unfinished = 0, False, None
 
-    def start(self, objective: Objective, kernel: Kernel):
+    def start(self, objective: SparseFit, kernel: Kernel):
         """The first state."""
         sample = self.samples.draw(STAGES[0].rows * self.width)
         return self.better(State(objective, kernel), objective, kernel, sample)
@@ -423,7 +423,7 @@ class Search:
             _warn_of_failure(f"A sample of {len(sample)} rows could not be fitted", error)
             return state._replace(ascent=None)
 
-    def function(self, objective: Objective, kernel: Kernel):
+    def function(self, objective: SparseFit, kernel: Kernel) -> VectorFunction:
         """The `VectorFunction` of an objective from a kernel on; the prior counts once."""
         return VectorFunction(objective, kernel, self.move_basis, self.settings.prior)
 
@@ -432,7 +432,7 @@ class Search:
         with arithmetic():
             return self.minibatch_view.conclude(state.objective, state.kernel, state.posterior)
 
-    def better(self, before: State, objective: Objective, kernel: Kernel, sample: Dataset):
+    def better(self, before: State, objective: SparseFit, kernel: Kernel, sample: ArrayDataset):
         """The `State` at another point; the one before if it is better by two standard errors."""
         for_all, held = objective.on(self.samples.for_all(sample)), objective.on(self.samples.held)
         with arithmetic():
@@ -440,22 +440,20 @@ class Search:
             densities = self.minibatch_view.log_densities(held, kernel, posterior)
         state = State(objective.on(self.rows), kernel, posterior, densities)
         gain, error = state.gain_on(before) if before.posterior else (np.inf, 0.0)
-        is_kept = gain >= -_CLEAR * error  # not if the gain is no number
-        return state if is_kept else before
+        return state if gain >= -_CLEAR * error else before  # also where the gain is no number
 
     def report(self, iteration: int, state: State):
         """Tell the progress of a stage or of a cycle; returns whether to stop."""
         self.n_iter += 1
         if self.settings.progress is None:
             return False
-        density = np.mean(state.densities)
         passes, seconds = self.n_visited / len(self.rows), time.perf_counter() - self.started
         note = f"{passes:.2f} passes over the rows, {seconds:.1f} s"
-        note += f", log density of held-out rows {density:.4f}"
+        note += f", log density of held-out rows {np.mean(state.densities):.4f}"
         self.stopped |= bool(self.settings.progress(iteration, note=note))
         return self.stopped
 
-    def _climb(self, state: State, stage: Stage, sample: Dataset):
+    def _climb(self, state: State, stage: Stage, sample: ArrayDataset):
         rows = self.samples.for_all(sample) if stage.stand_for_all else sample
         if state.ascent is None:
             part = state.objective.on(rows)
@@ -506,8 +504,8 @@ def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_
     """The objective and the kernel after Adam's steps."""
     function, view = search.function(state.objective, state.kernel), search.minibatch_view
     vector, limits = function.pack(), function.limits().T
-    units = [step_of_basis if block.name == "basis" else _STEP for block in function.blocks]
-    units = np.repeat(units, [block.value.size for block in function.blocks])
+    steps_of = [step_of_basis if block.name == "basis" else _STEP for block in function.blocks]
+    units = np.repeat(steps_of, [block.value.size for block in function.blocks])
     moments, posterior = np.zeros((2, len(vector))), state.posterior
     for step in range(steps):
         rate = min(1.0, (step + 1) / _WARM) * 0.5 * (1.0 + np.cos(np.pi * step / steps))
@@ -516,8 +514,7 @@ def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_
         part = objective.on(draw_batch())
         with arithmetic():
             gradient, posterior = view.step(part, kernel, posterior, share, search.move_basis)
-        of_prior = function.prior.gradient(kernel.theta) / view.total
-        gradient["kernel"] = gradient["kernel"] + of_prior
+        gradient["kernel"] = gradient["kernel"] + function.prior.gradient(kernel.theta) / view.total
         slope = function.pack_gradient(gradient)
         moments += (1.0 - _DECAYS) * (np.stack([slope, slope**2]) - moments)
         mean, square = moments / (1.0 - _DECAYS ** (step + 1))
