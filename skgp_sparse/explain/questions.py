@@ -4,7 +4,7 @@ Gradients are in units of y. The bounds say what more inducing points could gain
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,14 +14,14 @@ from skgp_sparse import kernels
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.choices.choices import resolve_bound, with_noise_floor
 from skgp_sparse.choices.plan import tolerance
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import check_columns, is_gaussian
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse.exceptions import warn
-from skgp_sparse.explain.views import RealView
+from skgp_sparse.explain.views import RealView, TargetView
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, as_text
 from skgp_sparse.inference.contracts import arithmetic
@@ -63,7 +63,12 @@ class EvidenceBounds(NamedTuple):
 
 
 def evidence_bounds(
-    fit: Fit, parameters: Any, others: Dataset | None, units: TargetScaler, progress: Any, name: str
+    fit: Fit,
+    parameters: BaseEstimator,
+    others: ArrayDataset | None,
+    units: TargetScaler,
+    progress: Callable[..., bool],
+    name: str,
 ) -> EvidenceBounds:
     """Bounds of the evidence of the rows of a fit, or of `others`, in the units of y."""
     rows, n_jobs = fit.rows, resolve_n_jobs(parameters.n_jobs)
@@ -98,12 +103,13 @@ def evidence_bounds(
     return EvidenceBounds(*map(float, (own, upper, gap)))
 
 
-def _upper(problem: Problem, parameters: BaseEstimator, progress: Callable) -> float:
+def _upper(problem: Problem, parameters: BaseEstimator, progress: Callable[..., bool]) -> float:
     """The upper bound, with a warning where its solve has not converged."""
     tol = min(_RESIDUAL, tolerance(parameters.tol))
 
-    def report(iteration: int, excess: float) -> None:
+    def report(iteration: int, excess: float) -> bool:
         progress(iteration, about="bounds", note=f"residual {tol * excess:.2e}, until {tol:.0e}")
+        return False
 
     upper, excess = upper_bound(problem, tol=tol, max_iter=parameters.max_iter, report=report)
     if tol * excess > _RESIDUAL:
@@ -134,7 +140,7 @@ def check_question(
 
 def gradients(view: RealView, X: Array, latent: bool, name: str) -> list[Array]:
     """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d)."""
-    latent = latent and view.is_gaussian  # elsewhere, the value has white noise
+    latent = latent and isinstance(view, TargetView)  # elsewhere, the value has white noise
     view = view.of_latent()
     posterior = view.process
     if not kernels.differentiable(posterior.kernel):

@@ -38,7 +38,7 @@ from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, Mis
 from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
-from skgp_sparse.methods.contract import Job, Points
+from skgp_sparse.methods.contract import Job, Points, Problems
 from skgp_sparse.posteriors import Exact, InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
 
@@ -55,7 +55,7 @@ _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValueP
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
 
-def learned_noise(problems: Any) -> Any:
+def learned_noise(problems: Problems) -> Problems:
     """The problem with noise that varies with the inputs, where that is wanted and pays."""
     (job,), (fit,), observations = problems.jobs, problems.fits, problems.observations
     random_state = problems.random_states[0]
@@ -88,7 +88,7 @@ def learned_noise(problems: Any) -> Any:
     return problems._replace(fits=[other])
 
 
-def _seen(fit: Fit, job: Job):
+def _seen(fit: Fit, job: Job) -> Fit:
     """The fit that knows what it says of rows which are left out, some of all or, if exact, all."""
     knows_all = fit.posterior.is_exact and fit.used_rows is fit.rows
     chosen = leave_one_out.some_rows(fit.rows, len(fit.rows) if knows_all else _MOST_ROWS)
@@ -137,30 +137,35 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
     return other._replace(left_out=known._replace(noise=noise))
 
 
-def _predicted(fit: Fit, chosen: Ints, n_jobs: int):
+def _predicted(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOutRows:
     """`LeftOutRows` of chosen rows that the fit knows."""
     return leave_one_out.left_out(leave_one_out.as_left_out(fit), chosen, n_jobs)
 
 
-def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_jobs: int):
+def _left_again(
+    fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_jobs: int
+) -> LeftOutRows:
     """`LeftOutRows` with other noise; of many exact rows, the errors of before in its units."""
     if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
         X = fit.rows.block(chosen).X
         change = kernels.diagonal(kernel, X)[1] - fit.posterior.noise_variance(X)
         return before._replace(variance=before.total + change, noise=0.0)
     if fit.refit is None:
-        other = fit_at(fit.objective, kernel, 0)._replace(given=fit.given)
+        objective: Any = fit.objective
+        other = fit_at(objective, kernel, 0)._replace(given=fit.given)
     else:
-        near = fit.posterior.with_fewer_neighbors(_FEWER)
+        near: Any = fit.posterior.with_fewer_neighbors(_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
     return leave_one_out.left_out(other, chosen, n_jobs)
 
 
-def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Array):
+def _likeliest_level(
+    before: LeftOutRows, noise: Array, logs: Array, weight: Array
+) -> tuple[float, float]:
     """The factor of varying noise that promises the most, all else held, and its nats."""
     latent = np.maximum(before.total - noise, 0.0) + before.known
 
-    def promised(level: float):
+    def promised(level: float) -> float:
         varying = level * noise * np.exp(logs)
         return _gain(before, before.mean, latent + varying, weight)
 
@@ -168,7 +173,7 @@ def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Arr
     return level, promised(level)
 
 
-def _gain(before: LeftOutRows, mean: Array, variance: Array, weight: Array):
+def _gain(before: LeftOutRows, mean: Array, variance: Array, weight: Array) -> float:
     """Nats that rows gain which are left out; -inf where they are not finite."""
     with np.errstate(invalid="ignore"):
         gains = log_normal_density(before.block.y, mean, np.sqrt(variance)[:, None])
@@ -177,7 +182,7 @@ def _gain(before: LeftOutRows, mean: Array, variance: Array, weight: Array):
     return gain if np.isfinite(gain) else -np.inf
 
 
-def _logarithms(found: LeftOutRows):
+def _logarithms(found: LeftOutRows) -> Array:
     """Logarithms of squared errors, 0 on average where the noise is as it is said."""
     squares = (found.block.y - found.mean) ** 2 / (found.total + found.known)[:, None]
     n_targets = squares.shape[1]
@@ -217,9 +222,10 @@ def _second_process(job: Job, table: Dataset, observations: Any, random_state, b
     return found
 
 
-def _begun_at(fit: Fit, job: Job):
+def _begun_at(fit: Fit, job: Job) -> Job:
     """The job that goes on from hyperparameters and inducing points of a fit."""
-    Z = fit.posterior.features.Z
+    posterior: Any = fit.posterior
+    Z = posterior.features.Z
     return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *given: Z), is_started=True)
 
 
