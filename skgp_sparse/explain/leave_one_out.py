@@ -144,13 +144,11 @@ def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
     return left._replace(noise=np.where(is_known, known.noise[place], left.noise))
 
 
-def left_out_labels(
-    fits: Sequence[Fit], view: LabelView, chosen: Ints, n_jobs: int | None
-) -> Array:
+def left_out_labels(fits: Sequence[Fit], view: LabelView, some: Ints, n_jobs: int | None) -> Array:
     """Probabilities (k, n_classes) of some of the rows of fits to labels, as a view has them."""
     columns = []
     for fit in fits:
-        known, place = np.unique(places_of(fit.rows)[chosen], return_inverse=True)
+        known, place = np.unique(places_of(fit.rows)[some], return_inverse=True)
         left = left_out(fit, known, n_jobs)
         moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
         with np.errstate(all="ignore"):
@@ -158,7 +156,7 @@ def left_out_labels(
     probabilities, mean = view.of_classes(np.column_stack(columns)), fits[0].mean
     if view.calibration is None:
         return probabilities
-    latent = None if mean is None else mean[places_of(fits[0].rows)[chosen]]
+    latent = None if mean is None else mean[places_of(fits[0].rows)[some]]
     return view.calibration.combined(probabilities, latent)
 
 

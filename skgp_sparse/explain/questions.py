@@ -28,6 +28,7 @@ from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.solvers import Fit
 
+Rows = ArrayDataset | None  # rows of a call; None: those of the fit
 _RESIDUAL = 1e-3  # of the solve: it costs the bound about its square over the noise
 
 
@@ -63,22 +64,17 @@ class EvidenceBounds(NamedTuple):
 
 
 def evidence_bounds(
-    fit: Fit,
-    parameters: BaseEstimator,
-    others: ArrayDataset | None,
-    units: TargetScaler,
-    progress: Callable[..., bool],
-    name: str,
+    fit: Fit, given: BaseEstimator, others: Rows, units: TargetScaler, progress: Callable, name: str
 ) -> EvidenceBounds:
     """Bounds of the evidence of the rows of a fit, or of `others`, in the units of y."""
-    rows, n_jobs = fit.rows, resolve_n_jobs(parameters.n_jobs)
+    rows, n_jobs = fit.rows, resolve_n_jobs(given.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(
             f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
             "of rows that it has not seen."
         )
     require(fit.posterior, BOUNDS, name)
-    bound = resolve_bound(parameters.bound, name)
+    bound = resolve_bound(given.bound, name)
     value = None if fit.given is not None or others is not None else fit.value
     if others is not None:
         check_columns(others.y, len(units.scale), name)
@@ -91,19 +87,19 @@ def evidence_bounds(
                 f"{name}: this estimator does not contain the training rows, because it was fitted "
                 "on a cluster or from a large source, or loaded from a pickle. Pass X and y."
             )
-    basis, options = InducingBasis(parameters.inducing_points_), Options(n_jobs=n_jobs)
+    basis, options = InducingBasis(given.inducing_points_), Options(n_jobs=n_jobs)
     with single_threaded_blas(), arithmetic():
         if value is None:
             objective = GaussianObjectives(bound).sparse(rows, basis.parameters, options)
             value = objective.value(fit.kernel)
         problem = Problem(fit.kernel, basis, rows, Titsias(), options)
-        upper = _upper(problem, parameters, progress)
+        upper = _upper(problem, given, progress)
     own = value if bound.is_lower_bound else -np.inf
     gap = (upper - own) / (rows.total_weight() * rows.n_targets)
     return EvidenceBounds(*map(float, (own, upper, gap)))
 
 
-def _upper(problem: Problem, parameters: BaseEstimator, progress: Callable[..., bool]) -> float:
+def _upper(problem: Problem, parameters: BaseEstimator, progress: Callable) -> float:
     """The upper bound, with a warning where its solve has not converged."""
     tol = min(_RESIDUAL, tolerance(parameters.tol))
 

@@ -244,11 +244,11 @@ class StackedRows(NamedTuple):
         """
         alone = self.without_mean()
         if self.left.likelihood is not None:
-            return self._likeliest(lambda t: alone._replace(intercept=t), [(-1.0,)], _OF_WEIGHT[:1])
+            return self._densest(lambda t: alone._replace(intercept=t), [(-1.0,)], _OF_WEIGHT[:1])
         targets = [self._least_loss(j, error) for j, error in enumerate(alone.error)]
         intercept, slope = np.transpose(targets)
         found = alone._replace(intercept=intercept, slope=slope)
-        return self._likeliest(lambda t: found._replace(log_factor=t), [(0.0, -0.5)], (0.1, 0.01))
+        return self._densest(lambda t: found._replace(log_factor=t), [(0.0, -0.5)], (0.1, 0.01))
 
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
@@ -257,7 +257,7 @@ class StackedRows(NamedTuple):
         scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
         squared = (left.block.y - mean) ** 2 / scale
         linear = 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2
-        return np.mean(self.share[:, None] * np.where(squared < _HUBER**2, squared, linear))
+        return float(np.mean(self.share[:, None] * np.where(squared < _HUBER**2, squared, linear)))
 
     def _least_loss(self, j: int, error: float) -> Array:
         """Intercept and slope of the weight of one target."""
@@ -270,17 +270,12 @@ class StackedRows(NamedTuple):
 
         return self._minimised(loss, [(-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)], _OF_WEIGHT)
 
-    def _likeliest(
-        self, weights: Callable[[Any], MeanWeights], starts: list, ridge: tuple
-    ) -> MeanWeights:
+    def _densest(self, at: Callable[[Any], MeanWeights], starts: list, ridge: tuple) -> MeanWeights:
         """`MeanWeights` of the numbers that have the highest density."""
+        end = self._minimised(lambda t: -np.mean(self.share * self.densities(at(t))), starts, ridge)
+        return at(end)
 
-        def loss(theta: Array) -> Any:
-            return -np.mean(self.share * self.densities(weights(theta)))
-
-        return weights(self._minimised(loss, starts, ridge))
-
-    def _minimised(self, loss: Callable[[Array], float], starts: list, ridge: tuple) -> Array:
+    def _minimised(self, loss: Callable[[Array], Any], starts: list, ridge: tuple) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
         per_row = max(1.0, 200 / self.row_weight.sum()) * np.array(ridge)
         runs = [

@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse.choices.plan import ROWS_OF_A_MEAN, is_chosen
-from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.arrays import ArrayDataset as Table
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
@@ -56,8 +56,7 @@ def residuals(problems: Problems) -> Problems:
     if not jobs[0].rows.units.scale.all():
         raise ValueError(
             f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "
-            "of several targets exactly, which may be constant. Leave it out, or set mean to "
-            "None."
+            "of several targets exactly, which may be constant. Leave it out, or set mean to None."
         )
     weights = MeanWeights.added(rows.n_targets)
     units = jobs[0].rows.units._replace(mean=np.zeros(rows.n_targets))
@@ -153,7 +152,7 @@ def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
 
 
-def _in_table(rows: ArrayDataset, values: Array) -> Array:
+def _in_table(rows: Table, values: Array) -> Array:
     """Values (n, q) in the order of the rows of a fit, from those of the user's rows."""
     places, table = leave_one_out.places_of(rows), np.zeros((len(rows), values.shape[1]))
     table[places[places >= 0]] = values[places >= 0]
@@ -196,7 +195,7 @@ _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time
 _ITERATIONS = 1000  # of a linear function on the scale of a link
 
 
-def cross_fitted(observations: Any, rows: ArrayDataset, pays: Pays = None) -> CrossFitted:
+def cross_fitted(observations: Any, rows: Table, pays: Pays = None) -> CrossFitted:
     """A `MeanFunction`, and latent values (n, q) by fits without rows; None: `pays` says no."""
     given, name = observations.parameters, observations.name
     form = rows.in_one_form().counting()
@@ -229,7 +228,7 @@ def cross_fitted(observations: Any, rows: ArrayDataset, pays: Pays = None) -> Cr
     return found, _of_user(latent, form, rows)
 
 
-def _of_user(latent: Array, form: ArrayDataset, rows: ArrayDataset) -> Array:
+def _of_user(latent: Array, form: Table, rows: Table) -> Array:
     """Latent values of the user's own rows; those without weight have zeros."""
     if form.places is not None:
         return np.vstack([latent, np.zeros_like(latent[:1])])[form.places]
@@ -238,9 +237,7 @@ def _of_user(latent: Array, form: ArrayDataset, rows: ArrayDataset) -> Array:
     return full
 
 
-def _prepared(
-    given: BaseEstimator, rows: ArrayDataset, codes: list[int], seed: int
-) -> BaseEstimator:
+def _prepared(given: BaseEstimator, rows: Table, codes: list[int], seed: int) -> BaseEstimator:
     """An unfitted copy of the mean, with a random state."""
     mean = given.mean
     if is_name(mean, "linear"):
@@ -256,7 +253,7 @@ def _prepared(
     return template.set_params(**states)
 
 
-def _linear(rows: ArrayDataset, parameters: BaseEstimator, codes: list[int]) -> BaseEstimator:
+def _linear(rows: Table, parameters: BaseEstimator, codes: list[int]) -> BaseEstimator:
     """A linear function of numbers, whose missing values are the mean, on the scale of the link."""
     numbers = np.setdiff1d(np.arange(rows.n_features), codes)
     chosen = ColumnTransformer([("numbers", StandardScaler(), numbers)])
@@ -270,9 +267,7 @@ def _linear(rows: ArrayDataset, parameters: BaseEstimator, codes: list[int]) -> 
     return make_pipeline(chosen, FunctionTransformer(np.nan_to_num), last)
 
 
-def boosting(
-    rows: ArrayDataset, given: BaseEstimator, codes: list[int], seed: int
-) -> BaseEstimator:
+def boosting(rows: Table, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:
     """Gradient boosting on histograms, with the loss of the likelihood."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -296,7 +291,7 @@ def _loss(likelihood: Likelihood | str) -> str:
     return "gamma" if 0.0 in domain.without else "poisson"
 
 
-def _folds(form: ArrayDataset, random_state: RandomState, name: str) -> Ints:
+def _folds(form: Table, random_state: RandomState, name: str) -> Ints:
     """Numbers of folds (n,); equal inputs are together, classes are in all of them."""
     index = Distinct(np.asarray(form.X, np.float64)).index
     first = np.unique(index, return_index=True)[1]
@@ -321,9 +316,7 @@ def _name_of_weight(estimator: BaseEstimator) -> str | None:
     return name if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def _fitted(
-    model: BaseEstimator, form: ArrayDataset, some: Ints, given: BaseEstimator
-) -> MeanFunction:
+def _fitted(model: BaseEstimator, form: Table, some: Ints, given: BaseEstimator) -> MeanFunction:
     """The `MeanFunction` of some rows."""
     X, y = form.X[some].astype(np.float64), form.y[some]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value

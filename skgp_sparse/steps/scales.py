@@ -30,7 +30,6 @@ from skgp_sparse.methods.contract import Job, Problems, start_on_subset
 from skgp_sparse.methods.exact import Exact
 
 Place = tuple[Array, Array]  # theta or logarithms of length scales, and spreads of columns
-Candidates = Iterator[Place]
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _SOME_ROWS = 10_000  # that tell
 _SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit that is compared
@@ -178,19 +177,18 @@ def at_likely_scale(job: Job) -> Job:
     is_alone = best is None
     if is_alone and len(columns) <= 3:  # panels of more are alike along an id without a cycle
         best = _beside_a_trend(job, positions, columns)
-    return job if best is None else _begun_at(job, *best, positions, columns, is_alone)
+    return job if best is None else _begun_at(job, best, positions, columns, is_alone)
 
 
 def _clearly_better(
-    job: Job, rows: Batch, positions: Ints, candidates: Candidates, share: float
+    job: Job, rows: Batch, positions: Ints, candidates: Iterator[Place], share: float
 ) -> Place | None:
     """Theta and spreads of the best candidate if it gains such a share of what it explains."""
-    usual, *_ = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
-    others = (_start_at(job, rows, positions, *one) for one in candidates)
-    value, theta, spreads = max(others, key=itemgetter(0))
+    usual, _ = _start_at(job, rows, positions, (job.kernel.theta[positions], job.spreads))
+    others = (_start_at(job, rows, positions, one) for one in candidates)
+    value, best = max(others, key=itemgetter(0))
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
-    is_better = value - max(usual, trend) > _NATS + share * (value - trend)
-    return (theta, spreads) if is_better else None
+    return best if value - max(usual, trend) > _NATS + share * (value - trend) else None
 
 
 def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
@@ -218,7 +216,7 @@ def _consecutive(rows: Batch, column: int) -> Batch:
     return part._replace(y=exact.linear_residual(part.X, part.y))
 
 
-def _candidates(job: Job, positions: Ints, columns: Ints) -> Candidates:
+def _candidates(job: Job, positions: Ints, columns: Ints) -> Iterator[Place]:
     """Logarithms of length scales, and the spreads of the columns in which they are measured."""
     first, spreads, rows = job.kernel.theta[positions], job.spreads, some_rows(job, _MANY)
     yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
@@ -241,9 +239,9 @@ def _of_single_columns(rows: Batch, first: Array, columns: Ints) -> Iterator[Arr
         yield np.where(np.isin(np.arange(len(first)), chosen), found, first)
 
 
-def _start_at(job: Job, rows: Batch, positions: Ints, lengths: Array, spreads: Array) -> Any:
+def _start_at(job: Job, rows: Batch, positions: Ints, place: Place) -> tuple[float, Place]:
     """Evidence at logarithms of length scales, theta with its likeliest variances, and spreads."""
-    theta = job.kernel.theta
+    theta, (lengths, spreads) = job.kernel.theta, place
     theta[positions] = lengths
     kernel = job.kernel.clone_with_theta(theta)
     variance = kernels.diagonal(kernel, rows.X)[0]  # without noise
@@ -258,13 +256,12 @@ def _start_at(job: Job, rows: Batch, positions: Ints, lengths: Array, spreads: A
         *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
         theta[signal] += np.log(variance / unit)
         theta[noise] = np.log(ratio * variance)
-    return value + prior, theta, spreads
+    return value + prior, (theta, spreads)
 
 
-def _begun_at(
-    job: Job, theta: Array, spreads: Array, positions: Ints, columns: Ints, is_alone: bool
-) -> Job:
+def _begun_at(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: bool) -> Job:
     """The `Job` that begins at a theta; unless it is alone, beside the usual start."""
+    theta, spreads = best
     ratio = (spreads / job.spreads)[columns]
     kernel = _within(job.kernel, theta, positions, ratio)
     thorough = job.thorough
