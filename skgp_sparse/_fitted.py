@@ -11,6 +11,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import posteriors_around
 from skgp_sparse.engine.functions import SobolIndices, quantiles_of_columns, sobol_indices
 from skgp_sparse.explain.leave_one_out import Scores, scores_of
+from skgp_sparse.explain.views import processes_of
 from skgp_sparse.explain.weighted_means import of_all_classes
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array
@@ -104,7 +105,7 @@ class Fitted:
     def relevance(self, n_jobs: int | None) -> SobolIndices | None:
         """`SobolIndices`, once they are asked for; None where columns are not known."""
         if self.sobol is None and (quantiles := self.know_columns()) is not None:
-            self.sobol = sobol_indices(self.view.processes, quantiles, n_jobs)
+            self.sobol = sobol_indices(processes_of(self.view), quantiles, n_jobs)
         return self.sobol
 
     def mean_value(self, kernels: list[Kernel], eval_gradient: bool, shared: bool) -> Any:

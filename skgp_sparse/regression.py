@@ -24,7 +24,7 @@ from skgp_sparse.engine.functions import SampledFunctions
 from skgp_sparse.explain import leave_one_out
 from skgp_sparse.explain.leave_one_out import LooPrediction
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
-from skgp_sparse.explain.views import at_uncertain_inputs, prior_view
+from skgp_sparse.explain.views import TargetView, at_uncertain_inputs, prior_view
 from skgp_sparse.ground import validation
 from skgp_sparse.ground.validation import Array, LikelihoodName, MaybeArray, RandomStateLike
 from skgp_sparse.likelihoods import Likelihood, domain_of
@@ -469,25 +469,25 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             return (mean, std, slope, slope_of_std) if return_std else (mean, slope)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        X, view, offset = self._question(X, offset)
+        queries, view, offset = self._question(X, offset)
         if X_std is not None:
             if return_cov:
                 raise ValueError(
                     f"{name}: X_std and return_cov cannot be combined. Use return_std."
                 )
-            expected = at_uncertain_inputs(view, X, X_std, latent, name)
+            expected = at_uncertain_inputs(view, queries, X_std, latent, name)
             return expected if return_std else expected[0]
-        if return_cov and not (latent or view.is_gaussian):
+        if return_cov and not (latent or isinstance(view, TargetView)):
             raise ValueError(
                 "return_cov=True is available for likelihood="
                 f"{validation.as_text(self.likelihood)} only with latent=True. Set it, or use "
                 "sample_y for joint distributions of the response."
             )
         if return_cov:
-            return view.mean(X, latent, offset), view.covariance(X, latent)
+            return view.mean(queries, latent, offset), view.covariance(queries, latent)
         if return_std:
-            return view.mean_and_std(X, latent, offset)
-        return view.mean(X, latent, offset)
+            return view.mean_and_std(queries, latent, offset)
+        return view.mean(queries, latent, offset)
 
     def predict_quantiles(
         self, X: ArrayLike, quantiles: ArrayLike = (0.025, 0.5, 0.975), offset: MaybeArray = None
@@ -590,13 +590,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         name = f"{type(self).__name__}.predict_interval"
         leave_one_out.check_interval(coverage, method, side, name)
-        X, view, offset = self._question(X, offset)
+        queries, view, known = self._question(X, offset)
         width = None
         if method == "conformal":
             check_is_fitted(self, "kernel_")
             fit, scores = self._fitted.fits[0], self._scores()
             width = leave_one_out.width_of(fit, scores, coverage, side, name)
-        return leave_one_out.interval(view, X, offset, coverage, side, width)
+        return leave_one_out.interval(view, queries, known, coverage, side, width)
 
     def log_predictive_density(
         self, X: ArrayLike, y: ArrayLike, offset: MaybeArray = None
@@ -1003,5 +1003,5 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             X, view = self._answered(X, offset=offset)
         else:
             X, view = self._query(X, offset=offset), prior_view(self, name)
-        offset = checks.check_offset(offset, X, not view.is_gaussian, name)
+        offset = checks.check_offset(offset, X, not isinstance(view, TargetView), name)
         return X, view, offset

@@ -97,13 +97,13 @@ class Fit(NamedTuple):
         return self.method_name or self.posterior.name
 
     @property
-    def rows(self) -> Dataset | None:
-        """Rows that `fit` was given, None where they are not known any more."""
+    def rows(self) -> Any:
+        """`Dataset` of rows that `fit` was given, None where they are not known any more."""
         return self.used_rows if self.given is None else self.given
 
     @property
-    def used_rows(self) -> Dataset | None:
-        """Rows that the objective is of."""
+    def used_rows(self) -> Any:
+        """`Dataset` of rows that the objective is of."""
         return self.given if self.objective is None else self.objective.rows
 
     @property

@@ -109,7 +109,7 @@ def root_mean_square(values: Array, weight: Array | None) -> Array:
     return unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight))
 
 
-def or_one(largest: Array) -> Array:
+def or_one(largest: Scalars) -> Array:
     """Positive numbers as they are, 1 in the place of 0."""
     return np.where(largest > 0, largest, 1.0)
 

@@ -5,20 +5,21 @@ other rows give it. A conformal interval has as many standard deviations of its 
 share of scores has at most (Barber, Candès, Ramdas and Tibshirani 2021, with scores in units of s).
 """
 
+from collections.abc import Sequence
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, Posterior, noise_in_blocks
 from skgp_sparse.engine.posteriors_around import MeanWeights
-from skgp_sparse.explain.views import LabelView, RealView, centre_and_scale
+from skgp_sparse.explain.views import LabelView, Offset, RealView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import BOOLS, Array, Ints, MaybeArray, Scalars, is_name, require
+from skgp_sparse.ground.validation import BOOLS, Array, Ints, Scalars, is_name, require
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.solvers import Fit
 
@@ -124,7 +125,8 @@ def left_out(fit: Fit, chosen: Ints, n_jobs: int | None, weights: Weights = None
         left = LeftOutRows.of(fit, chosen, _moments(fit, chosen, resolve_n_jobs(n_jobs)))
     if weights is None or weights.is_added:
         return left
-    return left.beside(fit.mean[chosen], weights)
+    predicted: Any = fit.mean
+    return left.beside(predicted[chosen], weights)
 
 
 def as_left_out(fit: Fit) -> Fit:
@@ -142,11 +144,11 @@ def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
     return left._replace(noise=np.where(is_known, known.noise[place], left.noise))
 
 
-def left_out_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: int | None) -> Array:
+def left_out_labels(fits: Sequence[Fit], view: LabelView, some: Ints, n_jobs: int | None) -> Array:
     """Probabilities (k, n_classes) of some of the rows of fits to labels, as a view has them."""
     columns = []
     for fit in fits:
-        known, place = np.unique(places_of(fit.rows)[chosen], return_inverse=True)
+        known, place = np.unique(places_of(fit.rows)[some], return_inverse=True)
         left = left_out(fit, known, n_jobs)
         moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
         with np.errstate(all="ignore"):
@@ -154,11 +156,11 @@ def left_out_labels(fits: list[Fit], view: LabelView, chosen: Ints, n_jobs: int 
     probabilities, mean = view.of_classes(np.column_stack(columns)), fits[0].mean
     if view.calibration is None:
         return probabilities
-    latent = None if mean is None else mean[places_of(fits[0].rows)[chosen]]
+    latent = None if mean is None else mean[places_of(fits[0].rows)[some]]
     return view.calibration.combined(probabilities, latent)
 
 
-def places_of(rows: Dataset) -> Ints:
+def places_of(rows: ArrayDataset) -> Ints:
     """Number (n,) of each of the user's rows in the table of a fit, -1 if it is not there."""
     return np.arange(len(rows)) if rows.places is None else rows.places
 
@@ -193,7 +195,7 @@ def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name
     return left_out_labels(fits, view, np.arange(len(places_of(rows))), n_jobs)
 
 
-def _rows_of(fit: Fit, name: str) -> Dataset:
+def _rows_of(fit: Fit, name: str) -> ArrayDataset:
     """The table of a fit, all rows of which can be left out; raises otherwise."""
     reason = why_unknown(fit)
     if reason is not None:
@@ -301,7 +303,7 @@ def check_interval(coverage: float, method: str, side: str, name: str) -> None:
 
 
 def interval(
-    view: RealView, X: ArrayLike, offset: MaybeArray, coverage: float, side: str, width: MaybeArray
+    view: RealView, X: Array, offset: Offset, coverage: float, side: str, width: Array | None
 ) -> tuple[Array, Array]:
     """Ends, (n,) or (n, p), of intervals of the predictive distribution, or of a `width_of`."""
     if width is None:

@@ -4,7 +4,7 @@ Gradients are in units of y. The bounds say what more inducing points could gain
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,20 +14,21 @@ from skgp_sparse import kernels
 from skgp_sparse.bounds import Titsias
 from skgp_sparse.choices.choices import resolve_bound, with_noise_floor
 from skgp_sparse.choices.plan import tolerance
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import check_columns, is_gaussian
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse.exceptions import warn
-from skgp_sparse.explain.views import RealView
+from skgp_sparse.explain.views import RealView, TargetView
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, as_text
 from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.solvers import Fit
 
+Rows = ArrayDataset | None  # rows of a call; None: those of the fit
 _RESIDUAL = 1e-3  # of the solve: it costs the bound about its square over the noise
 
 
@@ -63,17 +64,17 @@ class EvidenceBounds(NamedTuple):
 
 
 def evidence_bounds(
-    fit: Fit, parameters: Any, others: Dataset | None, units: TargetScaler, progress: Any, name: str
+    fit: Fit, given: BaseEstimator, others: Rows, units: TargetScaler, progress: Callable, name: str
 ) -> EvidenceBounds:
     """Bounds of the evidence of the rows of a fit, or of `others`, in the units of y."""
-    rows, n_jobs = fit.rows, resolve_n_jobs(parameters.n_jobs)
+    rows, n_jobs = fit.rows, resolve_n_jobs(given.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(
             f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
             "of rows that it has not seen."
         )
     require(fit.posterior, BOUNDS, name)
-    bound = resolve_bound(parameters.bound, name)
+    bound = resolve_bound(given.bound, name)
     value = None if fit.given is not None or others is not None else fit.value
     if others is not None:
         check_columns(others.y, len(units.scale), name)
@@ -86,13 +87,13 @@ def evidence_bounds(
                 f"{name}: this estimator does not contain the training rows, because it was fitted "
                 "on a cluster or from a large source, or loaded from a pickle. Pass X and y."
             )
-    basis, options = InducingBasis(parameters.inducing_points_), Options(n_jobs=n_jobs)
+    basis, options = InducingBasis(given.inducing_points_), Options(n_jobs=n_jobs)
     with single_threaded_blas(), arithmetic():
         if value is None:
             objective = GaussianObjectives(bound).sparse(rows, basis.parameters, options)
             value = objective.value(fit.kernel)
         problem = Problem(fit.kernel, basis, rows, Titsias(), options)
-        upper = _upper(problem, parameters, progress)
+        upper = _upper(problem, given, progress)
     own = value if bound.is_lower_bound else -np.inf
     gap = (upper - own) / (rows.total_weight() * rows.n_targets)
     return EvidenceBounds(*map(float, (own, upper, gap)))
@@ -102,8 +103,9 @@ def _upper(problem: Problem, parameters: BaseEstimator, progress: Callable) -> f
     """The upper bound, with a warning where its solve has not converged."""
     tol = min(_RESIDUAL, tolerance(parameters.tol))
 
-    def report(iteration: int, excess: float) -> None:
+    def report(iteration: int, excess: float) -> bool:
         progress(iteration, about="bounds", note=f"residual {tol * excess:.2e}, until {tol:.0e}")
+        return False
 
     upper, excess = upper_bound(problem, tol=tol, max_iter=parameters.max_iter, report=report)
     if tol * excess > _RESIDUAL:
@@ -134,7 +136,7 @@ def check_question(
 
 def gradients(view: RealView, X: Array, latent: bool, name: str) -> list[Array]:
     """Means, standard deviations and their gradients, (n,) or (n, p), and (n, d) or (n, p, d)."""
-    latent = latent and view.is_gaussian  # elsewhere, the value has white noise
+    latent = latent and isinstance(view, TargetView)  # elsewhere, the value has white noise
     view = view.of_latent()
     posterior = view.process
     if not kernels.differentiable(posterior.kernel):

@@ -130,8 +130,6 @@ class LabelView(NamedTuple):
     calibration: Any = None  # of the probabilities, by a `Calibration`
     ranks: tuple[int, ...] | None = None  # place of each class, where a process has their order
 
-    processes = property(lambda self: [one.process for one in self.latent])
-
     def each(self, change: Change) -> "LabelView":
         """A copy of the view, each `TargetView` of which is replaced by a function of it."""
         return self._replace(latent=[change(view) for view in self.latent])
@@ -184,9 +182,10 @@ class TargetView(NamedTuple):
     units: TargetScaler = TargetScaler.none(1)
     n_jobs: int | None = None
 
-    one_column = property(lambda self: len(self.units.mean) == 1)
-    is_gaussian = True
-    processes = property(lambda self: [self.process])
+    @property
+    def one_column(self) -> bool:
+        """Whether y has one target, which predictions have no axis for."""
+        return len(self.units.mean) == 1
 
     def truth(self, y: Array, X: Array, name: str) -> Array:
         """Targets (n,) or (n, p) of the rows of X: any numbers."""
@@ -304,9 +303,6 @@ class ResponseView(NamedTuple):
     likelihood: Likelihood
     units: TargetScaler  # of one target
 
-    is_gaussian = False
-    processes = property(lambda self: self.latent.processes)
-
     def truth(self, y: Array, X: Array, name: str) -> Array:
         """Targets of the rows of X as the likelihood takes them; raises outside its domain."""
         y = check_truth(y, X, 1, name)
@@ -334,7 +330,7 @@ class ResponseView(NamedTuple):
 
     def of_latent(self) -> "TargetView":
         """The `TargetView` of latent values on the link scale, without offsets."""
-        level = self.units.inverse(self.likelihood.intercept)
+        level = self.units.inverse(np.array(self.likelihood.intercept))
         return self.latent._replace(units=self.units._replace(mean=level))
 
     def mean(self, X: Array, latent: bool = False, offset: Offset = None) -> Array:
@@ -393,6 +389,12 @@ class ResponseView(NamedTuple):
 RealView = TargetView | ResponseView
 
 
+def processes_of(view: RealView | LabelView) -> list[Posterior]:
+    """The processes of a view."""
+    views = view.latent if isinstance(view, LabelView) else [view.of_latent()]
+    return [one.process for one in views]
+
+
 def centre_and_scale(likelihood: Likelihood, mean: Array, variance: Array) -> Pair:
     """Mean and deviation (n,) of responses, or without variance median and half central 68 %."""
     with np.errstate(all="ignore"):
@@ -442,11 +444,11 @@ def prior_view(parameters: BaseEstimator, name: str) -> RealView:
 
 
 def at_uncertain_inputs(
-    view: RealView, X: ArrayLike, X_std: ArrayLike, latent: bool, name: str
+    view: RealView, X: Array, X_std: ArrayLike, latent: bool, name: str
 ) -> list[Array]:
     """Means and standard deviations (n,) or (n, p) at inputs with errors, where they are known."""
     X_std = check_std(X_std, X, "X_std", name)
-    if not view.is_gaussian:
+    if not isinstance(view, TargetView):
         raise ValueError(f"{name}: X_std needs likelihood='gaussian'. Leave X_std out.")
     require(view.process, posterior.NORMALS, f"{name}: X_std")
     process, units = view.process, view.units

@@ -9,7 +9,7 @@ temperature 1/a and a bias of every class, a calibration (Guo et al. 2017; Kull 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -73,7 +73,7 @@ class WeightedMean(NamedTuple):
 
     def around(self, view: RealView) -> RealView:
         """The view with the weighted mean of its process and the prediction."""
-        known = self, self.weights, self.function.is_flat
+        known: Any = self, self.weights, self.function.is_flat
         return view.each(lambda one: one._replace(process=PosteriorWithMean(one.process, *known)))
 
 
@@ -158,7 +158,7 @@ class Calibration(NamedTuple):
             Probabilities that sum to one in every row.
         """
         logits = self.scale * centred_logs(probabilities) + self.bias
-        if self.weight:
+        if latent is not None and self.weight:
             logits = logits + self.weight * of_all_classes(latent)
         return softmax(logits, axis=1)
 
@@ -190,7 +190,7 @@ def calibrated(
     start = np.eye(1, n_scales + target.shape[1])[0]
     ridge = 5.0  # nats that a change of a weight by one has to gain
 
-    def loss(theta: Array) -> float:
+    def loss(theta: Array) -> tuple[float, Array]:
         logits = np.tensordot(theta[:n_scales], logs, axes=1) + theta[n_scales:]
         p = softmax(logits, axis=1)
         of_labels = np.maximum(np.sum(p * target, axis=1), np.finfo(float).tiny)
@@ -215,8 +215,15 @@ class StackedRows(NamedTuple):
     left: LeftOutRows
     predicted: Array  # (k, p) the other predictions
 
-    row_weight = property(lambda self: np.broadcast_to(self.left.block.weight, len(self.predicted)))
-    share = property(lambda self: self.row_weight / self.row_weight.mean())
+    @property
+    def row_weight(self) -> Array:
+        """Weights (k,) of the rows."""
+        return np.broadcast_to(self.left.block.weight, len(self.predicted))
+
+    @property
+    def share(self) -> Array:
+        """Weights (k,) in units of their mean."""
+        return self.row_weight / self.row_weight.mean()
 
     def densities(self, weights: MeanWeights) -> Array:
         """Log densities (k,) of the targets, averaged over these."""
@@ -237,11 +244,11 @@ class StackedRows(NamedTuple):
         """
         alone = self.without_mean()
         if self.left.likelihood is not None:
-            return self._likeliest(alone, [(-1.0,)], _OF_WEIGHT[:1], "intercept")
+            return self._densest(lambda t: alone._replace(intercept=t), [(-1.0,)], _OF_WEIGHT[:1])
         targets = [self._least_loss(j, error) for j, error in enumerate(alone.error)]
         intercept, slope = np.transpose(targets)
         found = alone._replace(intercept=intercept, slope=slope)
-        return self._likeliest(found, [(0.0, -0.5)], (0.1, 0.01), "log_factor")
+        return self._densest(lambda t: found._replace(log_factor=t), [(0.0, -0.5)], (0.1, 0.01))
 
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
@@ -250,7 +257,7 @@ class StackedRows(NamedTuple):
         scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
         squared = (left.block.y - mean) ** 2 / scale
         linear = 2.0 * _HUBER * np.sqrt(squared) - _HUBER**2
-        return np.mean(self.share[:, None] * np.where(squared < _HUBER**2, squared, linear))
+        return float(np.mean(self.share[:, None] * np.where(squared < _HUBER**2, squared, linear)))
 
     def _least_loss(self, j: int, error: float) -> Array:
         """Intercept and slope of the weight of one target."""
@@ -263,17 +270,12 @@ class StackedRows(NamedTuple):
 
         return self._minimised(loss, [(-1.0, 0.0), (-1.0, 1.0), (0.0, 0.5)], _OF_WEIGHT)
 
-    def _likeliest(
-        self, weights: MeanWeights, starts: list, ridge: tuple, name: str
-    ) -> MeanWeights:
-        """`MeanWeights` with numbers of a name that have the highest density."""
+    def _densest(self, at: Callable[[Any], MeanWeights], starts: list, ridge: tuple) -> MeanWeights:
+        """`MeanWeights` of the numbers that have the highest density."""
+        end = self._minimised(lambda t: -np.mean(self.share * self.densities(at(t))), starts, ridge)
+        return at(end)
 
-        def loss(theta: Array) -> float:
-            return -np.mean(self.share * self.densities(weights._replace(**{name: theta})))
-
-        return weights._replace(**{name: self._minimised(loss, starts, ridge)})
-
-    def _minimised(self, loss: Callable[[Array], float], starts: list, ridge: tuple) -> Array:
+    def _minimised(self, loss: Callable[[Array], Any], starts: list, ridge: tuple) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
         per_row = max(1.0, 200 / self.row_weight.sum()) * np.array(ridge)
         runs = [

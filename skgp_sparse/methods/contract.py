@@ -23,6 +23,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.ground.linalg import LOG_2PI, weighted_quantile
 from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
@@ -95,6 +96,23 @@ class Job(NamedTuple):
     def with_settings(self, **changes: Any) -> "Job":
         """A copy of the job with other settings."""
         return self._replace(settings=self.settings._replace(**changes))
+
+
+class Problems(NamedTuple):
+    """All problems of a fit: their jobs, and after the search their fits; a step changes them."""
+
+    observations: Any  # an `ObservationModel`
+    rows: Any  # `Dataset` of the user
+    jobs: list[Job]
+    random_states: list[RandomState]
+    fits: Sequence[Fit] = ()
+    beside: Any = None  # `WeightedMean` or `Calibration` beside the processes
+    mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
+
+    @property
+    def units(self) -> TargetScaler:
+        """Units of the targets."""
+        return self.jobs[0].rows.units
 
 
 def start_on_subset(job: Job, random_state: RandomState) -> Job:

@@ -11,7 +11,6 @@ c of the variance can be explained then.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -21,6 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import lag_correlation
+from skgp_sparse.engine.posterior import LeftOut
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
 from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, left_out_labels, why_unknown
 from skgp_sparse.explain.weighted_means import WeightedMean, logs_of_labels
@@ -28,12 +28,12 @@ from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.kernels import has_noise, length_scale_places
-from skgp_sparse.methods.contract import Job
+from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.solvers import Fit
 from skgp_sparse.steps.scales import some_rows
 
 
-def warn_of_fits(found: Any) -> Any:
+def warn_of_fits(found: Problems) -> Problems:
     """The problems as they are, after warnings: fits may explain nothing, or end at a bound."""
     given = found.observations.parameters.kernel
     for job, fit in () if given is None else zip(found.jobs, found.fits):
@@ -69,7 +69,7 @@ def warn_at_bounds(kernel: Kernel, columns: list[str] | None = None) -> None:
 
 def _columns_of(kernel: Kernel, columns: list[str]) -> dict[int, str]:
     """Names of the columns of length scales, by place in theta."""
-    found = {}
+    found: dict[int, str] = {}
     for places, numbers in length_scale_places(kernel, len(columns)):
         if len(places) == len(numbers):
             found.update(zip(places.tolist(), np.asarray(columns, dtype=object)[numbers]))
@@ -82,7 +82,7 @@ _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the
 _MOST = 3.0  # nats that a row can gain or lose
 
 
-def warn_of_constant_fits(found: Any) -> None:
+def warn_of_constant_fits(found: Problems) -> None:
     """Warn once of all classes or targets of which fits explain no more than a constant."""
     observations = found.observations
     with single_threaded_blas(), np.errstate(all="ignore"):
@@ -101,7 +101,7 @@ def warn_of_constant_fits(found: Any) -> None:
     )
 
 
-def _unexplained(found: Any) -> Iterator[str]:
+def _unexplained(found: Problems) -> Iterator[str]:
     """Names of the targets that fits have missed; of a single one, that of its job."""
     observations, codes = found.observations, found.observations.columns().codes()
     for job, shares in zip(found.jobs, _explained(found)):
@@ -116,7 +116,7 @@ def _unexplained(found: Any) -> Iterator[str]:
                     yield job.name if len(shares) == 1 else observations.target_name(k)
 
 
-def _explained(found: Any) -> list[list[float]]:
+def _explained(found: Problems) -> list[list[float]]:
     """For every job, shares of the variance of its targets or classes that are explained."""
     fits, observations, rows = found.fits, found.observations, found.rows
     has_labels = rows.classes is not None and observations.have_all_rows
@@ -169,7 +169,7 @@ def _of_fit(job: Job, fit: Fit, beside: WeightedMean | None) -> list[float]:
         found = left_out(fit, chosen, n_jobs, beside and beside.weights)
     else:
         X = job.rows.block(chosen).X
-        found = LeftOutRows.of(fit, chosen, fit.posterior.mean_and_variance(X, n_jobs))
+        found = LeftOutRows.of(fit, chosen, LeftOut(*fit.posterior.mean_and_variance(X, n_jobs)))
         if fit.likelihood is not None and fit.likelihood.n_latent > 1:
             probabilities = fit.likelihood.probability(found.mean.T, found.variance.T).T
             labels = np.ravel(found.block.y).astype(int)
@@ -185,7 +185,7 @@ def _of_numbers(found: LeftOutRows, y: Array, mean: Array, density: Array) -> fl
         return 1.0
     constant = _constant(found, y)
     has_density = likelihood is None or np.any(likelihood.is_density(y))
-    most = np.inf if has_density else -np.mean(constant)
+    most = np.inf if has_density else -float(np.mean(constant))
     squares = ((y - y.mean()) ** 2 - (y - mean) ** 2) / np.var(y)
     return max(_of_gain(density - constant, weight, most), _at_most(squares, weight))
 
@@ -194,7 +194,7 @@ def _constant(found: LeftOutRows, y: Array) -> Array:
     """Log densities (k,) of a target at the likeliest latent distribution that all rows share."""
     centre, variance, likelihood = 0.0, 1.0, found.likelihood
     if likelihood is None:
-        variance = np.var(y)
+        variance = float(np.var(y))
         centre, variance = y.mean(), max(variance - found.known.mean(), 0.01 * variance)
 
     def densities(theta: Array) -> Array:
@@ -213,8 +213,8 @@ def _constant(found: LeftOutRows, y: Array) -> Array:
 
 def _of_gain(gain: Array, weight: Array, most: float) -> float:
     """The share of a variance that gains (k,) of at most so many nats are worth (Nagelkerke)."""
-    gain = _at_most(np.clip(gain, -_MOST, _MOST), weight)
-    return float(-np.expm1(-2.0 * gain) / or_one(-np.expm1(-2.0 * most)))
+    likely = _at_most(np.clip(gain, -_MOST, _MOST), weight)
+    return float(-np.expm1(-2.0 * likely) / or_one(-np.expm1(-2.0 * most)))
 
 
 def _at_most(values: Array, weight: Array) -> float:

@@ -30,7 +30,6 @@ from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import noise_in_blocks
 from skgp_sparse.exceptions import collected, warn, warn_again
 from skgp_sparse.explain import leave_one_out
-from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
@@ -38,10 +37,11 @@ from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, Mis
 from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
-from skgp_sparse.methods.contract import Job, Points
+from skgp_sparse.methods.contract import Job, Points, Problems
 from skgp_sparse.posteriors import Exact, InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
 
+Left = leave_one_out.LeftOutRows
 _NATS = 3.0  # that rows which are left out have to gain
 _MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
 _ERRORS = 1000  # of them, from which the second process learns its hyperparameters
@@ -55,10 +55,9 @@ _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValueP
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
 
 
-def learned_noise(problems: Any) -> Any:
+def learned_noise(problems: Problems) -> Problems:
     """The problem with noise that varies with the inputs, where that is wanted and pays."""
     (job,), (fit,), observations = problems.jobs, problems.fits, problems.observations
-    random_state = problems.random_states[0]
     is_wanted = observations.parameters.noise == "learned"
     reason = leave_one_out.why_unknown(fit) or why_noise_is_constant(job)
     if reason is not None and is_wanted:
@@ -78,17 +77,17 @@ def learned_noise(problems: Any) -> Any:
     with single_threaded_blas(), collected() as warnings:
         if is_wanted:
             fit = _seen(fit, job)
-            other = _varied(job, fit, observations, random_state)
+            other = _varied(job, fit, problems)
         else:
             fit = if_possible(_seen, fit, job, otherwise=fit)
-            other = if_possible(_varied, job, fit, observations, random_state)
+            other = if_possible(_varied, job, fit, problems)
     if other is None:
         return problems._replace(fits=[fit])
     warn_again(warnings)
     return problems._replace(fits=[other])
 
 
-def _seen(fit: Fit, job: Job):
+def _seen(fit: Fit, job: Job) -> Fit:
     """The fit that knows what it says of rows which are left out, some of all or, if exact, all."""
     knows_all = fit.posterior.is_exact and fit.used_rows is fit.rows
     chosen = leave_one_out.some_rows(fit.rows, len(fit.rows) if knows_all else _MOST_ROWS)
@@ -96,9 +95,9 @@ def _seen(fit: Fit, job: Job):
     return fit._replace(left_out=leave_one_out.left_out(few, chosen, job.settings.options.n_jobs))
 
 
-def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.RandomState):
+def _varied(job: Job, fit: Fit, problems: Problems) -> Fit | None:
     """The `Fit` whose noise varies, or None where nobody wants it and rows gain nothing by it."""
-    rows, is_wanted = fit.rows, observations.parameters.noise == "learned"
+    rows, is_wanted = fit.rows, problems.observations.parameters.noise == "learned"
     chosen, n_jobs = fit.left_out.chosen, job.settings.options.n_jobs
     chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
     X, before = rows.block(chosen).X, _predicted(fit, chosen, n_jobs)
@@ -111,7 +110,7 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
         y, table = (logs + _logarithms(left))[:, None], rows.subset(chosen)
         units = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
         table = replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
-        second = _second_process(job, table, observations, random_state, second)
+        second = _second_process(job, table, problems, second)
         posterior, mean = second.posterior, float(second.rows.units.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
         factor, white = LogNoiseFunction(*logs_of), fit.kernel.k2
@@ -125,7 +124,7 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
         kernel = fit.kernel.k1 + HeteroscedasticNoise(factor, level, limits)
         if not is_last:
             logs, left = factor(X), _left_again(fit, kernel, before, chosen, n_jobs)
-    other = _seen(_fit_again(job, fit, kernel, random_state), job)
+    other = _seen(_fit_again(job, fit, kernel, problems.random_states[0]), job)
     left = _predicted(other, chosen, n_jobs)
     change = np.expm1(of_others - factor(X)) * other.posterior.noise_variance(X)
     gain = _gain(before, left.mean, left.total + left.known + change, weight)
@@ -137,30 +136,31 @@ def _varied(job: Job, fit: Fit, observations: Any, random_state: np.random.Rando
     return other._replace(left_out=known._replace(noise=noise))
 
 
-def _predicted(fit: Fit, chosen: Ints, n_jobs: int):
+def _predicted(fit: Fit, chosen: Ints, n_jobs: int) -> Left:
     """`LeftOutRows` of chosen rows that the fit knows."""
     return leave_one_out.left_out(leave_one_out.as_left_out(fit), chosen, n_jobs)
 
 
-def _left_again(fit: Fit, kernel: Kernel, before: LeftOutRows, chosen: Ints, n_jobs: int):
+def _left_again(fit: Fit, kernel: Kernel, before: Left, chosen: Ints, n_jobs: int) -> Left:
     """`LeftOutRows` with other noise; of many exact rows, the errors of before in its units."""
     if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
         X = fit.rows.block(chosen).X
         change = kernels.diagonal(kernel, X)[1] - fit.posterior.noise_variance(X)
         return before._replace(variance=before.total + change, noise=0.0)
     if fit.refit is None:
-        other = fit_at(fit.objective, kernel, 0)._replace(given=fit.given)
+        objective: Any = fit.objective
+        other = fit_at(objective, kernel, 0)._replace(given=fit.given)
     else:
-        near = fit.posterior.with_fewer_neighbors(_FEWER)
+        near: Any = fit.posterior.with_fewer_neighbors(_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
     return leave_one_out.left_out(other, chosen, n_jobs)
 
 
-def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Array):
+def _likeliest_level(before: Left, noise: Array, logs: Array, weight: Array) -> tuple[float, float]:
     """The factor of varying noise that promises the most, all else held, and its nats."""
     latent = np.maximum(before.total - noise, 0.0) + before.known
 
-    def promised(level: float):
+    def promised(level: float) -> float:
         varying = level * noise * np.exp(logs)
         return _gain(before, before.mean, latent + varying, weight)
 
@@ -168,7 +168,7 @@ def _likeliest_level(before: LeftOutRows, noise: Array, logs: Array, weight: Arr
     return level, promised(level)
 
 
-def _gain(before: LeftOutRows, mean: Array, variance: Array, weight: Array):
+def _gain(before: Left, mean: Array, variance: Array, weight: Array) -> float:
     """Nats that rows gain which are left out; -inf where they are not finite."""
     with np.errstate(invalid="ignore"):
         gains = log_normal_density(before.block.y, mean, np.sqrt(variance)[:, None])
@@ -177,7 +177,7 @@ def _gain(before: LeftOutRows, mean: Array, variance: Array, weight: Array):
     return gain if np.isfinite(gain) else -np.inf
 
 
-def _logarithms(found: LeftOutRows):
+def _logarithms(found: Left) -> Array:
     """Logarithms of squared errors, 0 on average where the noise is as it is said."""
     squares = (found.block.y - found.mean) ** 2 / (found.total + found.known)[:, None]
     n_targets = squares.shape[1]
@@ -186,16 +186,16 @@ def _logarithms(found: LeftOutRows):
     return np.log(squares.mean(axis=1) + _ADDED_TO_SQUARES) - expected
 
 
-def _second_process(job: Job, table: Dataset, observations: Any, random_state, before=None):
+def _second_process(job: Job, table: Dataset, problems: Problems, before: Fit | None) -> Any:
     """The `Fit` to all logarithms, whose hyperparameters are those of some of them."""
-    size = min(len(table), _ERRORS)
+    size, random_state = min(len(table), _ERRORS), problems.random_states[0]
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
-    kernel = resolve_kernel(None, None, table, observations.columns())
+    kernel = resolve_kernel(None, None, table, problems.observations.columns())
     other = job._replace(
         rows=some,
         kernel=kernel,
         model=GaussianObjectives(bounds.TitsiasNew()),
-        points=resolve_inducing("auto", _POINTS, table.n_features, observations.name),
+        points=resolve_inducing("auto", _POINTS, table.n_features, problems.observations.name),
         thorough=None,
     ).with_priors(_PRIORS)
     other = other.with_settings(
@@ -217,13 +217,14 @@ def _second_process(job: Job, table: Dataset, observations: Any, random_state, b
     return found
 
 
-def _begun_at(fit: Fit, job: Job):
+def _begun_at(fit: Fit, job: Job) -> Job:
     """The job that goes on from hyperparameters and inducing points of a fit."""
-    Z = fit.posterior.features.Z
+    posterior: Any = fit.posterior
+    Z = posterior.features.Z
     return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *given: Z), is_started=True)
 
 
-def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.RandomState):
+def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.RandomState) -> Fit:
     """The `Fit` that goes on from another one with a kernel of other noise."""
     if fit.refit is not None:
         return fit.refit(job, fit, kernel)

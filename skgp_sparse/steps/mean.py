@@ -27,24 +27,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse.choices.plan import ROWS_OF_A_MEAN, is_chosen
+from skgp_sparse.data.arrays import ArrayDataset as Table
 from skgp_sparse.data.checks import is_gaussian
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
 from skgp_sparse.explain import leave_one_out, weighted_means
 from skgp_sparse.explain.weighted_means import MeanFunction, StackedRows
-from skgp_sparse.ground.validation import Array, Ints, Triple, as_text, is_name
+from skgp_sparse.ground.validation import Array, Ints, as_text, is_name
 from skgp_sparse.likelihoods import Likelihood, domain_of
+from skgp_sparse.methods.contract import Problems
 
 Pays = Callable[..., bool] | None
-CrossFitted = tuple[MeanFunction, Array] | tuple[None, None]
+CrossFitted = tuple[Any, Any]  # `MeanFunction` and latent values (n, q)
+_NO_MEAN: CrossFitted = None, None
 _ROWS = 2000  # that are left out
 _STANDARD_ERRORS = 2.0  # by which a gain is more than chance
 _LEAST_GAIN, _GAIN_OF_LABELS = 0.004, 0.001  # nats per row that a mean is worth, at least
 _MOST = 3.0  # nats that a row can gain or lose
 
 
-def residuals(problems: Any) -> Any:
+def residuals(problems: Problems) -> Problems:
     """The problem of a process that explains what a mean leaves, as residuals or beside offsets."""
     observations, rows = problems.observations, problems.rows
     function, latent = cross_fitted(observations, rows)
@@ -54,8 +56,7 @@ def residuals(problems: Any) -> Any:
     if not jobs[0].rows.units.scale.all():
         raise ValueError(
             f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "
-            "of several targets exactly, which may be constant. Leave it out, or set mean to "
-            "None."
+            "of several targets exactly, which may be constant. Leave it out, or set mean to None."
         )
     weights = MeanWeights.added(rows.n_targets)
     units = jobs[0].rows.units._replace(mean=np.zeros(rows.n_targets))
@@ -64,7 +65,7 @@ def residuals(problems: Any) -> Any:
     return problems._replace(jobs=jobs, beside=beside, mean=mean)
 
 
-def mean_of_numbers(found: Any) -> Any:
+def mean_of_numbers(found: Problems) -> Problems:
     """The fit of numbers beside a mean, unless "auto" finds that it does not pay."""
     if found.rows.classes is not None:
         return found
@@ -85,17 +86,17 @@ def mean_of_numbers(found: Any) -> Any:
     return found._replace(fits=[fit], beside=mean)
 
 
-def calibrated_labels(found: Any) -> Any:
+def calibrated_labels(found: Problems) -> Problems:
     """The fits with the calibration of labels, with or without a mean, that pays most, if any."""
     has_mean = any("mean" in job.steps for job in found.jobs)
-    function, latent = mean_beside(found) if has_mean else (None, None)
+    function, latent = mean_beside(found) if has_mean else _NO_MEAN
     if why_not_left_out(found):
         return found
     chosen, fits = leave_one_out.some_rows(found.rows, _ROWS), found.fits
     own, labels, weight = _known(found, chosen)
     best, density = None, weighted_means.logs_of_labels(own, labels)
     is_calibrated = found.observations.parameters.calibration is not None
-    options = [(None, None)] if is_calibrated else []
+    options = [_NO_MEAN] if is_calibrated else []
     options += [] if function is None else [(function, latent[chosen])]
     for other, others in options:
         calibration = weighted_means.calibrated(own, labels, weight, others)
@@ -111,14 +112,14 @@ def calibrated_labels(found: Any) -> Any:
     return found._replace(fits=fits, beside=best)
 
 
-def why_not_left_out(found: Any) -> str | None:
+def why_not_left_out(found: Problems) -> str | None:
     """Why rows cannot be left out of all fits, as part of an error; None: they can."""
     if not found.observations.have_all_rows:
         return "needs problems that have all rows."
     return next(filter(None, map(leave_one_out.why_unknown, found.fits)), None)
 
 
-def mean_beside(found: Any) -> CrossFitted:
+def mean_beside(found: Problems) -> CrossFitted:
     """A `MeanFunction` and latent values (n, q) by fits without the rows; None where none pays."""
     observations, rows, reason = found.observations, found.rows, why_not_left_out(found)
     if is_chosen(observations.parameters.mean):
@@ -129,7 +130,7 @@ def mean_beside(found: Any) -> CrossFitted:
             )
         return cross_fitted(observations, rows)
     if reason is not None or observations.deadline.left() <= 0.0:
-        return None, None
+        return _NO_MEAN
     pays = None if rows.classes is None else partial(_may_pay, found)
     try:
         return cross_fitted(observations, rows, pays)
@@ -138,7 +139,7 @@ def mean_beside(found: Any) -> CrossFitted:
     except Exception as error:  # whatever its model raises, the processes are there
         reason = f"{type(error).__name__}: {error}"
         observations.progress.tell(f"no mean, as boosting cannot be fitted ({reason})")
-        return None, None
+        return _NO_MEAN
 
 
 def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
@@ -151,14 +152,14 @@ def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
 
 
-def _in_table(rows: Dataset, values: Array) -> Array:
+def _in_table(rows: Table, values: Array) -> Array:
     """Values (n, q) in the order of the rows of a fit, from those of the user's rows."""
     places, table = leave_one_out.places_of(rows), np.zeros((len(rows), values.shape[1]))
     table[places[places >= 0]] = values[places >= 0]
     return table
 
 
-def _may_pay(found: Any, chosen: Ints, latent: Array) -> bool:
+def _may_pay(found: Problems, chosen: Ints, latent: Array) -> bool:
     """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
     some = slice(None, None, -(-len(chosen) // _ROWS))
     latent = latent[some]
@@ -168,10 +169,10 @@ def _may_pay(found: Any, chosen: Ints, latent: Array) -> bool:
     beside = weighted_means.calibrated(*known, latent).combined(own, latent)
     logs = [weighted_means.logs_of_labels(one, labels) for one in (alone, beside)]
     gain = np.mean(logs[1] - logs[0])
-    return gain > 0.25 * _GAIN_OF_LABELS  # of the first of five fits
+    return bool(gain > 0.25 * _GAIN_OF_LABELS)  # of the first of five fits
 
 
-def _known(found: Any, chosen: Ints) -> Triple:
+def _known(found: Problems, chosen: Ints) -> tuple[Array, Ints, Array]:
     """Probabilities (k, n_classes) of rows that are left out, their labels and weights."""
     view = found.observations.view(found.fits, found.units)
     n_jobs = found.observations.parameters.n_jobs
@@ -194,7 +195,7 @@ _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time
 _ITERATIONS = 1000  # of a linear function on the scale of a link
 
 
-def cross_fitted(observations: Any, rows: Dataset, pays: Pays = None) -> CrossFitted:
+def cross_fitted(observations: Any, rows: Table, pays: Pays = None) -> CrossFitted:
     """A `MeanFunction`, and latent values (n, q) by fits without rows; None: `pays` says no."""
     given, name = observations.parameters, observations.name
     form = rows.in_one_form().counting()
@@ -205,17 +206,18 @@ def cross_fitted(observations: Any, rows: Dataset, pays: Pays = None) -> CrossFi
             f"{name}: rows have weights (or are repeated), which mean={as_text(given.mean)} does "
             "not take. Pass a mean whose fit has sample_weight, or set mean to None."
         )
-    folds, latent = _folds(form, np.random.RandomState(seed), name), None
+    folds = _folds(form, np.random.RandomState(seed), name)
     for fold in range(folds.max() + 1):
         left_out = folds == fold
         part = _fitted(template, form, np.flatnonzero(~left_out), given)
         own = part.latent(form.X[left_out].astype(np.float64))
-        latent = np.zeros((len(form), own.shape[1])) if latent is None else latent
+        if fold == 0:
+            latent = np.zeros((len(form), own.shape[1]))
         latent[left_out] = own
         if fold == 0 and pays is not None:
             chosen = np.flatnonzero(_of_user(1.0 * left_out[:, None], form, rows))
             if not pays(chosen, _of_user(latent, form, rows)[chosen]):
-                return None, None
+                return _NO_MEAN
     if not np.isfinite(latent).all():
         raise ValueError(
             f"{name}: mean={as_text(given.mean)} predicts numbers that are not finite. Pass "
@@ -226,7 +228,7 @@ def cross_fitted(observations: Any, rows: Dataset, pays: Pays = None) -> CrossFi
     return found, _of_user(latent, form, rows)
 
 
-def _of_user(latent: Array, form: Dataset, rows: Dataset) -> Array:
+def _of_user(latent: Array, form: Table, rows: Table) -> Array:
     """Latent values of the user's own rows; those without weight have zeros."""
     if form.places is not None:
         return np.vstack([latent, np.zeros_like(latent[:1])])[form.places]
@@ -235,7 +237,7 @@ def _of_user(latent: Array, form: Dataset, rows: Dataset) -> Array:
     return full
 
 
-def _prepared(given: BaseEstimator, rows: Dataset, codes: list[int], seed: int) -> BaseEstimator:
+def _prepared(given: BaseEstimator, rows: Table, codes: list[int], seed: int) -> BaseEstimator:
     """An unfitted copy of the mean, with a random state."""
     mean = given.mean
     if is_name(mean, "linear"):
@@ -251,7 +253,7 @@ def _prepared(given: BaseEstimator, rows: Dataset, codes: list[int], seed: int) 
     return template.set_params(**states)
 
 
-def _linear(rows: Dataset, parameters: BaseEstimator, codes: list[int]) -> BaseEstimator:
+def _linear(rows: Table, parameters: BaseEstimator, codes: list[int]) -> BaseEstimator:
     """A linear function of numbers, whose missing values are the mean, on the scale of the link."""
     numbers = np.setdiff1d(np.arange(rows.n_features), codes)
     chosen = ColumnTransformer([("numbers", StandardScaler(), numbers)])
@@ -265,12 +267,12 @@ def _linear(rows: Dataset, parameters: BaseEstimator, codes: list[int]) -> BaseE
     return make_pipeline(chosen, FunctionTransformer(np.nan_to_num), last)
 
 
-def boosting(rows: Dataset, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:
+def boosting(rows: Table, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:
     """Gradient boosting on histograms, with the loss of the likelihood."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     few = [j for j in codes if np.nanmax(rows.X[:, j], initial=0) < 255]  # levels, at most
-    options = {"categorical_features": few or None, "random_state": seed}
+    options: dict[str, Any] = {"categorical_features": few or None, "random_state": seed}
     if len(rows) > 10_000:  # of which boosting leaves some out to stop early
         options["max_iter"] = 300
     if rows.classes is not None:
@@ -289,7 +291,7 @@ def _loss(likelihood: Likelihood | str) -> str:
     return "gamma" if 0.0 in domain.without else "poisson"
 
 
-def _folds(form: Dataset, random_state: RandomState, name: str) -> Ints:
+def _folds(form: Table, random_state: RandomState, name: str) -> Ints:
     """Numbers of folds (n,); equal inputs are together, classes are in all of them."""
     index = Distinct(np.asarray(form.X, np.float64)).index
     first = np.unique(index, return_index=True)[1]
@@ -314,7 +316,7 @@ def _name_of_weight(estimator: BaseEstimator) -> str | None:
     return name if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def _fitted(model: BaseEstimator, form: Dataset, some: Ints, given: BaseEstimator) -> MeanFunction:
+def _fitted(model: BaseEstimator, form: Table, some: Ints, given: BaseEstimator) -> MeanFunction:
     """The `MeanFunction` of some rows."""
     X, y = form.X[some].astype(np.float64), form.y[some]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value
@@ -325,7 +327,7 @@ def _fitted(model: BaseEstimator, form: Dataset, some: Ints, given: BaseEstimato
         one = DummyClassifier()
     elif form.classes is not None and counts.min() < 10 and is_name(mean, "auto", "boosting"):
         one.set_params(early_stopping=False)
-    weight = {} if form.weight is None else {_name_of_weight(one): form.weight[some]}
+    weight = {} if form.weight is None else {str(_name_of_weight(one)): form.weight[some]}
     columns = np.reshape(y, (len(y), -1)).T
     estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
     if form.classes is not None:

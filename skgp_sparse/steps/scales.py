@@ -5,6 +5,7 @@ Each step asks a small exact fit, or the evidence of some rows: where length sca
 noise is so small that all rows are fitted exactly (`exact_if_quiet`).
 """
 
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -16,25 +17,26 @@ from sklearn.gaussian_process.kernels import Kernel, Sum, WhiteKernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.columns import ColumnTable
-from skgp_sparse.data.dataset import Batch, Dataset
+from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import spread_of_the_shortest_quarter
 from skgp_sparse.engine import exact
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Ints, Scalars
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, start_on_subset
+from skgp_sparse.methods.contract import Job, Problems, start_on_subset
 from skgp_sparse.methods.exact import Exact
 
+Place = tuple[Array, Array]  # theta or logarithms of length scales, and spreads of columns
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _SOME_ROWS = 10_000  # that tell
 _SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit that is compared
 _ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared, as those of every start
 
 
-def skew_of(rows: Dataset, columns: ColumnTable):
+def skew_of(rows: Dataset, columns: ColumnTable) -> Any:
     """Skewed columns as `LogScale` takes them, shift and moments; None where no column is skewed.
 
     The shift (d,) is that of the logarithms of spreads, from a column to its logarithms, and the
@@ -55,18 +57,18 @@ def skew_of(rows: Dataset, columns: ColumnTable):
     return (names, lows.tolist(), units.tolist(), by_name), shift, moments
 
 
-def _present(X: Array, j: int):
+def _present(X: Array, j: int) -> Array:
     return X[~np.isnan(X[:, j]), j]
 
 
-def _is_skewed(x: Array):
+def _is_skewed(x: Array) -> bool:
     if len(np.unique(x)) <= 10:  # a scale of a few grades
         return False
     deviation = (x - x.mean()) / np.ptp(x)
-    return np.mean(deviation**3) > np.mean(deviation**2) ** 1.5
+    return bool(np.mean(deviation**3) > np.mean(deviation**2) ** 1.5)
 
 
-def _logs_of(x: Array):
+def _logs_of(x: Array) -> tuple[np.floating, ...]:
     """Smallest value, unit, logarithm of the ratio of spreads, and moments of the logarithms."""
     low = x.min()
     unit = np.median(x - low) or np.mean(x - low)
@@ -74,7 +76,7 @@ def _logs_of(x: Array):
     return low, unit, np.log(np.std(logs) / np.std(x)), np.mean(logs), np.std(logs)
 
 
-def likely_scale(problems: Any) -> Any:
+def likely_scale(problems: Problems) -> Problems:
     """The problems with length scales of the default kernel where the evidence is highest.
 
     Structure that is much finer than the spread of the columns looks like noise to a search from
@@ -88,14 +90,14 @@ def likely_scale(problems: Any) -> Any:
         return problems._replace(jobs=[at_likely_scale(job) for job in problems.jobs])
 
 
-def logarithms(problems: Any) -> Any:
+def logarithms(problems: Problems) -> Problems:
     """The problems with skewed columns on a `LogScale`, where the evidence gains by it."""
     columns = problems.observations.columns()
     with single_threaded_blas():
         return problems._replace(jobs=[with_logarithms(job, columns) for job in problems.jobs])
 
 
-def exact_if_quiet(problems: Any) -> Any:
+def exact_if_quiet(problems: Problems) -> Problems:
     """The problem with an exact process where a small fit finds next to no noise."""
     with single_threaded_blas():
         job = start_on_subset(problems.jobs[0], problems.random_states[0])
@@ -105,7 +107,7 @@ def exact_if_quiet(problems: Any) -> Any:
     return problems._replace(jobs=[job._replace(posterior_method=Exact()) if is_quiet else job])
 
 
-def with_logarithms(job: Job, columns: ColumnTable):
+def with_logarithms(job: Job, columns: ColumnTable) -> Job:
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
     is_open = "logarithms" in job.steps and job.before is None and not job.is_started
     skew = skew_of(job.rows, columns) if is_open else None
@@ -123,12 +125,13 @@ def with_logarithms(job: Job, columns: ColumnTable):
     return other if _evidence(other) > _evidence(job) + 3.0 else job  # nats
 
 
-def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array):
+def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array) -> Kernel:
     """The kernel, noise apart, with skewed columns on a scale of logarithms; see `skew_of`."""
     theta = kernel.theta
     for places, columns in kernels.length_scale_places(kernel, len(shift)):
         theta[places] += shift[columns] if len(places) > 1 else shift[columns].mean()
     kernel = kernel.clone_with_theta(_clipped(theta, kernel))
+    part: Any  # a `Missing` with units
     for part, columns in kernels.parts_by_columns(kernel, len(shift), kernels.Missing):
         are_logs, pairs = moments[1, columns] > 0, zip(part.units, moments[:, columns])
         part.units = tuple(np.where(are_logs, logs, own) for own, logs in pairs)
@@ -137,7 +140,7 @@ def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array):
     return kernels.LogScale(kernel, *chosen)
 
 
-def _evidence(job: Job):
+def _evidence(job: Job) -> float:
     """The objective of a small exact fit, prior included; -inf where there is none."""
     settings = job.within(_SHARES_OF_TIME).settings._replace(
         max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None, n_restarts=0
@@ -160,7 +163,7 @@ _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidenc
 _MOST_COLUMNS = 2  # that are candidates on their own
 
 
-def at_likely_scale(job: Job):
+def at_likely_scale(job: Job) -> Job:
     """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
     is_open = job.is_free and not job.is_started
     places = kernels.length_scale_places(job.kernel, job.rows.n_features) if is_open else ()
@@ -174,19 +177,21 @@ def at_likely_scale(job: Job):
     is_alone = best is None
     if is_alone and len(columns) <= 3:  # panels of more are alike along an id without a cycle
         best = _beside_a_trend(job, positions, columns)
-    return job if best is None else _begun_at(job, *best, positions, columns, is_alone)
+    return job if best is None else _begun_at(job, best, positions, columns, is_alone)
 
 
-def _clearly_better(job: Job, rows: Batch, positions: Ints, candidates, share: float):
+def _clearly_better(
+    job: Job, rows: Batch, positions: Ints, candidates: Iterator[Place], share: float
+) -> Place | None:
     """Theta and spreads of the best candidate if it gains such a share of what it explains."""
-    usual, *_ = _start_at(job, rows, positions, job.kernel.theta[positions], job.spreads)
-    others = (_start_at(job, rows, positions, *one) for one in candidates)
-    value, *best = max(others, key=itemgetter(0))
+    usual, _ = _start_at(job, rows, positions, (job.kernel.theta[positions], job.spreads))
+    others = (_start_at(job, rows, positions, one) for one in candidates)
+    value, best = max(others, key=itemgetter(0))
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
     return best if value - max(usual, trend) > _NATS + share * (value - trend) else None
 
 
-def _beside_a_trend(job: Job, positions: Ints, columns: Ints):
+def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
     """Theta and spreads at the scale of what oscillates along a column about a trend, or None."""
     first, rows = job.kernel.theta[positions], some_rows(job, _MANY)
     parts = [_consecutive(rows, column) for column in columns]
@@ -202,16 +207,16 @@ def _beside_a_trend(job: Job, positions: Ints, columns: Ints):
     return None
 
 
-def _consecutive(rows: Batch, column: int):
+def _consecutive(rows: Batch, column: int) -> Batch:
     """At most 500 rows in the middle of a column, without their linear trend."""
     x = rows.X[:, column]
-    skipped = max(np.count_nonzero(np.isfinite(x)) - _ROWS, 0) // 2
+    skipped = max(int(np.count_nonzero(np.isfinite(x))) - _ROWS, 0) // 2
     middle = np.argsort(x, kind="stable")[skipped:][:_ROWS]  # missing ones come last
-    part = Batch(*(values[middle] for values in rows[:4]))
+    part = Batch(*(at(values, middle) for values in rows[:4]))
     return part._replace(y=exact.linear_residual(part.X, part.y))
 
 
-def _candidates(job: Job, positions: Ints, columns: Ints):
+def _candidates(job: Job, positions: Ints, columns: Ints) -> Iterator[Place]:
     """Logarithms of length scales, and the spreads of the columns in which they are measured."""
     first, spreads, rows = job.kernel.theta[positions], job.spreads, some_rows(job, _MANY)
     yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
@@ -223,7 +228,7 @@ def _candidates(job: Job, positions: Ints, columns: Ints):
     yield from ((one, spreads) for one in _of_single_columns(rows, first, columns))
 
 
-def _of_single_columns(rows: Batch, first: Array, columns: Ints):
+def _of_single_columns(rows: Batch, first: Array, columns: Ints) -> Iterator[Array]:
     """Logarithms of length scales, some of which are those that a variogram finds."""
     residual = exact.linear_residual(rows.X, rows.y)
     found = np.log([exact.correlation_length(rows.X[:, j], residual) for j in columns])
@@ -234,9 +239,9 @@ def _of_single_columns(rows: Batch, first: Array, columns: Ints):
         yield np.where(np.isin(np.arange(len(first)), chosen), found, first)
 
 
-def _start_at(job: Job, rows: Batch, positions: Ints, lengths: Array, spreads: Array):
+def _start_at(job: Job, rows: Batch, positions: Ints, place: Place) -> tuple[float, Place]:
     """Evidence at logarithms of length scales, theta with its likeliest variances, and spreads."""
-    theta = job.kernel.theta
+    theta, (lengths, spreads) = job.kernel.theta, place
     theta[positions] = lengths
     kernel = job.kernel.clone_with_theta(theta)
     variance = kernels.diagonal(kernel, rows.X)[0]  # without noise
@@ -251,13 +256,12 @@ def _start_at(job: Job, rows: Batch, positions: Ints, lengths: Array, spreads: A
         *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
         theta[signal] += np.log(variance / unit)
         theta[noise] = np.log(ratio * variance)
-    return value + prior, theta, spreads
+    return value + prior, (theta, spreads)
 
 
-def _begun_at(
-    job: Job, theta: Array, spreads: Array, positions: Ints, columns: Ints, is_alone: bool
-):
+def _begun_at(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: bool) -> Job:
     """The `Job` that begins at a theta; unless it is alone, beside the usual start."""
+    theta, spreads = best
     ratio = (spreads / job.spreads)[columns]
     kernel = _within(job.kernel, theta, positions, ratio)
     thorough = job.thorough
@@ -270,7 +274,7 @@ def _begun_at(
     return job.with_settings(start_rows=rows).with_priors(job.priors)
 
 
-def _within(kernel: Kernel, theta: Array, positions: Ints, ratio: Array):
+def _within(kernel: Kernel, theta: Array, positions: Ints, ratio: Array) -> Kernel:
     """The kernel at a theta, with bounds of length scales that are as many times shorter."""
     (name,) = (key for key in kernel.get_params() if key.endswith("length_scale_bounds"))
     low, high = kernel.get_params()[name].T * ratio
@@ -279,26 +283,27 @@ def _within(kernel: Kernel, theta: Array, positions: Ints, ratio: Array):
     return kernel.clone_with_theta(_clipped(theta, kernel))
 
 
-def _clipped(theta: Array, kernel: Kernel):
+def _clipped(theta: Array, kernel: Kernel) -> Array:
     """A theta within the bounds of a kernel."""
     return np.clip(theta, *kernel.bounds.T)
 
 
-def some_rows(job: Job, size: int):
+def some_rows(job: Job, size: int) -> Batch:
     """At most so many rows of a job, whose noise is a share of the variance of their targets."""
     rows = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0)))
     block = rows.everything()
     weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
-    if not job.model.has_sites:
+    model: Any = job.model
+    if not model.has_sites:
         return Batch(block.X, block.y, noise / job.rows.target_variance(), weight)
-    return Batch(block.X, _scores(job.model.method.likelihood, block), np.zeros(n), weight)
+    return Batch(block.X, _scores(model.method.likelihood, block), np.zeros(n), weight)
 
 
-def _of_each(values: Array | float, block: Batch):
+def _of_each(values: Scalars, block: Batch) -> Array:
     return np.broadcast_to(np.asarray(values, dtype=np.float64), len(block.X))
 
 
-def _scores(likelihood: Likelihood, block: Batch):
+def _scores(likelihood: Likelihood, block: Batch) -> Array:
     """Normal scores (n, 1) of the derivatives of a log likelihood; of several classes, (n, k)."""
     y, k = block.observed, likelihood.n_latent
     if k > 1:

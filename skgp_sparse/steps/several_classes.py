@@ -20,7 +20,7 @@ from skgp_sparse.inference.contracts import Start, VectorFunction
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.likelihoods._labels import EachClass
-from skgp_sparse.methods.contract import Job, start_on_subset
+from skgp_sparse.methods.contract import Job, Problems, start_on_subset
 from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 from skgp_sparse.steps.scales import at_likely_scale, with_logarithms
 
@@ -54,7 +54,7 @@ class FewIterations(LBFGS):
         return fit_at(found, kernel, maximum.n_iter, function.inner_state)
 
 
-def common_start(problems: Any) -> Any:
+def common_start(problems: Problems) -> Problems:
     """The problems, begun by a small fit of all classes, where all rows are seen at once."""
     jobs = problems.jobs
     if type(jobs[0].settings.solver) is not LBFGS:

@@ -1,11 +1,11 @@
 """The contract of observation models: what rows are, how they become jobs, and fits of these."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -27,10 +27,10 @@ from skgp_sparse.engine.basis import Options
 from skgp_sparse.exceptions import about, collected, warn_again
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import Array, Bools, as_text, has_callbacks, is_auto, is_name
+from skgp_sparse.ground.validation import Bools, as_text, has_callbacks, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, Selection
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Problems, Request, Selection
 from skgp_sparse.methods.selection import PosteriorSelection, agree
 from skgp_sparse.solvers import Fit, resolve_solver
 
@@ -235,23 +235,6 @@ class ObservationModel(ABC):
             X = job.rows.stored_inputs()
             seen = kernels.touched(job.kernel, job.rows.n_features, but="takes_missing")
             check_finite(X, self.feature_names(), f"X of {self.name}", remedy, seen)
-
-
-class Problems(NamedTuple):
-    """All problems of a fit: their jobs, and after the search their fits; a step changes them."""
-
-    observations: ObservationModel
-    rows: Dataset  # of the user
-    jobs: list[Job]
-    random_states: list[np.random.RandomState]
-    fits: Sequence[Fit] = ()
-    beside: Any = None  # `WeightedMean` or `Calibration` beside the processes
-    mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
-
-    @property
-    def units(self) -> TargetScaler:
-        """Units of the targets."""
-        return self.jobs[0].rows.units
 
 
 def fit_problems(
