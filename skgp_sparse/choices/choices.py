@@ -91,11 +91,10 @@ def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int):
 def without_unclear_noise(kernel: Kernel, known: Array):
     """The kernel, changed: no noise of missing values where few are `known` (weights (d,))."""
     for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
-        few = known[columns][part.columns] < 30  # too few to tell it from the noise of all rows
+        few = known[columns][np.asarray(part.columns)] < 30  # to tell it from the noise of all rows
         if few.any():
-            limits = np.reshape(part.noise_bounds, (1, 2))
-            part.noise_bounds = np.where(few[:, None], _LEAST_OF_MISSING, limits)
-            part.noise = np.where(few, _LEAST_OF_MISSING, part.noise)
+            ends = np.where(few[:, None], _LEAST_OF_MISSING, np.reshape(part.noise_bounds, (1, 2)))
+            part.set_params(noise_bounds=ends, noise=np.where(few, _LEAST_OF_MISSING, part.noise))
     return kernel
 
 
@@ -258,8 +257,9 @@ def resolve_likelihood(likelihood: Likelihood | str, name: str):
         "of likelihoods.Likelihood that is not for labels (Gaussian noise is part of the kernel)"
     )
     require(is_of_numbers, "likelihood", likelihood, name, must)
-    likelihoods.check_parameters(likelihood, name)
-    return clone(likelihood)
+    found: Any = likelihood
+    likelihoods.check_parameters(found, name)
+    return clone(found)
 
 
 def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnTable = NUMBERS):
@@ -326,27 +326,28 @@ def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable):
 
 def with_noise_floor(rows: Dataset, kernel: Kernel):
     """The rows with known noise above what the arithmetic needs, where no noise is learned."""
-    return rows if kernels.has_noise(kernel) else replace(rows, least_noise=1e-12)
+    this: Any = rows  # a dataclass, as those of users are
+    return this if kernels.has_noise(kernel) else replace(this, least_noise=1e-12)
 
 
 def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str):
     """`Points` of an initialiser, a number of them or the user's own."""
-    init = "k-means" if is_auto(init) else init
-    is_known = is_name(init, *inducing.BY_NAME)
-    are_given = not (isinstance(init, str) or callable(init)) and np.ndim(init) > 0
+    chosen: Any = "k-means" if is_auto(init) else init
+    is_known = is_name(chosen, *inducing.BY_NAME)
+    are_given = not (isinstance(chosen, str) or callable(chosen)) and np.ndim(chosen) > 0
     names = sorted(["auto", *inducing.BY_NAME])
     must = f"one of {names}, an array of shape (m, n_features) or a callable"
-    require(is_known or callable(init) or are_given, "inducing_init", init, name, must)
-    given = _check_inducing(init, n_features, name) if are_given else None
+    require(is_known or callable(chosen) or are_given, "inducing_init", chosen, name, must)
+    given = _check_inducing(chosen, n_features, name) if are_given else None
 
     def initialise(rows: Dataset, kernel: Kernel, random_state, n_inducing: int = n_inducing):
         if is_known:
             few = rows.sampled(rows.sample(max(10_000, 10 * n_inducing), random_state))
-            choose, X = inducing.BY_NAME[init], few.everything().X
+            choose, X = inducing.BY_NAME[chosen], few.everything().X
             return choose(X, n_inducing, kernel, random_state, sample_weight=few.weight)
         Z = given
         if Z is None:
-            Z = init(rows.inputs(), n_inducing, kernel, random_state)
+            Z = chosen(rows.inputs(), n_inducing, kernel, random_state)
             Z = _check_inducing(Z, rows.n_features, name)
         remedy = "The kernel takes none. Impute them."  # unless it has `Missing`
         seen = kernels.touched(kernel, Z.shape[1], but="takes_missing")
@@ -357,8 +358,8 @@ def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str):
 
 
 def _check_inducing(Z: Array, n_features: int, name: str):
-    must = f"or return an array of shape (m, {n_features})"
-    require(np.ndim(Z) == 2, "inducing_init", Z, name, must)
+    shape = f"(m, {n_features})"
+    require(np.ndim(Z) == 2, "inducing_init", Z, name, f"or return an array of shape {shape}")
     options = {"dtype": float, "copy": True, "ensure_all_finite": "allow-nan"}
     Z = check_array(Z, **options, input_name="inducing_init")
     if Z.shape[1] != n_features:

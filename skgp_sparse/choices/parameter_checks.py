@@ -67,13 +67,12 @@ def check_parameters(estimator: BaseEstimator, name: str):
     if estimator.kernel is not None:
         check_mixes(estimator.metric, estimator.kernel, name)
     check_prior(estimator.prior, name)
-    solver = estimator.solver
+    solver, optimizer = estimator.solver, estimator.optimizer
     must = f"one of {_SOLVERS} or an object such as solvers.Minibatches()"
     is_known = isinstance(solver, Solver) or is_name(solver, *_SOLVERS)
     require(is_known, "solver", solver, name, must)
     if isinstance(solver, Solver):
         solver.check_parameters(name)
-    optimizer = estimator.optimizer
     for parameter in {"optimize_inducing", "normalize_y", "warm_start"} & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
@@ -86,7 +85,7 @@ def check_parameters(estimator: BaseEstimator, name: str):
         require(is_right, "calibration", calibration, name, '"auto" or None')
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
-    is_size = is_auto(m) or (isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1)
+    is_size = is_auto(m) or (isinstance(m, Integral) and not isinstance(m, BOOLS) and int(m) >= 1)
     require(is_size, "n_inducing", m, name, '"auto" or an int in the range [1, inf)')
     is_known = optimizer is None or callable(optimizer) or is_name(optimizer, "fmin_l_bfgs_b")
     require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
@@ -206,7 +205,7 @@ def check_coded(given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: i
 
 def check_prior(prior: object, name: str):
     """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
-    several = prior if isinstance(prior, (list, tuple)) else [prior]
+    several: list = [*prior] if isinstance(prior, (list, tuple)) else [prior]
     if all(isinstance(one, HyperPrior) for one in several):
         for one in several:
             one.check_parameters(name)

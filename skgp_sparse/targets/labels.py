@@ -27,7 +27,7 @@ from skgp_sparse.explain.views import LabelView, TargetView, Task
 from skgp_sparse.ground.validation import AnyArray, as_text
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
-from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
+from skgp_sparse.likelihoods import Likelihood, Ordinal, warn_outside_bounds
 from skgp_sparse.likelihoods._labels import Softmax
 from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
@@ -64,16 +64,16 @@ class ClassLabels(ObservationModel):
                 "first chunk need not have rows of all classes. Pass all labels that may come, "
                 "such as classes=np.unique(y_all)."
             )
-        classes = before if classes is None else unique_labels(classes)
-        if before is not None and not np.array_equal(classes, before):
+        known: Any = before if classes is None else unique_labels(classes)
+        if before is not None and not np.array_equal(known, before):
             raise ValueError(
-                f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last "
+                f"{name}.partial_fit: classes={as_text(known)} is not the same as on the last "
                 f"call, which had {as_text(before)}. Leave it out, or call fit with all rows to "
                 "begin anew."
             )
-        if len(classes) < 2:
+        if len(known) < 2:
             raise ValueError(
-                f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
+                f"{name} requires 2 or more distinct classes; got {len(known)} class in classes."
             )
         order = order if given.ordinal_classes is None else np.ravel(given.ordinal_classes).tolist()
         if former is not None:
@@ -85,7 +85,7 @@ class ClassLabels(ObservationModel):
                     "begin anew."
                 )
         self.order = order if former is None else former
-        self._know(classes)
+        self._know(known)
 
     def _know(self, classes: AnyArray):
         """The problems of these classes."""
@@ -93,7 +93,7 @@ class ClassLabels(ObservationModel):
         self.multi_class = self.parameters.multi_class if len(classes) > 2 else "one_vs_rest"
         self.tasks = views.tasks(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
-        self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
+        self.likelihood: Likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         if self.is_ordinal:
             named = self.parameters.ordinal_classes
             self.ranks = ranks_of(classes, named, self.order, self.name)
@@ -113,7 +113,7 @@ class ClassLabels(ObservationModel):
 
     def jobs(self, rows: Dataset):
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
-        self._know(rows.classes)
+        self._know(np.asarray(rows.classes))
         jobs = [self._job(rows.of_problem(task).in_one_form(), task) for task in self.tasks]
         if self.earlier is None or not (self.parameters.warm_start and self.moves()):
             return jobs
@@ -135,7 +135,7 @@ class ClassLabels(ObservationModel):
     def attributes(self, fits: list[Fit], units: TargetScaler):
         """The classes, and what the posteriors were given."""
         own = {"classes_": self.classes, "n_classes_": len(self.classes)}
-        if self.is_ordinal:
+        if self.ranks is not None:
             own["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
         return super().attributes(fits, units) | own
 
@@ -162,8 +162,7 @@ class ClassLabels(ObservationModel):
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
         method = self.method
         if self.is_ordinal:
-            likelihood = self.likelihood.started(*observations_of(rows))
-            method = replace(method, likelihood=likelihood)
+            method = replace(method, likelihood=self.likelihood.started(*observations_of(rows)))
         job = self.job(rows, kernel, SiteObjectives(method, inner), name)
         of_a_row = sum(not np.isnan(one.of_class[0]) for one in self.tasks)
         return job.with_settings(tol=self.tol / of_a_row)
@@ -183,7 +182,7 @@ class ClassLabels(ObservationModel):
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = []
         for k in range(len(self.classes)):  # from the first problem that tells it from the others
-            labels = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
+            labels: Any = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
             label, rows = next(pair for pair in labels if pair[0] is not None)
             is_here = rows.y[:, 0] == label
             parts.append((rows.X[is_here], rows.row_weights()[is_here]))

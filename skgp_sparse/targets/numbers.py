@@ -18,7 +18,7 @@ from skgp_sparse.ground.validation import Array, as_text, is_auto
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
-from skgp_sparse.likelihoods import Censored, warn_outside_bounds
+from skgp_sparse.likelihoods import Censored, Likelihood, warn_outside_bounds
 from skgp_sparse.likelihoods._base import central_spread, weighted_quantile
 from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
@@ -95,8 +95,8 @@ def observations_of(rows: Dataset):
     """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
     if len(rows) > _ROWS_OF_ESTIMATES:
         rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
-    offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
-    return rows.targets()[:, 0], rows.row_weights(), offset
+    known = getattr(rows, "offset", None)
+    return rows.targets()[:, 0], rows.row_weights(), np.zeros(len(rows)) if known is None else known
 
 
 class LikelihoodObservations(ObservationModel):
@@ -104,7 +104,7 @@ class LikelihoodObservations(ObservationModel):
 
     def __init__(self, parameters: BaseEstimator, name: str):
         super().__init__(parameters, name)
-        self.likelihood = choices.resolve_likelihood(parameters.likelihood, name)
+        self.likelihood: Likelihood = choices.resolve_likelihood(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.likelihood, name)
         method = choices.resolve_method(parameters.bound, self.likelihood, name)
@@ -152,8 +152,7 @@ class LikelihoodObservations(ObservationModel):
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
         kernel = self.given_kernel(), likelihood, rows, self.columns(), spread or 1.0
         kernel = choices.resolve_latent_kernel(*kernel)
-        inner = Inner.within(self.tol)
-        return self.job(rows, kernel, SiteObjectives(method, inner))
+        return self.job(rows, kernel, SiteObjectives(method, Inner.within(self.tol)))
 
 
 def _centre_and_spread(rows: Dataset):
@@ -164,7 +163,7 @@ def _centre_and_spread(rows: Dataset):
     if spread <= moments.rounding_of(mean):
         return mean, 0.0
     most, centre = 3.0 * central_spread(y, weight), weighted_quantile(y, weight, 0.5)
-    spread = min(spread, most) if most > 0.0 else spread
+    spread = np.minimum(spread, most) if most > 0.0 else spread
     return np.clip(mean, centre - spread, centre + spread), spread
 
 
