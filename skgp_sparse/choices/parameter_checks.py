@@ -11,7 +11,15 @@ from skgp_sparse import kernels
 from skgp_sparse.choices.plan import resolve_posterior
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.columns import ColumnTable
-from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
+from skgp_sparse.ground.validation import (
+    BOOLS,
+    Array,
+    as_text,
+    check_number,
+    is_auto,
+    is_name,
+    require,
+)
 from skgp_sparse.hyperpriors import HyperPrior
 from skgp_sparse.inference.contracts import Method, Solver
 from skgp_sparse.likelihoods import Likelihood
@@ -28,7 +36,7 @@ _PRIORS = ("auto", "scaled")
 _SOLVERS = ("auto", "lbfgs", "stochastic")
 
 
-def check_kernel(kernel: Kernel | None, name: str):
+def check_kernel(kernel: Kernel | None, name: str) -> None:
     """Raise unless `kernel` is None or a covariance function of vectors."""
     if kernel is None:
         return
@@ -57,7 +65,7 @@ def check_kernel(kernel: Kernel | None, name: str):
         )
 
 
-def check_parameters(estimator: BaseEstimator, name: str):
+def check_parameters(estimator: BaseEstimator, name: str) -> None:
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
     check_search(estimator, name)
     given, m = estimator.get_params(deep=False), estimator.n_inducing
@@ -91,7 +99,7 @@ def check_parameters(estimator: BaseEstimator, name: str):
     require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
 
 
-def check_search(estimator: BaseEstimator, name: str):
+def check_search(estimator: BaseEstimator, name: str) -> None:
     """Raise unless the kernel is one, and how hyperparameters are looked for can be followed."""
     given = estimator.get_params(deep=False)
     for parameter in _LOWEST.keys() & given.keys():
@@ -107,7 +115,7 @@ def check_search(estimator: BaseEstimator, name: str):
     require(is_count, "n_jobs", n_jobs, name, "None or an int other than 0")
 
 
-def _check_number_or(word: str, value: object, parameter: str, name: str, low: float):
+def _check_number_or(word: str, value: object, parameter: str, name: str, low: float) -> None:
     """Raise unless a parameter is a word or a number."""
     if isinstance(value, str):
         require(value == word, parameter, value, name, f'"{word}" or a float')
@@ -115,7 +123,7 @@ def _check_number_or(word: str, value: object, parameter: str, name: str, low: f
         check_number(value, parameter, name, Real, low)
 
 
-def check_latent(estimator: BaseEstimator, name: str):
+def check_latent(estimator: BaseEstimator, name: str) -> None:
     """Raise unless the parameters of a model with latent inputs can be used."""
     check_search(estimator, name)
     check_number(estimator.n_components, "n_components", name, Integral, low=1)
@@ -143,7 +151,7 @@ def check_latent(estimator: BaseEstimator, name: str):
         )
 
 
-def check_quantiles(quantiles: npt.ArrayLike, name: str):
+def check_quantiles(quantiles: npt.ArrayLike, name: str) -> Array:
     """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
     q = np.asarray(quantiles)
     is_list = q.dtype.kind in "fiu" and q.ndim <= 1 and q.size > 0
@@ -153,7 +161,7 @@ def check_quantiles(quantiles: npt.ArrayLike, name: str):
     return q.astype(float)
 
 
-def check_mean(mean: object, labels: bool, name: str):
+def check_mean(mean: object, labels: bool, name: str) -> None:
     """Raise unless a mean is one."""
     if mean is None or is_name(mean, *_MEANS):
         return
@@ -164,7 +172,7 @@ def check_mean(mean: object, labels: bool, name: str):
     require(takes, "mean", mean, name, must)
 
 
-def check_learned_noise(parameters: BaseEstimator, name: str):
+def check_learned_noise(parameters: BaseEstimator, name: str) -> None:
     """Raise unless noise can vary."""
     if not is_gaussian(parameters.likelihood):
         raise ValueError(
@@ -178,7 +186,7 @@ def check_learned_noise(parameters: BaseEstimator, name: str):
         )
 
 
-def check_mixes(metric: str, kernel: Kernel, name: str):
+def check_mixes(metric: str, kernel: Kernel, name: str) -> None:
     """Raise if columns should be mixed that a kernel does not see alike."""
     if metric == "full" and not kernels.may_mix(kernel):
         raise ValueError(
@@ -188,22 +196,24 @@ def check_mixes(metric: str, kernel: Kernel, name: str):
         )
 
 
-def check_coded(given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: int, name: str):
+def check_coded(
+    own: Kernel | None, kernel: Kernel, columns: ColumnTable, d: int, name: str
+) -> None:
     """Raise if the user's kernel sees the codes of a category as numbers."""
     codes = columns.codes()
-    if given is None or not codes:
+    if own is None or not codes:
         return
     wrong = np.flatnonzero(kernels.touched(kernel, d, but="takes_codes")[codes])
     if len(wrong):
         label = columns.label(codes[wrong[0]])
         raise ValueError(
-            f"{name}: column {label!r} of X is a category, but kernel={given} sees its codes as "
+            f"{name}: column {label!r} of X is a category, but kernel={own} sees its codes as "
             f"numbers. Choose the numbers by Columns, as in Columns(RBF(), ...) * "
             f"Columns(Categorical(), [{label!r}]), or leave kernel=None."
         )
 
 
-def check_prior(prior: object, name: str):
+def check_prior(prior: object, name: str) -> None:
     """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
     several: list = [*prior] if isinstance(prior, (list, tuple)) else [prior]
     if all(isinstance(one, HyperPrior) for one in several):
@@ -214,14 +224,14 @@ def check_prior(prior: object, name: str):
     require(prior is None or is_name(prior, *_PRIORS), "prior", prior, name, must)
 
 
-def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str):
+def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str) -> None:
     """Raise unless the noise is Gaussian, which a method needs."""
     if not is_gaussian(likelihood):
         got = as_text(likelihood)
         raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
 
 
-def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str):
+def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str) -> None:
     """Raise if a method needs the last site of each row, and a solver does not keep it."""
     if method.uses_last_site and not getattr(parameters.solver, "keeps_sites", True):
         raise ValueError(
@@ -231,7 +241,7 @@ def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str):
         )
 
 
-def can_learn_later(estimator: BaseEstimator):
+def can_learn_later(estimator: BaseEstimator) -> bool:
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     try:
@@ -250,7 +260,7 @@ def can_learn_later(estimator: BaseEstimator):
     return True
 
 
-def why_noise_is_constant(job: Job):
+def why_noise_is_constant(job: Job) -> str | None:
     """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
     kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel

@@ -28,7 +28,7 @@ from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.methods.neighbors import Neighbors
 from skgp_sparse.methods.selection import PosteriorSelection
-from skgp_sparse.solvers import LBFGS
+from skgp_sparse.solvers import LBFGS, Fit
 
 # The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
 # measured by docs/benchmarks/plan_numbers.py (results/plan_numbers.md).
@@ -262,7 +262,7 @@ class UncertainInputs(PosteriorMethod):
     name = "inducing"
     uses_bound = True
 
-    def fit(self, job: Job, random_state: np.random.RandomState):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
         job = start_on_subset(job, random_state)
         rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
@@ -286,7 +286,7 @@ class UncertainInputs(PosteriorMethod):
         posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)
 
-    def refuses(self, request: Request):
+    def refuses(self, request: Request) -> str | None:
         """Everything that needs inputs which are known, or moves no parameters of rows."""
         if request.has_sites:
             return f"likelihood='gaussian'. Got likelihood={as_text(request.likelihood)}"

@@ -19,6 +19,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
@@ -38,7 +39,8 @@ from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job, of_few_rows
 from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.solvers import Fit, KeepParameters
-from skgp_sparse.targets.model import ObservationModel, Problems, step_named
+from skgp_sparse.targets.model import ObservationModel as Model
+from skgp_sparse.targets.model import Problems, step_named
 
 _MOST_ROWS, _MOST_WITH_SITES = 100_000, 20_000  # that the reservoir holds ...
 _SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
@@ -80,11 +82,11 @@ class StreamState(NamedTuple):
     calls: int = 0
     n_iter: int = 0
 
-    def random_state(self):
+    def random_state(self) -> RandomState:
         """Random state of the next call."""
-        return np.random.RandomState([self.seed, self.calls])
+        return RandomState([self.seed, self.calls])
 
-    def part(self):
+    def part(self) -> ArrayDataset:
         """The rows in the reservoir, weighted so that they stand for all that came."""
         X, y, *rest = self.reservoir.columns
         weight, offset, noise = self.reservoir.weights(), None, 0.0
@@ -94,7 +96,7 @@ class StreamState(NamedTuple):
             noise = rest[1] if np.ptp(rest[1]) else float(rest[1][0])
         return ArrayDataset(X, y, noise, weight, offset=offset)
 
-    def with_rows(self, observations: ObservationModel, part: ArrayDataset):
+    def with_rows(self, observations: Model, part: ArrayDataset) -> "StreamState":
         """The stream with the rows of a part in its reservoir, and in its moments."""
         reservoir, columns, weight = self.reservoir, _columns_of(part), part.row_weights()
         bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
@@ -112,7 +114,10 @@ class StreamState(NamedTuple):
         return self._replace(reservoir=reservoir, moments=moments)
 
 
-def new_stream(observations: ObservationModel, part: ArrayDataset, random_state):
+Step = tuple[Fit, WarmStart | None, RunningSums | None]  # of one problem
+
+
+def new_stream(observations: Model, part: ArrayDataset, random_state: RandomState) -> StreamState:
     """A stream to which no row has come, for parts like this one."""
     unit, seed = None, random_state.randint(2**31 - 1)
     if not observations.has_sites:
@@ -122,7 +127,9 @@ def new_stream(observations: ObservationModel, part: ArrayDataset, random_state)
     return StreamState(Reservoir.empty(_columns_of(part)), seed, unit)
 
 
-def stream_of(observations: ObservationModel, fits: list[Fit], n_iter: int, random_state):
+def stream_of(
+    observations: Model, fits: list[Fit], n_iter: int, random_state: RandomState
+) -> StreamState:
     """The stream whose rows so far are those of fits, one for every problem."""
     part = observations.rows_of(fits)
     stream = new_stream(observations, part, random_state).with_rows(observations, part)
@@ -139,11 +146,13 @@ def stream_of(observations: ObservationModel, fits: list[Fit], n_iter: int, rand
     return stream._replace(warm_starts=warm_starts)
 
 
-def advance(observations: ObservationModel, stream: StreamState, part: ArrayDataset):
+def advance(
+    observations: Model, stream: StreamState, part: ArrayDataset
+) -> tuple[StreamState, list[Fit]]:
     """Learn from a part: the next `StreamState`, and the fits."""
     stream = stream.with_rows(observations, part)
     total, held = stream.reservoir.total, stream.part()
-    steps: list[tuple[Fit, WarmStart | None, RunningSums | None]] = []
+    steps: list[Step] = []
     everything = held if stream.reservoir.is_complete or stream.calls > 0 else part
     jobs = observations.jobs_of_part(everything, stream)
     latest, units = jobs[0].rows.units, stream.units
@@ -175,7 +184,7 @@ def advance(observations: ObservationModel, stream: StreamState, part: ArrayData
     ), list(fits)
 
 
-def _next_action(job: Job, warm_start: WarmStart | None, due: bool):
+def _next_action(job: Job, warm_start: WarmStart | None, due: bool) -> Action:
     """The `Action` that the rows of a job ask for. `due`: theta and Z should move."""
     moves = job.settings.solver.moves
     if warm_start is None:
@@ -187,7 +196,9 @@ def _next_action(job: Job, warm_start: WarmStart | None, due: bool):
     return Action.GROW if warm_start.Z is None else Action.HOLD
 
 
-def _begun(observations, stream: StreamState, job: Job, warm_start: WarmStart, action: Action):
+def _begun(
+    observations: Model, stream: StreamState, job: Job, warm_start: WarmStart, action: Action
+) -> Job:
     """The job in the units in which theta is or will be learned, with what is known."""
     if action in (Action.START, Action.MOVE):
         if _LIKELY_SCALE in job.steps:
@@ -201,20 +212,24 @@ def _begun(observations, stream: StreamState, job: Job, warm_start: WarmStart, a
     return job._replace(model=replace(model, method=method))
 
 
-def _added(observations, sums: RunningSums, part: ArrayDataset, job: Job, warm_start: WarmStart):
+def _added(
+    observations: Model, sums: RunningSums, part: ArrayDataset, job: Job, warm_start: WarmStart
+) -> Step:
     """The fit of sums to which a part is added, at the same theta and Z."""
     sums = sums.plus(_problem(observations, job, warm_start, part.in_units(job.rows.units)))
     return _of_sums(sums, _problem(observations, job, warm_start, job.rows), 0), warm_start, sums
 
 
-def _of_sums(sums: RunningSums, problem: Problem, n_iter: int):
+def _of_sums(sums: RunningSums, problem: Problem, n_iter: int) -> Fit:
     """The fit that follows from sums, with an objective of the rows of a problem."""
     value, posterior, jitter = sums.solved(problem, problem.rows.units)
     objective = CollapsedObjective(problem.rows, problem.bound, problem.basis, problem.options)
     return Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
 
 
-def _learned(observations, job: Job, warm_start: WarmStart, action: Action, random_state):
+def _learned(
+    observations: Model, job: Job, warm_start: WarmStart, action: Action, random_state: RandomState
+) -> Step:
     """The fit after an `Action`, what it knows, and the sums of its rows if noise is Gaussian."""
     fit: Any  # a `Fit` with an objective
     if action is Action.START:
@@ -222,7 +237,7 @@ def _learned(observations, job: Job, warm_start: WarmStart, action: Action, rand
     else:
         kernel, Z, n_iter = warm_start.kernel, warm_start.Z, 0
         if action is Action.MOVE:
-            moved = _moved(job, warm_start, random_state)
+            moved: Any = _moved(job, warm_start, random_state)
             kernel, Z, n_iter = moved.kernel, moved.objective.inducing_points, moved.n_iter
             job = job._replace(model=job.model.informed_by(moved.objective))
         kept = _at(job, None if action is Action.GROW else Z, kernel)
@@ -236,7 +251,7 @@ def _learned(observations, job: Job, warm_start: WarmStart, action: Action, rand
     return _of_sums(sums, problem, fit.n_iter), warm_start, sums
 
 
-def _moved(job: Job, warm_start: WarmStart, random_state: np.random.RandomState):
+def _moved(job: Job, warm_start: WarmStart, random_state: RandomState) -> Fit:
     """A fit of few iterations to some of the rows, which need not end at an optimum."""
     rows, points, settings = job.rows, job.points, job.settings
     solver = of_few_rows(settings.solver)
@@ -264,11 +279,11 @@ def _moved(job: Job, warm_start: WarmStart, random_state: np.random.RandomState)
     return fit
 
 
-def _at(job: Job, Z: Array | None, kernel: Kernel):
+def _at(job: Job, Z: Array | None, kernel: Kernel) -> Job:
     """The job at a kernel and inducing points; None: all distinct rows where these are few."""
     points = job.points
 
-    def choose(rows: Dataset, kernel: Kernel, random_state: np.random.RandomState):
+    def choose(rows: Dataset, kernel: Kernel, random_state: RandomState) -> Array:
         distinct = None if points.are_given else rows.distinct(most=points.size)
         return points.initialise(rows, kernel, random_state) if distinct is None else distinct
 
@@ -277,32 +292,32 @@ def _at(job: Job, Z: Array | None, kernel: Kernel):
     return job._replace(kernel=kernel, points=points._replace(initialise=initialise, is_auto=False))
 
 
-def _problem(observations: ObservationModel, job: Job, warm_start: WarmStart, rows: Dataset):
+def _problem(observations: Model, job: Job, warm_start: WarmStart, rows: Dataset) -> Problem:
     """The question that sums over rows with Gaussian noise answer."""
     rows, basis = with_noise_floor(rows, warm_start.kernel), InducingBasis(warm_start.Z)
     return Problem(warm_start.kernel, basis, rows, observations.bound, job.settings.options)
 
 
-def _warm_start_of(fit: Fit, job: Job):
+def _warm_start_of(fit: Fit, job: Job) -> WarmStart:
     """The `WarmStart` of a fit to the rows of a job, as far as it is what is asked for now."""
     Z = getattr(fit.objective, "inducing_points", None)
     usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)
     return WarmStart(fit.kernel, Z if usable else None, fit.likelihood, _are_few(job))
 
 
-def _are_few(job: Job):
+def _are_few(job: Job) -> bool:
     """Whether there are no more distinct rows than inducing points are wanted."""
     return not job.points.are_given and job.are_few(job.points.size)
 
 
-def _in_units(rows: Dataset, units: TargetScaler):
+def _in_units(rows: Dataset, units: TargetScaler) -> Dataset:
     """A table whose targets have other units."""
     this: Any = rows  # a dataclass with offsets, as those of users are
     offset = None if this.offset is None else this.offset * (this.units.scale[0] / units.scale[0])
     return replace(this, units=units, offset=offset)
 
 
-def _columns_of(part: ArrayDataset):
+def _columns_of(part: ArrayDataset) -> tuple:
     """Arrays of numbers of every row, but for the weights."""
     if part.y.ndim == 1:  # labels
         return part.X, part.y
