@@ -11,15 +11,7 @@ from skgp_sparse import kernels
 from skgp_sparse.choices.plan import resolve_posterior
 from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.columns import ColumnTable
-from skgp_sparse.ground.validation import (
-    BOOLS,
-    Array,
-    as_text,
-    check_number,
-    is_auto,
-    is_name,
-    require,
-)
+from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
 from skgp_sparse.hyperpriors import HyperPrior
 from skgp_sparse.inference.contracts import Method, Solver
 from skgp_sparse.likelihoods import Likelihood
@@ -151,7 +143,7 @@ def check_latent(estimator: BaseEstimator, name: str) -> None:
         )
 
 
-def check_quantiles(quantiles: npt.ArrayLike, name: str) -> Array:
+def check_quantiles(quantiles: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
     """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
     q = np.asarray(quantiles)
     is_list = q.dtype.kind in "fiu" and q.ndim <= 1 and q.size > 0
@@ -197,17 +189,17 @@ def check_mixes(metric: str, kernel: Kernel, name: str) -> None:
 
 
 def check_coded(
-    own: Kernel | None, kernel: Kernel, columns: ColumnTable, d: int, name: str
+    given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: int, name: str
 ) -> None:
     """Raise if the user's kernel sees the codes of a category as numbers."""
     codes = columns.codes()
-    if own is None or not codes:
+    if given is None or not codes:
         return
     wrong = np.flatnonzero(kernels.touched(kernel, d, but="takes_codes")[codes])
     if len(wrong):
         label = columns.label(codes[wrong[0]])
         raise ValueError(
-            f"{name}: column {label!r} of X is a category, but kernel={own} sees its codes as "
+            f"{name}: column {label!r} of X is a category, but kernel={given} sees its codes as "
             f"numbers. Choose the numbers by Columns, as in Columns(RBF(), ...) * "
             f"Columns(Categorical(), [{label!r}]), or leave kernel=None."
         )

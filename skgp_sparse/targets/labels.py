@@ -41,7 +41,7 @@ class ClassLabels(ObservationModel):
     rows_with_prior = 20
     ranks = None  # of the classes, where one process has their order
 
-    def __init__(self, parameters: BaseEstimator, name: str, earlier: Any = None) -> None:
+    def __init__(self, parameters: BaseEstimator, name: str, earlier: tuple | None = None) -> None:
         super().__init__(parameters, name)
         self.earlier = earlier  # classes, their kind, and fits to go on from
         self.sigmoid = choices.resolve_sigmoid(parameters.likelihood, name)
