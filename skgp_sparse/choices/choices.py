@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import kernels as sklearn_kernels
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, WhiteKernel
@@ -17,11 +18,11 @@ from sklearn.utils import check_array
 from skgp_sparse import bounds, hyperpriors, inducing, kernels, likelihoods
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.checks import check_finite
-from skgp_sparse.data.columns import NUMBERS, ColumnTable
+from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, or_one
 from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, is_name, require
-from skgp_sparse.inference.contracts import ThoroughSearch
+from skgp_sparse.inference.contracts import Method, ThoroughSearch
 from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.likelihoods import Likelihood
@@ -32,7 +33,9 @@ _OF_MISSING = 0.02  # noise of a missing value, in units of the variance
 _LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows
 
 
-def default_signal(rows, y_variance, limits=(1e-3, 1e4), is_smooth: bool = False, columns=NUMBERS):
+def default_signal(
+    rows: Dataset, y_variance: float, is_smooth: bool, columns: ColumnTable, limits: tuple
+) -> Kernel:
     """The default kernel without noise, in the units of the data, by the types of columns.
 
     With a Matérn kernel k_c (an RBF if `is_smooth`; `Missing` where values are missing):
@@ -45,7 +48,7 @@ def default_signal(rows, y_variance, limits=(1e-3, 1e4), is_smooth: bool = False
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
     lack_values, numbers = columns.misses(numbers), _with_values(rows, numbers, codes)
     codes = _without_names_of_rows(rows, codes, len(numbers))
-    parts = []
+    parts: list[tuple[Any, Kernel]] = []
     if len(numbers):
         part = of_numbers(scale[numbers], is_smooth)
         parts.append((numbers, Missing(part, noise=_OF_MISSING) if lack_values else part))
@@ -68,18 +71,18 @@ def default_signal(rows, y_variance, limits=(1e-3, 1e4), is_smooth: bool = False
     return kernels.named(variance * first * second, columns.names)
 
 
-def _of_columns(part: Kernel, chosen: Ints, columns: ColumnTable):
+def _of_columns(part: Kernel, chosen: Ints, columns: ColumnTable) -> Kernel:
     return Columns(part, [columns.label(j) for j in chosen])
 
 
-def _with_values(rows: Dataset, numbers: Ints, codes: list[int]):
+def _with_values(rows: Dataset, numbers: Ints, codes: list[int]) -> Ints:
     """The columns of numbers in which any value is known, unless nothing is left."""
     known = rows.total_weight() > rows.input_moments()[2]
     left = numbers[known[numbers]]
     return left if len(left) or codes else numbers
 
 
-def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int):
+def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int) -> list[int]:
     """The categories but for those that name nearly every row, unless nothing is left."""
     if not (codes and rows.in_memory and rows.total_weight() >= 50):
         return codes
@@ -88,18 +91,17 @@ def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int):
     return left if left or n_numbers else codes
 
 
-def without_unclear_noise(kernel: Kernel, known: Array):
+def without_unclear_noise(kernel: Kernel, known: Array) -> Kernel:
     """The kernel, changed: no noise of missing values where few are `known` (weights (d,))."""
     for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
-        few = known[columns][part.columns] < 30  # too few to tell it from the noise of all rows
+        few = known[columns][np.asarray(part.columns)] < 30  # to tell it from the noise of all rows
         if few.any():
-            limits = np.reshape(part.noise_bounds, (1, 2))
-            part.noise_bounds = np.where(few[:, None], _LEAST_OF_MISSING, limits)
-            part.noise = np.where(few, _LEAST_OF_MISSING, part.noise)
+            ends = np.where(few[:, None], _LEAST_OF_MISSING, np.reshape(part.noise_bounds, (1, 2)))
+            part.set_params(noise_bounds=ends, noise=np.where(few, _LEAST_OF_MISSING, part.noise))
     return kernel
 
 
-def of_numbers(scale: Array, is_smooth: bool = False):
+def of_numbers(scale: Array, is_smooth: bool = False) -> Kernel:
     """The kernel of numbers, with a length scale for each column, from their spread."""
     typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
     lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
@@ -113,11 +115,11 @@ def of_numbers(scale: Array, is_smooth: bool = False):
     return sklearn_kernels.Matern(typical, lengths, nu=2.5)
 
 
-def _constant(variance: float, limits: tuple[float, float]):
+def _constant(variance: float, limits: tuple[float, float]) -> Kernel:
     return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
 
 
-def resolve_priors(given: BaseEstimator, rows: Dataset, few: int):
+def resolve_priors(given: BaseEstimator, rows: Dataset, few: int) -> list[Any]:
     """The priors that parameters ask for, a list; of length scales with `few` rows per column."""
     prior = given.prior
     if prior is None or (is_auto(prior) and given.kernel is not None):
@@ -200,7 +202,7 @@ def resolved(
     return clone(given)
 
 
-def resolve_bound(bound: Bound | str, name: str):
+def resolve_bound(bound: Bound | str, name: str) -> Bound:
     """The bound object of a string or an instance."""
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
     found = resolved(bound, BOUNDS, Bound, "bound", name, must)
@@ -208,7 +210,7 @@ def resolve_bound(bound: Bound | str, name: str):
     return found
 
 
-def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str):
+def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str) -> Method:
     """How to find the sites of a likelihood, from the bound or its name."""
     offered = sorted(BOUNDS.keys() - {"dtc"})
     is_bound = isinstance(bound, bounds.Bound) or is_name(bound, *BOUNDS)
@@ -240,14 +242,14 @@ def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str):
     return ExpectationPropagation(likelihood, power=power)
 
 
-def resolve_sigmoid(likelihood: Likelihood | str, name: str):
+def resolve_sigmoid(likelihood: Likelihood | str, name: str) -> Likelihood:
     """The likelihood of labels of a name or an instance."""
     by_name = likelihoods.OF_LABELS
     must = f"one of {sorted(by_name)} or an instance of skgp_sparse.likelihoods.Binary"
     return resolved(likelihood, by_name, likelihoods.Binary, "likelihood", name, must)
 
 
-def resolve_likelihood(likelihood: Likelihood | str, name: str):
+def resolve_likelihood(likelihood: Likelihood | str, name: str) -> Likelihood:
     """The likelihood of numbers of a name or an instance."""
     if is_name(likelihood, *likelihoods.BY_NAME):
         return likelihoods.BY_NAME[likelihood]()
@@ -258,26 +260,29 @@ def resolve_likelihood(likelihood: Likelihood | str, name: str):
         "of likelihoods.Likelihood that is not for labels (Gaussian noise is part of the kernel)"
     )
     require(is_of_numbers, "likelihood", likelihood, name, must)
-    likelihoods.check_parameters(likelihood, name)
-    return clone(likelihood)
+    found: Any = likelihood
+    likelihoods.check_parameters(found, name)
+    return clone(found)
 
 
-def resolve_kernel(kernel: Kernel | None, alpha, rows: Dataset, columns: ColumnTable = NUMBERS):
+def resolve_kernel(
+    own: Kernel | None, alpha: object, rows: Dataset, columns: ColumnTable
+) -> Kernel:
     """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
     is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
-    if kernel is None:
-        signal = default_signal(rows, y_variance, is_smooth=is_smooth, columns=columns)
+    if own is None:
+        signal = default_signal(rows, y_variance, is_smooth, columns, (1e-3, 1e4))
     else:
-        signal = with_linear_mean(clone(kernel), y_variance, rows, columns)
-    signal = _informed(signal, rows, columns, is_default=kernel is None)
-    noise_is_known = alpha is not None and kernel is not None
+        signal = with_linear_mean(clone(own), y_variance, rows, columns)
+    signal = _informed(signal, rows, columns, is_default=own is None)
+    noise_is_known = alpha is not None and own is not None
     if noise_is_known or kernels.has_noise(signal):
         return signal
     return signal + WhiteKernel(0.1 * y_variance, (1e-6 * y_variance, 1e3 * y_variance))
 
 
-def thorough_search(kernel: Kernel, given: BaseEstimator, rows: Dataset):
+def thorough_search(kernel: Kernel, given: BaseEstimator, rows: Dataset) -> ThoroughSearch:
     """`ThoroughSearch` from a kernel of `resolve_kernel`: with less noise, if it was appended."""
     if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
         return ThoroughSearch(kernel)
@@ -286,16 +291,18 @@ def thorough_search(kernel: Kernel, given: BaseEstimator, rows: Dataset):
     return ThoroughSearch(quiet, (quiet.theta,))
 
 
-def resolve_latent_kernel(kernel, likelihood, rows: Dataset, columns=NUMBERS, spread: float = 1.0):
+def resolve_latent_kernel(
+    own: Kernel | None, likelihood: Likelihood, rows: Dataset, columns: ColumnTable, spread: float
+) -> Kernel:
     """A clone of the kernel of a process that a likelihood follows, or that of such a spread."""
-    if kernel is None:
-        signal = default_signal(rows, spread**2, likelihood.latent_variance, columns=columns)
+    if own is None:
+        signal = default_signal(rows, spread**2, False, columns, likelihood.latent_variance)
     else:
-        signal = with_linear_mean(clone(kernel), 1.0, rows, columns)
-    return _informed(signal, rows, columns, is_default=kernel is None)
+        signal = with_linear_mean(clone(own), 1.0, rows, columns)
+    return _informed(signal, rows, columns, is_default=own is None)
 
 
-def _informed(kernel: Kernel, rows: Dataset, columns: ColumnTable, is_default: bool):
+def _informed(kernel: Kernel, rows: Dataset, columns: ColumnTable, is_default: bool) -> Kernel:
     """The kernel, whose parts know where values are missing; raises if it is for other columns."""
     if kernels.parts(kernel, kernels.Missing):
         mean, spread, missing = rows.input_moments()
@@ -309,7 +316,7 @@ def _informed(kernel: Kernel, rows: Dataset, columns: ColumnTable, is_default: b
     return kernel
 
 
-def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable):
+def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable) -> None:
     """Raise if the codes of a category are no whole numbers, where rows are in memory."""
     for part, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
@@ -324,29 +331,32 @@ def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable):
             )
 
 
-def with_noise_floor(rows: Dataset, kernel: Kernel):
+def with_noise_floor(rows: Dataset, kernel: Kernel) -> Dataset:
     """The rows with known noise above what the arithmetic needs, where no noise is learned."""
-    return rows if kernels.has_noise(kernel) else replace(rows, least_noise=1e-12)
+    this: Any = rows  # a dataclass, as those of users are
+    return this if kernels.has_noise(kernel) else replace(this, least_noise=1e-12)
 
 
-def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str):
+def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str) -> Points:
     """`Points` of an initialiser, a number of them or the user's own."""
-    init = "k-means" if is_auto(init) else init
-    is_known = is_name(init, *inducing.BY_NAME)
-    are_given = not (isinstance(init, str) or callable(init)) and np.ndim(init) > 0
+    chosen: Any = "k-means" if is_auto(init) else init
+    is_known = is_name(chosen, *inducing.BY_NAME)
+    are_given = not (isinstance(chosen, str) or callable(chosen)) and np.ndim(chosen) > 0
     names = sorted(["auto", *inducing.BY_NAME])
     must = f"one of {names}, an array of shape (m, n_features) or a callable"
-    require(is_known or callable(init) or are_given, "inducing_init", init, name, must)
-    given = _check_inducing(init, n_features, name) if are_given else None
+    require(is_known or callable(chosen) or are_given, "inducing_init", chosen, name, must)
+    given = _check_inducing(chosen, n_features, name) if are_given else None
 
-    def initialise(rows: Dataset, kernel: Kernel, random_state, n_inducing: int = n_inducing):
+    def initialise(
+        rows: Dataset, kernel: Kernel, random_state: RandomState, n_inducing: int = n_inducing
+    ) -> Array:
         if is_known:
             few = rows.sampled(rows.sample(max(10_000, 10 * n_inducing), random_state))
-            choose, X = inducing.BY_NAME[init], few.everything().X
+            choose, X = inducing.BY_NAME[chosen], few.everything().X
             return choose(X, n_inducing, kernel, random_state, sample_weight=few.weight)
         Z = given
         if Z is None:
-            Z = init(rows.inputs(), n_inducing, kernel, random_state)
+            Z = chosen(rows.inputs(), n_inducing, kernel, random_state)
             Z = _check_inducing(Z, rows.n_features, name)
         remedy = "The kernel takes none. Impute them."  # unless it has `Missing`
         seen = kernels.touched(kernel, Z.shape[1], but="takes_missing")
@@ -356,9 +366,9 @@ def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str):
     return Points(n_inducing, initialise, are_given=are_given)
 
 
-def _check_inducing(Z: Array, n_features: int, name: str):
-    must = f"or return an array of shape (m, {n_features})"
-    require(np.ndim(Z) == 2, "inducing_init", Z, name, must)
+def _check_inducing(Z: Array, n_features: int, name: str) -> Array:
+    shape = f"(m, {n_features})"
+    require(np.ndim(Z) == 2, "inducing_init", Z, name, f"or return an array of shape {shape}")
     options = {"dtype": float, "copy": True, "ensure_all_finite": "allow-nan"}
     Z = check_array(Z, **options, input_name="inducing_init")
     if Z.shape[1] != n_features:

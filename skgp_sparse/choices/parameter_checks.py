@@ -28,7 +28,7 @@ _PRIORS = ("auto", "scaled")
 _SOLVERS = ("auto", "lbfgs", "stochastic")
 
 
-def check_kernel(kernel: Kernel | None, name: str):
+def check_kernel(kernel: Kernel | None, name: str) -> None:
     """Raise unless `kernel` is None or a covariance function of vectors."""
     if kernel is None:
         return
@@ -57,7 +57,7 @@ def check_kernel(kernel: Kernel | None, name: str):
         )
 
 
-def check_parameters(estimator: BaseEstimator, name: str):
+def check_parameters(estimator: BaseEstimator, name: str) -> None:
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
     check_search(estimator, name)
     given, m = estimator.get_params(deep=False), estimator.n_inducing
@@ -67,13 +67,12 @@ def check_parameters(estimator: BaseEstimator, name: str):
     if estimator.kernel is not None:
         check_mixes(estimator.metric, estimator.kernel, name)
     check_prior(estimator.prior, name)
-    solver = estimator.solver
+    solver, optimizer = estimator.solver, estimator.optimizer
     must = f"one of {_SOLVERS} or an object such as solvers.Minibatches()"
     is_known = isinstance(solver, Solver) or is_name(solver, *_SOLVERS)
     require(is_known, "solver", solver, name, must)
     if isinstance(solver, Solver):
         solver.check_parameters(name)
-    optimizer = estimator.optimizer
     for parameter in {"optimize_inducing", "normalize_y", "warm_start"} & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
@@ -86,13 +85,13 @@ def check_parameters(estimator: BaseEstimator, name: str):
         require(is_right, "calibration", calibration, name, '"auto" or None')
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
-    is_size = is_auto(m) or (isinstance(m, Integral) and not isinstance(m, BOOLS) and m >= 1)
+    is_size = is_auto(m) or (isinstance(m, Integral) and not isinstance(m, BOOLS) and int(m) >= 1)
     require(is_size, "n_inducing", m, name, '"auto" or an int in the range [1, inf)')
     is_known = optimizer is None or callable(optimizer) or is_name(optimizer, "fmin_l_bfgs_b")
     require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
 
 
-def check_search(estimator: BaseEstimator, name: str):
+def check_search(estimator: BaseEstimator, name: str) -> None:
     """Raise unless the kernel is one, and how hyperparameters are looked for can be followed."""
     given = estimator.get_params(deep=False)
     for parameter in _LOWEST.keys() & given.keys():
@@ -108,7 +107,7 @@ def check_search(estimator: BaseEstimator, name: str):
     require(is_count, "n_jobs", n_jobs, name, "None or an int other than 0")
 
 
-def _check_number_or(word: str, value: object, parameter: str, name: str, low: float):
+def _check_number_or(word: str, value: object, parameter: str, name: str, low: float) -> None:
     """Raise unless a parameter is a word or a number."""
     if isinstance(value, str):
         require(value == word, parameter, value, name, f'"{word}" or a float')
@@ -116,7 +115,7 @@ def _check_number_or(word: str, value: object, parameter: str, name: str, low: f
         check_number(value, parameter, name, Real, low)
 
 
-def check_latent(estimator: BaseEstimator, name: str):
+def check_latent(estimator: BaseEstimator, name: str) -> None:
     """Raise unless the parameters of a model with latent inputs can be used."""
     check_search(estimator, name)
     check_number(estimator.n_components, "n_components", name, Integral, low=1)
@@ -144,7 +143,7 @@ def check_latent(estimator: BaseEstimator, name: str):
         )
 
 
-def check_quantiles(quantiles: npt.ArrayLike, name: str):
+def check_quantiles(quantiles: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
     """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
     q = np.asarray(quantiles)
     is_list = q.dtype.kind in "fiu" and q.ndim <= 1 and q.size > 0
@@ -154,7 +153,7 @@ def check_quantiles(quantiles: npt.ArrayLike, name: str):
     return q.astype(float)
 
 
-def check_mean(mean: object, labels: bool, name: str):
+def check_mean(mean: object, labels: bool, name: str) -> None:
     """Raise unless a mean is one."""
     if mean is None or is_name(mean, *_MEANS):
         return
@@ -165,7 +164,7 @@ def check_mean(mean: object, labels: bool, name: str):
     require(takes, "mean", mean, name, must)
 
 
-def check_learned_noise(parameters: BaseEstimator, name: str):
+def check_learned_noise(parameters: BaseEstimator, name: str) -> None:
     """Raise unless noise can vary."""
     if not is_gaussian(parameters.likelihood):
         raise ValueError(
@@ -179,7 +178,7 @@ def check_learned_noise(parameters: BaseEstimator, name: str):
         )
 
 
-def check_mixes(metric: str, kernel: Kernel, name: str):
+def check_mixes(metric: str, kernel: Kernel, name: str) -> None:
     """Raise if columns should be mixed that a kernel does not see alike."""
     if metric == "full" and not kernels.may_mix(kernel):
         raise ValueError(
@@ -189,7 +188,9 @@ def check_mixes(metric: str, kernel: Kernel, name: str):
         )
 
 
-def check_coded(given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: int, name: str):
+def check_coded(
+    given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: int, name: str
+) -> None:
     """Raise if the user's kernel sees the codes of a category as numbers."""
     codes = columns.codes()
     if given is None or not codes:
@@ -204,9 +205,9 @@ def check_coded(given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: i
         )
 
 
-def check_prior(prior: object, name: str):
+def check_prior(prior: object, name: str) -> None:
     """Raise unless a prior is a name, one of `skgp_sparse.hyperpriors`, or a list of these."""
-    several = prior if isinstance(prior, (list, tuple)) else [prior]
+    several: list = [*prior] if isinstance(prior, (list, tuple)) else [prior]
     if all(isinstance(one, HyperPrior) for one in several):
         for one in several:
             one.check_parameters(name)
@@ -215,14 +216,14 @@ def check_prior(prior: object, name: str):
     require(prior is None or is_name(prior, *_PRIORS), "prior", prior, name, must)
 
 
-def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str):
+def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str) -> None:
     """Raise unless the noise is Gaussian, which a method needs."""
     if not is_gaussian(likelihood):
         got = as_text(likelihood)
         raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
 
 
-def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str):
+def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str) -> None:
     """Raise if a method needs the last site of each row, and a solver does not keep it."""
     if method.uses_last_site and not getattr(parameters.solver, "keeps_sites", True):
         raise ValueError(
@@ -232,7 +233,7 @@ def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str):
         )
 
 
-def can_learn_later(estimator: BaseEstimator):
+def can_learn_later(estimator: BaseEstimator) -> bool:
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     try:
@@ -251,7 +252,7 @@ def can_learn_later(estimator: BaseEstimator):
     return True
 
 
-def why_noise_is_constant(job: Job):
+def why_noise_is_constant(job: Job) -> str | None:
     """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
     kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel

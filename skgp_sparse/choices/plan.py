@@ -8,7 +8,7 @@ objects here, too.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -28,7 +28,7 @@ from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.methods.neighbors import Neighbors
 from skgp_sparse.methods.selection import PosteriorSelection
-from skgp_sparse.solvers import LBFGS
+from skgp_sparse.solvers import LBFGS, Fit
 
 # The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
 # measured by docs/benchmarks/plan_numbers.py (results/plan_numbers.md).
@@ -91,12 +91,12 @@ class Plan(NamedTuple):
 def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
     """The `Facts` of a `Dataset` and a kernel."""
     distinct = rows.distinct(most=max(EXACT_QUIET, request.n_inducing or 0))
-    has_levels = request.has_sites and distinct is not None
-    places = kernels.categories(kernel, rows.n_features) if has_levels else []
+    places = kernels.categories(kernel, rows.n_features) if request.has_sites else []
+    levels = [] if distinct is None else [len(np.unique(distinct[:, j])) for _, j in places]
     return Facts(
         n_rows=len(rows),
         n_distinct=np.inf if distinct is None else len(distinct),
-        n_levels=max((len(np.unique(distinct[:, j])) for _, j in places), default=0),
+        n_levels=max(levels, default=0),
         in_memory=rows.in_memory,
         inputs_are_known=rows.X_std is None,
         is_differentiable=kernels.differentiable(kernel),
@@ -262,18 +262,18 @@ class UncertainInputs(PosteriorMethod):
     name = "inducing"
     uses_bound = True
 
-    def fit(self, job: Job, random_state: np.random.RandomState):
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
         job = start_on_subset(job, random_state)
         rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
         Z = job.points.initialise(rows, job.kernel, random_state)
-        known = job.model.sparse(rows, Z, options)
+        known: Any = job.model.sparse(rows, Z, options)  # a `CollapsedObjective`
         X = rows.everything().X
         objective = LatentObjective(
             rows=rows,
             bound=known.bound,
             basis=known.basis,
-            prior=Normals(X, rows.X_std**2),
+            prior=Normals(X, known.rows.X_std**2),
             shift=np.zeros_like(X),
             log_ratio=np.zeros_like(X),
             patterns=np.ones((len(X), 1)),
@@ -282,15 +282,15 @@ class UncertainInputs(PosteriorMethod):
         )
         start = Start(objective, job.kernel, job.settings, random_state, job.model)
         fit = LBFGS().solve(start)
-        given = fit.posterior
+        given: Any = fit.posterior  # an `InducingPosterior`
         posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)
 
-    def refuses(self, request: Request):
+    def refuses(self, request: Request) -> str | None:
         """Everything that needs inputs which are known, or moves no parameters of rows."""
         if request.has_sites:
             return f"likelihood='gaussian'. Got likelihood={as_text(request.likelihood)}"
-        if np.any(request.resolved_bound.noise_share):
+        if request.resolved_bound is not None and np.any(request.resolved_bound.noise_share):
             bound = as_text(request.bound)
             return f"bound='titsias_new', 'titsias', 'artemev' or 'dtc'. Got bound={bound}"
         if request.metric == "full":
@@ -327,7 +327,7 @@ def is_chosen(mean: object) -> bool:
 
 def tolerance(tol: float | str) -> float:
     """The number that `tol` stands for, in nats per row."""
-    return 1e-3 if is_auto(tol) else tol
+    return 1e-3 if isinstance(tol, str) else tol
 
 
 def compares_approximations(parameters: BaseEstimator) -> bool:

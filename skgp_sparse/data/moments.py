@@ -130,7 +130,7 @@ def spread_of_the_shortest_quarter(x: Array) -> float:
     return np.min(values[quarter:] - values[:-quarter]) / _QUARTER
 
 
-def rounding_of(mean: Array) -> Array:
+def rounding_of(mean: Scalars) -> Array:
     """Deviations from means (p,) of targets that are constant but for rounding."""
     return 4 * np.finfo(float).eps * np.abs(mean)
 
@@ -208,7 +208,7 @@ class TargetScaler(NamedTuple):
         return placed
 
 
-def scale_of(mean: Array, std: Array, shared: bool = False, few: bool = False) -> Array:
+def scale_of(mean: Scalars, std: Scalars, shared: bool = False, few: bool = False) -> Array:
     """Scale (p,) of targets with these means and standard deviations; 0 where some are constant."""
     rounding = rounding_of(mean)
     std = np.where(std <= rounding, 0.0, std)

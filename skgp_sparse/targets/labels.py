@@ -27,8 +27,9 @@ from skgp_sparse.explain.views import LabelView, TargetView, Task
 from skgp_sparse.ground.validation import AnyArray, as_text
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
-from skgp_sparse.likelihoods import Ordinal, warn_outside_bounds
+from skgp_sparse.likelihoods import Likelihood, Ordinal, warn_outside_bounds
 from skgp_sparse.likelihoods._labels import Softmax
+from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.targets.numbers import observations_of
@@ -40,7 +41,7 @@ class ClassLabels(ObservationModel):
     rows_with_prior = 20
     ranks = None  # of the classes, where one process has their order
 
-    def __init__(self, parameters: BaseEstimator, name: str, earlier: Any = None):
+    def __init__(self, parameters: BaseEstimator, name: str, earlier: tuple | None = None) -> None:
         super().__init__(parameters, name)
         self.earlier = earlier  # classes, their kind, and fits to go on from
         self.sigmoid = choices.resolve_sigmoid(parameters.likelihood, name)
@@ -54,7 +55,7 @@ class ClassLabels(ObservationModel):
             )
         self.rules = Rules(name, parameters.kernel, labels=True)
 
-    def announce(self, classes: npt.ArrayLike | None, order: list[Any] | None):
+    def announce(self, classes: npt.ArrayLike | None, order: list[Any] | None) -> None:
         """Know the labels of a stream and their order, which were announced now or before."""
         given, name = self.parameters, self.name
         before, former = (getattr(given, key, None) for key in ("classes_", "ordinal_classes_"))
@@ -64,16 +65,16 @@ class ClassLabels(ObservationModel):
                 "first chunk need not have rows of all classes. Pass all labels that may come, "
                 "such as classes=np.unique(y_all)."
             )
-        classes = before if classes is None else unique_labels(classes)
-        if before is not None and not np.array_equal(classes, before):
+        known: Any = before if classes is None else unique_labels(classes)
+        if before is not None and not np.array_equal(known, before):
             raise ValueError(
-                f"{name}.partial_fit: classes={as_text(classes)} is not the same as on the last "
+                f"{name}.partial_fit: classes={as_text(known)} is not the same as on the last "
                 f"call, which had {as_text(before)}. Leave it out, or call fit with all rows to "
                 "begin anew."
             )
-        if len(classes) < 2:
+        if len(known) < 2:
             raise ValueError(
-                f"{name} requires 2 or more distinct classes; got {len(classes)} class in classes."
+                f"{name} requires 2 or more distinct classes; got {len(known)} class in classes."
             )
         order = order if given.ordinal_classes is None else np.ravel(given.ordinal_classes).tolist()
         if former is not None:
@@ -85,15 +86,15 @@ class ClassLabels(ObservationModel):
                     "begin anew."
                 )
         self.order = order if former is None else former
-        self._know(classes)
+        self._know(known)
 
-    def _know(self, classes: AnyArray):
+    def _know(self, classes: AnyArray) -> None:
         """The problems of these classes."""
         self.classes = classes
         self.multi_class = self.parameters.multi_class if len(classes) > 2 else "one_vs_rest"
         self.tasks = views.tasks(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
-        self.likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
+        self.likelihood: Likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         if self.is_ordinal:
             named = self.parameters.ordinal_classes
             self.ranks = ranks_of(classes, named, self.order, self.name)
@@ -106,14 +107,14 @@ class ClassLabels(ObservationModel):
         check_sites_of_solver(self.parameters, self.method, self.name)
         self.check_posterior_method()
 
-    def random_states(self, random_state: np.random.RandomState):
+    def random_states(self, random_state: np.random.RandomState) -> list[np.random.RandomState]:
         """Random states for all problems, each with the same seed."""
         seed = random_state.randint(2**31 - 1)
         return [np.random.RandomState(seed) for _ in self.tasks]
 
-    def jobs(self, rows: Dataset):
+    def jobs(self, rows: Dataset) -> list[Job]:
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
-        self._know(rows.classes)
+        self._know(np.asarray(rows.classes))
         jobs = [self._job(rows.of_problem(task).in_one_form(), task) for task in self.tasks]
         if self.earlier is None or not (self.parameters.warm_start and self.moves()):
             return jobs
@@ -122,24 +123,24 @@ class ClassLabels(ObservationModel):
             return jobs
         return [job._replace(before=_start_at(fit, job.kernel)) for job, fit in zip(jobs, fits)]
 
-    def jobs_of_part(self, part: ArrayDataset, stream: Any):
+    def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
         """Jobs of all problems for rows in memory; some problems may have no rows."""
         return [self._job_of_part(part, task) for task in self.tasks]
 
-    def view(self, fits: list[Fit], units: TargetScaler):
+    def view(self, fits: list[Fit], units: TargetScaler) -> LabelView:
         """All problems together."""
         latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
 
-    def attributes(self, fits: list[Fit], units: TargetScaler):
+    def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
         """The classes, and what the posteriors were given."""
         own = {"classes_": self.classes, "n_classes_": len(self.classes)}
-        if self.is_ordinal:
+        if self.ranks is not None:
             own["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
         return super().attributes(fits, units) | own
 
-    def accept(self, part: ArrayDataset, stream: Any):
+    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """The part with indices of classes in the place of labels, all of which are known."""
         unknown = np.setdiff1d(part.y, self.classes)
         if len(unknown):
@@ -150,25 +151,24 @@ class ClassLabels(ObservationModel):
             )
         return replace(part, y=np.searchsorted(self.classes, part.y))
 
-    def target_name(self, number: int):
+    def target_name(self, number: int) -> str:
         """Name, for users, of one of the classes of a softmax."""
         return f"class {self.classes[number]}"
 
-    def _job(self, rows: Dataset, task: Task):
+    def _job(self, rows: Dataset, task: Task) -> Job:
         kernel = choices.resolve_latent_kernel(
-            self.given_kernel(), self.likelihood, rows, self.columns()
+            self.given_kernel(), self.likelihood, rows, self.columns(), 1.0
         )
         inner = Inner.within(self.tol, self.parameters.max_iter_predict, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
-        method = self.method
+        method: Any = self.method
         if self.is_ordinal:
-            likelihood = self.likelihood.started(*observations_of(rows))
-            method = replace(method, likelihood=likelihood)
+            method = replace(method, likelihood=self.likelihood.started(*observations_of(rows)))
         job = self.job(rows, kernel, SiteObjectives(method, inner), name)
         of_a_row = sum(not np.isnan(one.of_class[0]) for one in self.tasks)
         return job.with_settings(tol=self.tol / of_a_row)
 
-    def _job_of_part(self, part: ArrayDataset, task: Task):
+    def _job_of_part(self, part: ArrayDataset, task: Task) -> Job:
         """A pair of classes without rows has those of the others, with weights that say nothing."""
         rows, label = task.labels(part.y)
         if rows is not None and len(rows) == 0:
@@ -179,11 +179,11 @@ class ClassLabels(ObservationModel):
             return job
         return job._replace(is_complete=False).with_settings(solver=KeepParameters())
 
-    def rows_of(self, fits: list[Fit]):
+    def rows_of(self, fits: list[Fit]) -> ArrayDataset:
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = []
         for k in range(len(self.classes)):  # from the first problem that tells it from the others
-            labels = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
+            labels: Any = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
             label, rows = next(pair for pair in labels if pair[0] is not None)
             is_here = rows.y[:, 0] == label
             parts.append((rows.X[is_here], rows.row_weights()[is_here]))
@@ -192,10 +192,10 @@ class ClassLabels(ObservationModel):
         return ArrayDataset(X, index, weight=weight).counting()
 
 
-def _start_at(fit: Fit, kernel: Kernel):
+def _start_at(fit: Fit, kernel: Kernel) -> tuple | None:
     """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
 
-    def outline(of: Kernel):
+    def outline(of: Kernel) -> tuple:
         free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
         return type(of), free
 

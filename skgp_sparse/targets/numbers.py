@@ -14,12 +14,13 @@ from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.explain.views import ResponseView, TargetView
-from skgp_sparse.ground.validation import Array, as_text, is_auto
+from skgp_sparse.ground.validation import Array, Triple, as_text, is_auto
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
-from skgp_sparse.likelihoods import Censored, warn_outside_bounds
+from skgp_sparse.likelihoods import Censored, Likelihood, warn_outside_bounds
 from skgp_sparse.likelihoods._base import central_spread, weighted_quantile
+from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 
@@ -31,13 +32,13 @@ class GaussianObservations(ObservationModel):
     has_sites = False
     rows_with_prior = 3
 
-    def __init__(self, parameters: BaseEstimator, name: str):
+    def __init__(self, parameters: BaseEstimator, name: str) -> None:
         super().__init__(parameters, name)
         self.bound = choices.resolve_bound(parameters.bound, name)
         self.check_posterior_method()
         self.rules = Rules(name, parameters.kernel, n_targets=parameters.n_targets)
 
-    def jobs(self, rows: Dataset):
+    def jobs(self, rows: Dataset) -> list[Job]:
         """The one job there is."""
         rows = rows.in_one_form()
         units = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
@@ -47,11 +48,11 @@ class GaussianObservations(ObservationModel):
             raise ValueError(f"{self.name}: noise='learned' {reason}")
         return [job]
 
-    def view(self, fits: list[Fit], units: TargetScaler):
+    def view(self, fits: list[Fit], units: TargetScaler) -> TargetView:
         """The process in units of y."""
         return TargetView(fits[0].posterior, units)
 
-    def accept(self, part: ArrayDataset, stream: Any):
+    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """The part, unless it has other targets, or its noise is to be learned."""
         if stream is None and self.parameters.noise == "learned":
             raise ValueError(
@@ -60,11 +61,11 @@ class GaussianObservations(ObservationModel):
             )
         return super().accept(part, stream)
 
-    def jobs_of_part(self, part: ArrayDataset, stream: Any):
+    def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
         """The job of rows of a stream."""
         return [self._job(part.in_units(self._units(stream.moments, stream.unit)))]
 
-    def _job(self, rows: Dataset):
+    def _job(self, rows: Dataset) -> Job:
         """The `Job` of a table, with the initial kernel."""
         given, alpha = self.given_kernel(), self.parameters.alpha
         kernel = choices.resolve_kernel(given, alpha, rows, self.columns())
@@ -77,7 +78,7 @@ class GaussianObservations(ObservationModel):
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job
 
-    def _units(self, given: Moments, unit: Array):
+    def _units(self, given: Moments, unit: Array) -> TargetScaler:
         """Mean and scale of all targets; with known noise, the scale of the first rows."""
         if not self.parameters.normalize_y:
             return TargetScaler.none(len(unit))
@@ -91,20 +92,20 @@ class GaussianObservations(ObservationModel):
 _ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to start parameters from
 
 
-def observations_of(rows: Dataset):
+def observations_of(rows: Dataset) -> Triple:
     """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
     if len(rows) > _ROWS_OF_ESTIMATES:
         rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
-    offset = np.zeros(len(rows)) if rows.offset is None else rows.offset
-    return rows.targets()[:, 0], rows.row_weights(), offset
+    known = getattr(rows, "offset", None)
+    return rows.targets()[:, 0], rows.row_weights(), np.zeros(len(rows)) if known is None else known
 
 
 class LikelihoodObservations(ObservationModel):
     """Numbers with a likelihood."""
 
-    def __init__(self, parameters: BaseEstimator, name: str):
+    def __init__(self, parameters: BaseEstimator, name: str) -> None:
         super().__init__(parameters, name)
-        self.likelihood = choices.resolve_likelihood(parameters.likelihood, name)
+        self.likelihood: Likelihood = choices.resolve_likelihood(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.likelihood, name)
         method = choices.resolve_method(parameters.bound, self.likelihood, name)
@@ -119,22 +120,22 @@ class LikelihoodObservations(ObservationModel):
         self.rules = rules._replace(likelihood=self.likelihood)
         self.normalizes = parameters.normalize_y and self.likelihood.standardises
 
-    def jobs(self, rows: Dataset):
+    def jobs(self, rows: Dataset) -> list[Job]:
         """The one job there is."""
         rows = rows.in_one_form().in_units(TargetScaler.none(1))
         return [self._job(rows.in_units(self._units(rows)))]
 
-    def view(self, fits: list[Fit], units: TargetScaler):
+    def view(self, fits: list[Fit], units: TargetScaler) -> ResponseView:
         """The response in units of y."""
         latent = TargetView(fits[0].posterior)
         return ResponseView(latent, fits[0].likelihood, units)
 
-    def attributes(self, fits: list[Fit], units: TargetScaler):
+    def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
         of_targets = {"likelihood_": self.view(fits, units).likelihood_of_targets()}
         return super().attributes(fits, units) | of_targets
 
-    def _units(self, rows: Dataset):
+    def _units(self, rows: Dataset) -> TargetScaler:
         """The units of the targets; known limits stay where they are to the last bit."""
         units = TargetScaler.of(rows, self.normalizes, self.name)
         if not self.normalizes:
@@ -144,7 +145,7 @@ class LikelihoodObservations(ObservationModel):
             return TargetScaler(np.zeros(1), _exact_at(self.likelihood.ends, spread or units.scale))
         return TargetScaler(np.array([centre]), np.array([spread])) if spread else units
 
-    def _job(self, rows: Dataset):
+    def _job(self, rows: Dataset) -> Job:
         """The `Job` of a table; the parameters of the likelihood start from the data."""
         likelihood = self.likelihood.rescaled(*np.ravel(rows.units))
         likelihood = likelihood.started(*observations_of(rows))
@@ -152,11 +153,10 @@ class LikelihoodObservations(ObservationModel):
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
         kernel = self.given_kernel(), likelihood, rows, self.columns(), spread or 1.0
         kernel = choices.resolve_latent_kernel(*kernel)
-        inner = Inner.within(self.tol)
-        return self.job(rows, kernel, SiteObjectives(method, inner))
+        return self.job(rows, kernel, SiteObjectives(method, Inner.within(self.tol)))
 
 
-def _centre_and_spread(rows: Dataset):
+def _centre_and_spread(rows: Dataset) -> tuple[Any, Any]:
     """Mean and spread of targets without offsets, whatever outliers; 0 if they are equal."""
     y, weight, offset = observations_of(rows)
     y = y - offset
@@ -164,11 +164,11 @@ def _centre_and_spread(rows: Dataset):
     if spread <= moments.rounding_of(mean):
         return mean, 0.0
     most, centre = 3.0 * central_spread(y, weight), weighted_quantile(y, weight, 0.5)
-    spread = min(spread, most) if most > 0.0 else spread
+    spread = np.minimum(spread, most) if most > 0.0 else spread
     return np.clip(mean, centre - spread, centre + spread), spread
 
 
-def _exact_at(limits: Iterable[float], scale: Array | float):
+def _exact_at(limits: Iterable[float], scale: Array | float) -> Array:
     """A scale that is the same but for rounding, and takes limits there and back exactly."""
     limits = np.array([limit for limit in limits if np.isfinite(limit)])
     scales = scale * (1.0 + np.finfo(float).eps * np.arange(1000))[:, None]

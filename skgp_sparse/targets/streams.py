@@ -16,9 +16,10 @@ of other rows depend on each other: those of all rows in the reservoir are infer
 from dataclasses import replace
 from enum import Enum
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
@@ -26,7 +27,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.choices.choices import with_noise_floor
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.data.moments import Moments, TargetScaler, moments_of
+from skgp_sparse.data.moments import Moments, TargetScaler, merge, moments_of
 from skgp_sparse.engine.basis import InducingBasis, Problem
 from skgp_sparse.engine.collapsed import RunningSums
 from skgp_sparse.exceptions import about, collected, warn_again
@@ -34,10 +35,12 @@ from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import value_or_minus_inf
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.stochastic import Reservoir
+from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job, of_few_rows
 from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.solvers import Fit, KeepParameters
-from skgp_sparse.targets.model import ObservationModel, Problems, step_named
+from skgp_sparse.targets.model import ObservationModel as Model
+from skgp_sparse.targets.model import Problems, step_named
 
 _MOST_ROWS, _MOST_WITH_SITES = 100_000, 20_000  # that the reservoir holds ...
 _SHARE_OF_MEMORY = 1 / 16  # ... in this share of scikit-learn's working_memory
@@ -59,9 +62,9 @@ class Action(Enum):
 class WarmStart(NamedTuple):
     """Values of theta and Z that are known so far."""
 
-    kernel: object
-    Z: np.ndarray | None  # None: of another size than is wanted
-    likelihood: object = None  # with its parameters; None: Gaussian noise
+    kernel: Kernel
+    Z: Any  # (m, d), None: of another size than is wanted
+    likelihood: Likelihood | None = None  # with its parameters; None: Gaussian noise
     few: bool = False  # every row is an inducing point
 
 
@@ -70,20 +73,20 @@ class StreamState(NamedTuple):
 
     reservoir: Reservoir
     seed: int
-    unit: np.ndarray | None  # (p,) of the targets in the first call, where noise is Gaussian
+    unit: Array | None  # (p,) of the targets in the first call, where noise is Gaussian
     moments: Moments = Moments()  # of the targets in this unit
     units: TargetScaler | None = None  # in which theta was learned
-    warm_starts: tuple = ()  # `WarmStart` of every problem, or None
+    warm_starts: tuple[Any, ...] = ()  # `WarmStart` of every problem, or None
     sums: RunningSums | None = None  # over all rows, where noise is Gaussian
     at_last_move: float = 0.0  # weight of the rows
     calls: int = 0
     n_iter: int = 0
 
-    def random_state(self):
+    def random_state(self) -> RandomState:
         """Random state of the next call."""
-        return np.random.RandomState([self.seed, self.calls])
+        return RandomState([self.seed, self.calls])
 
-    def part(self):
+    def part(self) -> ArrayDataset:
         """The rows in the reservoir, weighted so that they stand for all that came."""
         X, y, *rest = self.reservoir.columns
         weight, offset, noise = self.reservoir.weights(), None, 0.0
@@ -93,7 +96,7 @@ class StreamState(NamedTuple):
             noise = rest[1] if np.ptp(rest[1]) else float(rest[1][0])
         return ArrayDataset(X, y, noise, weight, offset=offset)
 
-    def with_rows(self, observations: ObservationModel, part: ArrayDataset):
+    def with_rows(self, observations: Model, part: ArrayDataset) -> "StreamState":
         """The stream with the rows of a part in its reservoir, and in its moments."""
         reservoir, columns, weight = self.reservoir, _columns_of(part), part.row_weights()
         bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
@@ -107,11 +110,14 @@ class StreamState(NamedTuple):
             reservoir = reservoir.plus(few, weight[some], capacity, random_state)
         if observations.has_sites:
             return self._replace(reservoir=reservoir)
-        moments = self.moments.merged(moments_of(part.y / self.unit, part.weight))
+        moments = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
         return self._replace(reservoir=reservoir, moments=moments)
 
 
-def new_stream(observations: ObservationModel, part: ArrayDataset, random_state):
+Step = tuple[Fit, WarmStart | None, RunningSums | None]  # of one problem
+
+
+def new_stream(observations: Model, part: ArrayDataset, random_state: RandomState) -> StreamState:
     """A stream to which no row has come, for parts like this one."""
     unit, seed = None, random_state.randint(2**31 - 1)
     if not observations.has_sites:
@@ -121,32 +127,37 @@ def new_stream(observations: ObservationModel, part: ArrayDataset, random_state)
     return StreamState(Reservoir.empty(_columns_of(part)), seed, unit)
 
 
-def stream_of(observations: ObservationModel, fits: list[Fit], n_iter: int, random_state):
+def stream_of(
+    observations: Model, fits: list[Fit], n_iter: int, random_state: RandomState
+) -> StreamState:
     """The stream whose rows so far are those of fits, one for every problem."""
     part = observations.rows_of(fits)
     stream = new_stream(observations, part, random_state).with_rows(observations, part)
-    jobs = [observations.job(fit.rows, fit.kernel, None) for fit in fits]
+    known: list[Any] = [(fit.rows, fit.kernel, None) for fit in fits]  # no model: nothing is fitted
+    jobs = [observations.job(*one) for one in known]
     warm_starts = tuple(map(_warm_start_of, fits, jobs))
-    units, total = fits[0].rows.units, stream.reservoir.total
+    units, total = jobs[0].rows.units, stream.reservoir.total
     stream = stream._replace(units=units, at_last_move=total, calls=1, n_iter=n_iter)
     if fits[0].posterior.metric is not None:  # in which inducing points are not
         return stream
     if not observations.has_sites and warm_starts[0].Z is not None:
-        problem = _problem(observations, jobs[0], warm_starts[0], fits[0].rows)
+        problem = _problem(observations, jobs[0], warm_starts[0], jobs[0].rows)
         stream = stream._replace(sums=RunningSums.of(problem))
     return stream._replace(warm_starts=warm_starts)
 
 
-def advance(observations: ObservationModel, stream: StreamState, part: ArrayDataset):
+def advance(
+    observations: Model, stream: StreamState, part: ArrayDataset
+) -> tuple[StreamState, list[Fit]]:
     """Learn from a part: the next `StreamState`, and the fits."""
     stream = stream.with_rows(observations, part)
     total, held = stream.reservoir.total, stream.part()
-    is_first, steps = stream.calls == 0, []
-    everything = held if stream.reservoir.is_complete or not is_first else part
+    steps: list[Step] = []
+    everything = held if stream.reservoir.is_complete or stream.calls > 0 else part
     jobs = observations.jobs_of_part(everything, stream)
     latest, units = jobs[0].rows.units, stream.units
     begins_to_vary = units is not None and np.any((latest.scale > 0) & (units.scale == 0))
-    has_grown = is_first or total >= _GROWTH * stream.at_last_move
+    has_grown = stream.calls == 0 or total >= _GROWTH * stream.at_last_move
     due = bool(begins_to_vary or (has_grown and observations.moves()))
     random_state = stream.random_state()
     for job, warm_start in zip(jobs, stream.warm_starts or repeat(None)):
@@ -154,7 +165,7 @@ def advance(observations: ObservationModel, stream: StreamState, part: ArrayData
         with about(job.name):
             job = _begun(observations, stream, job, warm_start, action)
             if action is Action.HOLD and stream.sums is not None:
-                steps.append(_added(observations, stream, part, job, warm_start))
+                steps.append(_added(observations, stream.sums, part, job, warm_start))
             else:
                 steps.append(_learned(observations, job, warm_start, action, random_state))
     fits, warm_starts, sums = zip(*steps)
@@ -162,7 +173,7 @@ def advance(observations: ObservationModel, stream: StreamState, part: ArrayData
     if everything is part:  # whose rows do not stay
         jobs = observations.jobs_of_part(held, stream)
         objectives = [fit.objective.on(_in_units(job.rows, units)) for fit, job in zip(fits, jobs)]
-        fits = [fit._replace(objective=one) for fit, one in zip(fits, objectives)]
+        fits = tuple(fit._replace(objective=one) for fit, one in zip(fits, objectives))
     return stream._replace(
         units=units,
         warm_starts=warm_starts,
@@ -173,7 +184,7 @@ def advance(observations: ObservationModel, stream: StreamState, part: ArrayData
     ), list(fits)
 
 
-def _next_action(job: Job, warm_start: WarmStart, due: bool):
+def _next_action(job: Job, warm_start: WarmStart | None, due: bool) -> Action:
     """The `Action` that the rows of a job ask for. `due`: theta and Z should move."""
     moves = job.settings.solver.moves
     if warm_start is None:
@@ -185,41 +196,48 @@ def _next_action(job: Job, warm_start: WarmStart, due: bool):
     return Action.GROW if warm_start.Z is None else Action.HOLD
 
 
-def _begun(observations, stream: StreamState, job: Job, warm_start: WarmStart, action: Action):
+def _begun(
+    observations: Model, stream: StreamState, job: Job, warm_start: WarmStart, action: Action
+) -> Job:
     """The job in the units in which theta is or will be learned, with what is known."""
     if action in (Action.START, Action.MOVE):
         if _LIKELY_SCALE in job.steps:
             (job,) = step_named(_LIKELY_SCALE)(Problems(observations, job.rows, [job], [])).jobs
-    elif observations.moves():
+    elif stream.units is not None and observations.moves():
         job = job._replace(rows=_in_units(job.rows, stream.units))
     if action is Action.START or not observations.moves() or warm_start.likelihood is None:
         return job
-    method = replace(job.model.method, likelihood=warm_start.likelihood)
-    return job._replace(model=replace(job.model, method=method))
+    model: Any = job.model  # `SiteObjectives`, as there is a likelihood
+    method = replace(model.method, likelihood=warm_start.likelihood)
+    return job._replace(model=replace(model, method=method))
 
 
-def _added(observations, stream: StreamState, part: ArrayDataset, job: Job, warm_start: WarmStart):
+def _added(
+    observations: Model, sums: RunningSums, part: ArrayDataset, job: Job, warm_start: WarmStart
+) -> Step:
     """The fit of sums to which a part is added, at the same theta and Z."""
-    rows = part.in_units(job.rows.units)
-    sums = stream.sums.plus(_problem(observations, job, warm_start, rows))
+    sums = sums.plus(_problem(observations, job, warm_start, part.in_units(job.rows.units)))
     return _of_sums(sums, _problem(observations, job, warm_start, job.rows), 0), warm_start, sums
 
 
-def _of_sums(sums: RunningSums, problem: Problem, n_iter: int):
+def _of_sums(sums: RunningSums, problem: Problem, n_iter: int) -> Fit:
     """The fit that follows from sums, with an objective of the rows of a problem."""
     value, posterior, jitter = sums.solved(problem, problem.rows.units)
     objective = CollapsedObjective(problem.rows, problem.bound, problem.basis, problem.options)
     return Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
 
 
-def _learned(observations, job: Job, warm_start: WarmStart, action: Action, random_state):
+def _learned(
+    observations: Model, job: Job, warm_start: WarmStart, action: Action, random_state: RandomState
+) -> Step:
     """The fit after an `Action`, what it knows, and the sums of its rows if noise is Gaussian."""
+    fit: Any  # a `Fit` with an objective
     if action is Action.START:
         fit = InducingPoints().fit(_at(job, None, job.kernel), random_state)
     else:
         kernel, Z, n_iter = warm_start.kernel, warm_start.Z, 0
         if action is Action.MOVE:
-            moved = _moved(job, warm_start, random_state)
+            moved: Any = _moved(job, warm_start, random_state)
             kernel, Z, n_iter = moved.kernel, moved.objective.inducing_points, moved.n_iter
             job = job._replace(model=job.model.informed_by(moved.objective))
         kept = _at(job, None if action is Action.GROW else Z, kernel)
@@ -233,7 +251,7 @@ def _learned(observations, job: Job, warm_start: WarmStart, action: Action, rand
     return _of_sums(sums, problem, fit.n_iter), warm_start, sums
 
 
-def _moved(job: Job, warm_start: WarmStart, random_state: np.random.RandomState):
+def _moved(job: Job, warm_start: WarmStart, random_state: RandomState) -> Fit:
     """A fit of few iterations to some of the rows, which need not end at an optimum."""
     rows, points, settings = job.rows, job.points, job.settings
     solver = of_few_rows(settings.solver)
@@ -261,11 +279,11 @@ def _moved(job: Job, warm_start: WarmStart, random_state: np.random.RandomState)
     return fit
 
 
-def _at(job: Job, Z: Array | None, kernel: Kernel):
+def _at(job: Job, Z: Array | None, kernel: Kernel) -> Job:
     """The job at a kernel and inducing points; None: all distinct rows where these are few."""
     points = job.points
 
-    def choose(rows: Dataset, kernel: Kernel, random_state: np.random.RandomState):
+    def choose(rows: Dataset, kernel: Kernel, random_state: RandomState) -> Array:
         distinct = None if points.are_given else rows.distinct(most=points.size)
         return points.initialise(rows, kernel, random_state) if distinct is None else distinct
 
@@ -274,33 +292,32 @@ def _at(job: Job, Z: Array | None, kernel: Kernel):
     return job._replace(kernel=kernel, points=points._replace(initialise=initialise, is_auto=False))
 
 
-def _problem(observations: ObservationModel, job: Job, warm_start: WarmStart, rows: Dataset):
+def _problem(observations: Model, job: Job, warm_start: WarmStart, rows: Dataset) -> Problem:
     """The question that sums over rows with Gaussian noise answer."""
     rows, basis = with_noise_floor(rows, warm_start.kernel), InducingBasis(warm_start.Z)
     return Problem(warm_start.kernel, basis, rows, observations.bound, job.settings.options)
 
 
-def _warm_start_of(fit: Fit, job: Job):
+def _warm_start_of(fit: Fit, job: Job) -> WarmStart:
     """The `WarmStart` of a fit to the rows of a job, as far as it is what is asked for now."""
-    Z = fit.objective.inducing_points
+    Z = getattr(fit.objective, "inducing_points", None)
     usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)
     return WarmStart(fit.kernel, Z if usable else None, fit.likelihood, _are_few(job))
 
 
-def _are_few(job: Job):
+def _are_few(job: Job) -> bool:
     """Whether there are no more distinct rows than inducing points are wanted."""
     return not job.points.are_given and job.are_few(job.points.size)
 
 
-def _in_units(rows: Dataset, units: TargetScaler):
+def _in_units(rows: Dataset, units: TargetScaler) -> Dataset:
     """A table whose targets have other units."""
-    offset = rows.offset
-    if offset is not None:
-        offset = offset * (rows.units.scale[0] / units.scale[0])
-    return replace(rows, units=units, offset=offset)
+    this: Any = rows  # a dataclass with offsets, as those of users are
+    offset = None if this.offset is None else this.offset * (this.units.scale[0] / units.scale[0])
+    return replace(this, units=units, offset=offset)
 
 
-def _columns_of(part: ArrayDataset):
+def _columns_of(part: ArrayDataset) -> tuple:
     """Arrays of numbers of every row, but for the weights."""
     if part.y.ndim == 1:  # labels
         return part.X, part.y

@@ -34,7 +34,7 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.door import OpenSource, as_chunk, survey
 from skgp_sparse.data.moments import or_one
-from skgp_sparse.ground.validation import Array, Bools, MaybeArray
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, MaybeArray, Scalars
 from skgp_sparse.ground.validation import RandomStateLike as Seed
 from skgp_sparse.likelihoods import Binary, Likelihood
 from skgp_sparse.posteriors import Posterior, PosteriorMethod
@@ -73,7 +73,7 @@ def instance(value: object, kind: type) -> None:
     call(f"sklearn.base.clone({value!r})", clone, value)
 
 
-def everywhere(good: Array, actual: Array, what: str, expected: Array | str, at: Place) -> None:
+def everywhere(good: Bools, actual: ArrayLike, what: str, expected: ArrayLike, at: Place) -> None:
     """Require that all of `good` is true. `at` has the arguments of every entry by their names."""
     for index in np.flatnonzero(~np.asarray(good)):
         text = expected if isinstance(expected, str) else f"{np.ravel(expected)[index]:.10g}"
@@ -105,7 +105,7 @@ _MASS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 _SAMPLES, _ERRORS = 4000, 6.0  # of the response, and standard errors that its mean may be off
 
 
-def differences(function: Callable[[Array], ArrayLike], at: Array, step: float) -> Array:
+def differences(function: Callable[[Array], Array], at: Array, step: float) -> Array:
     """Compute central differences of an array, one for each entry of the argument."""
     shifts = step * np.eye(np.size(at)).reshape(-1, *np.shape(at)) if np.size(at) else ()
     slopes = [(function(at + shift) - function(at - shift)) / (2.0 * step) for shift in shifts]
@@ -150,8 +150,8 @@ class _Curves:
         found, above, below = self(rows), self(high), self(low)
         for k, part in enumerate(self.parts[1:]):
             change = (-1) ** k * (above[k] - below[k]) / np.max(high - low, axis=0)
-            most, what = allowed(change, above[k]), f"{self.what}: {part}"
-            what = f"{what}, beside central differences,"
+            most = allowed(change, above[k])
+            what = f"{self.what}: {part}, beside central differences,"
             close(found[k + 1], change, most, what, self.place(rows))
 
 
@@ -193,25 +193,25 @@ def check_kernel_rule(kernel: Kernel, X: MaybeArray = None, random_state: Seed =
     if X is None:
         columns = max((p.n_elements for p in kernel.hyperparameters), default=1)
         X = rng.uniform(0.1, 2.0, (_ROWS, columns if columns > 1 else _COLUMNS))
-    X = check_array(X, dtype=np.float64, ensure_min_samples=2)
-    X = X[rng.permutation(len(X))[:_ROWS]]
-    first = rng.randint(len(X), size=_POINTS)
-    second = (first + rng.randint(1, len(X), size=_POINTS)) % len(X)
-    Z = X[first] + rng.uniform(0.2, 0.8, (_POINTS, 1)) * (X[second] - X[first])
-    G = rng.normal(size=(len(X), _POINTS))
-    _check_rule(kernel, Z, X, G)
-    _check_rule(kernel, X, X, G[:, 0])
-    pull = lambda inputs: kernels.linearize(kernel, X, Z)[1](G.copy(), inputs)[0]
+    at: Array = check_array(X, dtype=np.float64, ensure_min_samples=2)
+    at = at[rng.permutation(len(at))[:_ROWS]]
+    first = rng.randint(len(at), size=_POINTS)
+    second = (first + rng.randint(1, len(at), size=_POINTS)) % len(at)
+    Z = at[first] + rng.uniform(0.2, 0.8, (_POINTS, 1)) * (at[second] - at[first])
+    G = rng.normal(size=(len(at), _POINTS))
+    _check_rule(kernel, Z, at, G)
+    _check_rule(kernel, at, at, G[:, 0])
+    pull = lambda inputs: kernels.linearize(kernel, at, Z)[1](G.copy(), inputs)[0]
     what, whole = f"{kernel}: the gradient of theta with inputs=False", pull(True)
     close(call(what, pull, False), whole, 1e-9 * _largest(whole), what)
     # at rows that are also inducing points, as at the start of a fit, where slopes may jump
-    _check_rule(kernel, X[:_POINTS], X, G[:, : len(X)], " where rows coincide", tolerance=1e300)
+    _check_rule(kernel, at[:_POINTS], at, G[:, : len(at)], " where rows coincide", tolerance=1e300)
     free = {f"{p.name}_bounds" for p in kernel.hyperparameters if not p.fixed}
     for bounds in sorted(free & set(kernel.get_params())):
         held = clone(kernel).set_params(**{bounds: "fixed"})
-        _check_rule(held, Z, X, G, f" with {bounds}='fixed'")
+        _check_rule(held, Z, at, G, f" with {bounds}='fixed'")
     # a product and a sum reveal a pullback that overwrites arrays of other kernels
-    _check_rule(kernel * kernel + RBF(np.sqrt(np.mean(or_one(X.std(axis=0)) ** 2))), Z, X, G)
+    _check_rule(kernel * kernel + RBF(np.sqrt(np.mean(or_one(at.std(axis=0)) ** 2))), Z, at, G)
 
 
 def _cross(kernel: Kernel, Z: Array, X: Array) -> tuple[Array, Callable]:
@@ -251,7 +251,7 @@ def _check_rule(
         sentence = f"{kernel}: the rule changes theta to {kernel.theta}."
         that(np.array_equal(kernel.theta, theta), sentence)
         close(value, expected, 1e-9 * _largest(expected), f"{kernel}: {of}{where}")
-        parts = ("theta", by_theta, 1.0), ("the inputs", by_inputs, unit)
+        parts = ("theta", by_theta, np.ones(1)), ("the inputs", by_inputs, unit)
         for mine, (part, its, one) in zip(found, parts):
             text = f"{kernel}: the gradient of {what}{when} with respect to {part},"
             allowed = tolerance * max(_largest(expected), _largest(its)) / one
@@ -291,7 +291,7 @@ def check_bound(bound: Bound) -> None:
     good = isinstance(bound.noise_share, Real) and 0 <= bound.noise_share <= 1
     that(good, f"{bound!r}.noise_share is {bound.noise_share!r}, expected a number in [0, 1].")
 
-    def penalty(x: Array) -> tuple[Array, Array]:
+    def penalty(x: Array) -> tuple[Array, Scalars]:
         phi, slope = bound.penalty(x)
         return phi, slope if np.ndim(slope) else np.full(x.shape, slope)
 
@@ -301,14 +301,14 @@ def check_bound(bound: Bound) -> None:
 
     low, high = _RATIOS * (1.0 - _SHIFT), np.maximum(_RATIOS * (1.0 + _SHIFT), 1e-9)  # one side
     most = lambda change, above: 1e-5 * (np.abs(change) + np.abs(above) / high[0])
-    names = {f"{bound!r}.reduce with n = {n}": partial(reduce, n) for n in (1.0, 20.0, 1e6)}
-    for what, function in {f"{bound!r}.penalty": penalty, **names}.items():
-        place = ("x",) if function is penalty else ("total/n",)
-        curve = _Curves(what, function, place, ("phi", "slope"))
+    curves: dict[str, Callable] = {f"{bound!r}.penalty": penalty}
+    curves |= {f"{bound!r}.reduce with n = {n}": partial(reduce, n) for n in (1.0, 20.0, 1e6)}
+    for what, of in curves.items():
+        curve = _Curves(what, of, ("x" if of is penalty else "total/n",), ("phi", "slope"))
         phi, place = curve(_RATIOS)[0], curve.place(_RATIOS)
         everywhere(phi[:1] == 0, phi, what, "0, as nothing is unexplained", place)
-        good, expected = phi >= 0, "no negative number, as is_lower_bound is True"
-        everywhere(good | (not bound.is_lower_bound), phi, what, expected, place)
+        is_right, expected = phi >= 0, "no negative number, as is_lower_bound is True"
+        everywhere(is_right | (not bound.is_lower_bound), phi, what, expected, place)
         curve.check_slopes(_RATIOS, low, high, most)
         curve.check_alone(_RATIOS, 0, 1e-10, 0.0)
     # the first length scale makes rows independent
@@ -384,8 +384,8 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
     rng = check_random_state(random_state)
     y = np.unique(column_or_1d([-1.0, 1.0] if y is None else y)).astype(float)
     means = _MEANS + rng.uniform(-0.1, 0.1, len(_MEANS)) * (np.abs(_MEANS) < 50.0)
-    rows = np.meshgrid(rng.permutation(y)[:_MOST_OBSERVATIONS], means, _VARIANCES, indexing="ij")
-    rows = np.reshape(rows, (3, -1))
+    grid = np.meshgrid(rng.permutation(y)[:_MOST_OBSERVATIONS], means, _VARIANCES, indexing="ij")
+    rows = np.reshape(grid, (3, -1))
     kinds = list(_POWERS)[: 2 + likelihood.is_log_concave]
     curves = {kind: _curve(likelihood, kind) for kind in kinds}
     try:
@@ -519,7 +519,7 @@ def check_source(source: Source, pickles: bool = False) -> None:
     that(is_source(source), f"{name} must have the members chunk_sizes and chunk.")
     chunks = _chunks(source)
     rules = Rules(name, None, any(chunk.y.dtype.kind in "OSU" for chunk in chunks))
-    members = {"chunk": {**dict(enumerate(chunks)), len(chunks): None}.get}
+    members: dict[str, object] = {"chunk": {**dict(enumerate(chunks)), len(chunks): None}.get}
     members |= {one: getattr(source, one, None) for one in ("chunk_sizes", "feature_names")}
     call(f"a fit to {name}", survey, OpenSource(type(name, (), members)(), name), rules, None)
 
@@ -659,7 +659,7 @@ def check_predictions(posterior: Posterior, X: Array) -> None:
 def _uses(method: PosteriorMethod, fitted: SparseGP, X: Array, y: Array) -> dict[str, Callable]:
     """Pairs of a name and a function, for everything that may be asked."""
 
-    def fit(y: Array = y, X: Array = X, rows: Mapping = {}, **options: object) -> None:
+    def fit(y: AnyArray = y, X: Array = X, rows: Mapping = {}, **options: object) -> None:
         _model(method, **options).fit(X, y, **rows).predict(X)
 
     labels, counts = (y > 0).astype(int), np.random.RandomState(0).poisson(np.exp(y))
@@ -671,7 +671,7 @@ def _uses(method: PosteriorMethod, fitted: SparseGP, X: Array, y: Array) -> dict
         "known noise": lambda: fit(alpha=np.full(_ROWS_OF_FITS, 0.1)),
         "a likelihood": lambda: fit(counts, likelihood="poisson"),
         "uncertain inputs": lambda: fit(rows={"X_std": 0.1 * ones}),
-        "labels": lambda: fit(labels, model=SparseGPClassifier),
+        "labels": lambda: _model(method, SparseGPClassifier).fit(X, labels).predict(X),
         "missing values": lambda: fit(X=gaps),
         "a source": lambda: _model(method).fit(Stream(lambda: iter([(X, y)]))).predict(X),
         "rows that arrive later": lambda: _model(method).partial_fit(X, y).predict(X),
@@ -696,5 +696,5 @@ def _outcome(what: str, act: Callable) -> str:
         return message
 
 
-def _model(method: PosteriorMethod, model: type = SparseGPRegressor, **options: object) -> SparseGP:
-    return model(posterior=method, max_iter=5, random_state=0, n_jobs=1, **options)
+def _model(method: PosteriorMethod, kind: type = SparseGPRegressor, /, **given: object) -> SparseGP:
+    return kind(posterior=method, max_iter=5, random_state=0, n_jobs=1, **given)
