@@ -22,7 +22,7 @@ from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, or_one
 from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, is_name, require
-from skgp_sparse.inference.contracts import Method, ThoroughSearch
+from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
 from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.likelihoods import Likelihood
@@ -210,7 +210,9 @@ def resolve_bound(bound: Bound | str, name: str) -> Bound:
     return found
 
 
-def resolve_method(bound: Bound | str, likelihood: Likelihood, name: str) -> Method:
+def resolve_method(
+    bound: Bound | str, likelihood: Likelihood, name: str
+) -> Variational | ExpectationPropagation:
     """How to find the sites of a likelihood, from the bound or its name."""
     offered = sorted(BOUNDS.keys() - {"dtc"})
     is_bound = isinstance(bound, bounds.Bound) or is_name(bound, *BOUNDS)
