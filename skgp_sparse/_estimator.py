@@ -30,22 +30,9 @@ from skgp_sparse.data.checks import Given
 from skgp_sparse.data.columns import FROM_DTYPE, NUMBER, ColumnTypes, as_table, types_of
 from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
 from skgp_sparse.engine.posteriors_around import missing_entries, spread_values
+from skgp_sparse.ground import validation
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import (
-    Array,
-    AutoName,
-    BoundName,
-    CallbackSupportMixin,
-    InitialiserName,
-    IterationReporter,
-    MaybeArray,
-    Optimizer,
-    PosteriorName,
-    RandomStateLike,
-    as_text,
-    is_name,
-    with_callbacks,
-)
+from skgp_sparse.ground.validation import Array, MaybeArray, as_text, is_name
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.contracts import Solver, split_thetas
 from skgp_sparse.kernels import Missing, parts, touched
@@ -124,23 +111,23 @@ class ParametersOfEstimators:
 
     kernel: Kernel | None = None
     _: KW_ONLY
-    bound: BoundName | Bound = "auto"
+    bound: validation.BoundName | Bound = "auto"
     likelihood: str | Likelihood = "gaussian"
     mean: Literal["auto", "linear", "boosting"] | Any | None = "auto"
-    posterior: PosteriorName | PosteriorMethod = "auto"
-    n_inducing: int | AutoName = "auto"
-    inducing_init: InitialiserName | ArrayLike | Callable[..., Any] = "auto"
+    posterior: validation.PosteriorName | PosteriorMethod = "auto"
+    n_inducing: int | validation.AutoName = "auto"
+    inducing_init: validation.InitialiserName | ArrayLike | Callable[..., Any] = "auto"
     optimize_inducing: bool = True
-    optimizer: Optimizer = "fmin_l_bfgs_b"
+    optimizer: validation.Optimizer = "fmin_l_bfgs_b"
     solver: Literal["auto", "lbfgs", "stochastic"] | Solver = "auto"
     n_restarts_optimizer: int = 0
     max_iter: int = 1000
     metric: Literal["auto", "ard", "full"] = "auto"
     prior: Literal["auto", "scaled"] | AnyPrior | list[AnyPrior] | None = "auto"
     time_limit: float | None = None
-    tol: float | AutoName = "auto"
+    tol: float | validation.AutoName = "auto"
     categorical_features: ArrayLike | None = "from_dtype"
-    random_state: RandomStateLike = None
+    random_state: validation.RandomStateLike = None
     n_jobs: int | None = None
     verbose: int = 0
 
@@ -156,7 +143,9 @@ _OWNERS = {  # modules of objects that a parameter may be, whose parameters can 
 _Self = TypeVar("_Self", bound="SparseGP")
 
 
-class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, BaseEstimator):
+class SparseGP(
+    ParametersOfEstimators, VersionedPickle, validation.CallbackSupportMixin, BaseEstimator
+):
     """Base class of the estimators; a subclass says what its rows are (`_observations`)."""
 
     kernel_: Kernel
@@ -182,10 +171,10 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
             self.fit_seconds_ = monotonic() - start
         return self
 
-    @with_callbacks
+    @validation.with_callbacks
     def _fit_rows(self, given):
         observations, rows, known = self._observed(given)
-        reporter = IterationReporter(self, *as_passed(given), self.max_iter)
+        reporter = validation.IterationReporter(self, *as_passed(given), self.max_iter)
         observations.progress = Progress(self, reporter)
         random_state = check_random_state(self.random_state)
         found = fit_problems(observations, rows, random_state)

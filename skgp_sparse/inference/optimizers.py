@@ -287,15 +287,7 @@ class Solution(NamedTuple):
 
 
 def solve_fixed_point(
-    evaluate: Callable,
-    state: object,
-    admissible: Callable,
-    *,
-    tol: float,
-    max_iter: int,
-    size: float | None = None,
-    history: Sequence = (),
-    propose: Callable | None = None,
+    evaluate, state: object, admissible, *, tol, max_iter, size=None, history=(), propose=None
 ):
     """`Solution` of ``state -> evaluate(state).target``, iterated until the gap closes.
 

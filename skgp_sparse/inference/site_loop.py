@@ -214,10 +214,9 @@ class AlternatingUpdates:
         tilt = -0.5 * along_mean * (curvature + little)  # ∂α/∂s
         spread = -(S**2) * (weight * (precision + little))  # ds/dψ
         shift = of_means @ ((weight * tilt)[:, None] * spread)  # dm/dψ
-        due = of_means @ (weight * short)
         jacobian = -along_mean[:, None] * shift - along_variance[:, None] * spread
         jacobian.flat[:: len(S) + 1] += 1.0
-        change = np.linalg.solve(jacobian, rest + along_mean * due)
+        change = np.linalg.solve(jacobian, rest + along_mean * (of_means @ (weight * short)))
         change = np.clip(change, -_LARGEST_LOG_STEP, _LARGEST_LOG_STEP)
         relative = np.clip(spread @ change / variance[0], -_LARGEST_LOG_STEP, _LARGEST_LOG_STEP)
         tilted = short + tilt * variance[0] * np.expm1(relative)  # the variance of one row is 1/λ2

@@ -34,7 +34,6 @@ from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars, as_text
 
 Pulled = tuple[Any, Any]  # gradients with respect to theta, or by name, and to inputs
 Pull = Callable[..., Pulled]  # from cotangents to gradients; see `KernelRule`
-Shape = tuple[int, ...]
 _ROWS = 64
 # kernel.diag and the diagonal of kernel(X, X) may be rounded differently
 _ASYMMETRY_TOLERANCE = 1e-10
@@ -483,7 +482,7 @@ def no_gradient(g: Array, inputs: bool) -> tuple[dict[str, Any], float]:
     return {}, 0.0
 
 
-def full(value: Scalars, shape: Shape) -> Array:
+def full(value: Scalars, shape: tuple[int, ...]) -> Array:
     """Return an array of a shape, from one or from the number that all entries have."""
     if np.ndim(value) == 0:
         return np.full(shape, float(value))
@@ -865,7 +864,7 @@ def linearize(kernel: Kernel, X: Array, Z: Array) -> tuple[Array, Pull]:
     return full(value, (len(X), len(Z))), partial(_pull_cross, pull, Z.shape)
 
 
-def _pull_cross(pull: Pull, shape: Shape, G: Array, inputs: bool = True) -> Pulled:
+def _pull_cross(pull: Pull, shape: tuple[int, ...], G: Array, inputs: bool = True) -> Pulled:
     theta_bar, Z_bar = pull(G, inputs)
     return theta_bar, full(Z_bar, shape) if inputs else None
 
@@ -983,7 +982,7 @@ def diagonal(kernel: Kernel, X: Array) -> tuple[Scalars, Scalars, Pull]:
 
 
 def _pull_diagonal(
-    pull: Pull, shape: Shape, g_signal: Array, g_noise: Scalars, inputs: bool = False
+    pull: Pull, shape: tuple[int, ...], g_signal: Array, g_noise: Scalars, inputs: bool = False
 ) -> Pulled:
     theta_bar, X_bar = pull(g_signal, g_noise, inputs)
     return theta_bar, full(X_bar, shape) if inputs else None

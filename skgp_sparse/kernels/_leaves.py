@@ -216,7 +216,6 @@ class Categorical(DifferentiableKernel):
     footprint = 2  # bytes of differences are less than an array for up to 64 columns
     takes_codes = True
     _transforms = {"correlation": CORRELATION}
-    correlation: Any
 
     def __init__(
         self,

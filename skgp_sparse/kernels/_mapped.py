@@ -355,9 +355,6 @@ class LogScale(Columns):
            [0.071, 0.117, 1.   ]])
     """
 
-    lows: Any
-    units: Any
-
     def __init__(
         self,
         kernel: Kernel,
@@ -485,9 +482,6 @@ class Missing(MappedKernel):
 
     takes_missing = True
     _transforms = {"correlation": CORRELATION}
-    correlation: Any
-    neutral: Any
-    noise: Any
 
     def __init__(
         self,
@@ -496,7 +490,7 @@ class Missing(MappedKernel):
         correlation_bounds: tuple[float, float] | Literal["fixed"] = (1e-3, 0.9999),
         neutral: npt.ArrayLike | None = None,
         neutral_bounds: tuple[float, float] | Literal["fixed"] = (0.05, 20.0),
-        noise: npt.ArrayLike | None = 0.0,
+        noise: Scalars = 0.0,
         noise_bounds: tuple[float, float] | Literal["fixed"] = (1e-5, 1e2),
         columns: Literal["auto"] | Sequence[int] = "auto",
         units: tuple[Array, Array] | None = None,

@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -126,8 +127,8 @@ class Factor:
         slopes = {"length_scale": of_scale if np.ndim(kernel.length_scale) else of_scale.sum()}
         if hasattr(kernel, "alpha"):
             # differences of fourth order in log alpha are good to ten digits
-            radii = lambda t: _radii(kernel, level, kernel.alpha * np.exp(t))
-            slopes["alpha"] = fourth_order_slope(radii) @ direction.sum(axis=1)
+            slope = fourth_order_slope(partial(_radii, kernel, level))
+            slopes["alpha"] = slope @ direction.sum(axis=1)
         return assemble(kernel, slopes)
 
 
@@ -220,10 +221,10 @@ def _joined(terms: tuple[Term, ...]) -> Term:
     return Term(*(sum(parts, start=()) for parts in zip(*terms)))
 
 
-def _radii(kernel: Kernel, level: Array, alpha: float | None = None) -> Any:
-    """``radius(u)`` of uniform numbers, of a rational quadratic kernel with another alpha."""
+def _radii(kernel: Kernel, level: Array, step: float = 0.0) -> Any:
+    """``radius(u)`` of uniform numbers, of a rational quadratic kernel at a step in log alpha."""
     if type(kernel) is _sk.RationalQuadratic:
-        alpha = kernel.alpha if alpha is None else alpha
+        alpha = kernel.alpha * np.exp(step)
         return np.sqrt(gammaincinv(alpha, level) / alpha)
     if type(kernel) is _sk.Matern and kernel.nu < np.inf:
         return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))

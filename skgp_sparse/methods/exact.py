@@ -28,16 +28,8 @@ from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.validation import Array, Ints, as_text
 from skgp_sparse.inference.contracts import Settings, Start, arithmetic
-from skgp_sparse.methods.contract import (
-    Job,
-    PosteriorMethod,
-    Request,
-    best_start,
-    goes_on,
-    start_on_subset,
-    started_on_subsets,
-    variance_factor,
-)
+from skgp_sparse.methods import contract
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Request
 from skgp_sparse.solvers import Fit, Stochastic, fit_at, warn_unless_converged
 
 _WORTH_A_START = 2  # rows of an exact fit, in units of those of the start, from which it has one
@@ -71,9 +63,9 @@ class Exact(PosteriorMethod):
         if settings.solver.starts_on_subset and n > _THOROUGH and not has_sites:
             return self._after_subsets(job, random_state)
         if settings.solver.starts_on_subset and n >= _WORTH_A_START * settings.start_rows:
-            job = start_on_subset(job, random_state)
+            job = contract.start_on_subset(job, random_state)
         objective: Any = job.model.exact(job.rows, job.settings.options)
-        _, kernel = best_start(objective, job.kernel, objective, job)
+        _, kernel = contract.best_start(objective, job.kernel, objective, job)
         if len(objective.inducing_points) <= _THOROUGH:
             settings = settings._replace(thorough=job.thorough)
         else:
@@ -82,14 +74,14 @@ class Exact(PosteriorMethod):
 
     def _after_subsets(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows that goes on from fits to subsets."""
-        begun, curvature = started_on_subsets(job, random_state)
+        begun, curvature = contract.started_on_subsets(job, random_state)
         settings, objective = job.settings, job.model.exact(job.rows, job.settings.options)
-        kernel = best_start(objective, begun.kernel, objective, job)[1]
+        kernel = contract.best_start(objective, begun.kernel, objective, job)[1]
         curvature = curvature if kernel is begun.kernel else None
         kernel = _with_next_to_no_noise(kernel, job)
         if job.is_free:
             settings = settings._replace(max_iter=min(_ITERATIONS, settings.max_iter))
-        function, maximum = goes_on(objective, kernel, settings, curvature)
+        function, maximum = contract.goes_on(objective, kernel, settings, curvature)
         if not job.is_free:
             warn_unless_converged(maximum, settings)
         kernel = function.at(maximum.x)[1]
@@ -177,7 +169,7 @@ class IterativeExact(PosteriorMethod):
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given all rows."""
         if job.settings.solver.starts_on_subset:
-            job = start_on_subset(job, random_state)
+            job = contract.start_on_subset(job, random_state)
         *_, learned = self.learn(job, random_state)
         return self.go_on(job, learned, random_state)
 
@@ -311,7 +303,7 @@ def _factor(posterior: IterativePosterior, held_out: Batch, n_jobs: int) -> floa
     variance = np.maximum(variance + learned, TINY)
     known, weight = (np.broadcast_to(c, len(mean)) for c in (held_out.noise, held_out.weight))
     errors = (held_out.y - mean) ** 2
-    return variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
+    return contract.variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
 
 
 def _with_least_noise(kernel: Kernel, least: float) -> Kernel:
