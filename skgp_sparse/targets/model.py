@@ -1,7 +1,7 @@
 """The contract of observation models: what rows are, how they become jobs, and fits of these."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -248,12 +248,15 @@ def fit_problems(
     for summary, names in dict.fromkeys((job.plan, job.steps) for job in jobs):
         tell.tell(f"plan: {summary}{'; steps: ' * bool(names)}{', '.join(names)}")
     named = {name for job in jobs for name in job.steps}
-    problems = Problems(observations, rows, jobs, states)
-    for name in [name for name in plan.BEFORE if name in named]:
-        problems = step_named(name)(problems)
+    problems = _take_steps(plan.BEFORE.keys() & named, Problems(observations, rows, jobs, states))
     fits = fit_all(problems.jobs, states, observations.parameters)
     problems = problems._replace(fits=[fit._replace(mean=problems.mean) for fit in fits])
-    for name in [name for name in plan.AFTER if name in named]:
+    return _take_steps(plan.AFTER.keys() & named, problems)
+
+
+def _take_steps(steps: Set[str], problems: Problems) -> Problems:
+    """The problems after some steps, in the order of the plan's table."""
+    for name in [name for name in plan.STEPS if name in steps]:
         problems = step_named(name)(problems)
     return problems
 
