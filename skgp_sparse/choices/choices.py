@@ -94,7 +94,7 @@ def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int) -> l
 def without_unclear_noise(kernel: Kernel, known: Array) -> Kernel:
     """The kernel, changed: no noise of missing values where few are `known` (weights (d,))."""
     for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
-        few = known[columns][np.asarray(part.columns)] < 30  # to tell it from the noise of all rows
+        few = known[columns][np.asarray(part.columns, int)] < 30  # to tell it from other noise
         if few.any():
             ends = np.where(few[:, None], _LEAST_OF_MISSING, np.reshape(part.noise_bounds, (1, 2)))
             part.set_params(noise_bounds=ends, noise=np.where(few, _LEAST_OF_MISSING, part.noise))

@@ -274,7 +274,7 @@ def held_out(rows, kernel, chosen):
         return 1.0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(methods_exact, "variance_factor", look)
+        patch.setattr(methods_exact.contract, "variance_factor", look)
         methods_exact._factor(found, block, 1)
     return seen[0]
 
