@@ -73,7 +73,7 @@ def at_iteration(monkeypatch):
                 Reporter.iterations += 1
                 return action() if Reporter.iterations == number else False
 
-        monkeypatch.setattr(_estimator, "IterationReporter", Reporter)
+        monkeypatch.setattr(_estimator.validation, "IterationReporter", Reporter)
 
     return let
 
