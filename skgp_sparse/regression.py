@@ -349,8 +349,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
         After `fit`, calls go on from its result. Moves use L-BFGS on the sample, whatever `solver`
         is. Callbacks are not told of the progress. The posterior is given inducing points: the
-        method does not exist with ``posterior="exact"``, ``posterior="rows"``, `n_mean` or
-        `tight_variance`.
+        method does not exist with another `posterior` than "auto" and "inducing", nor with
+        ``metric="full"``, `n_mean` or `tight_variance`.
 
         An array `alpha` has the known noise of the rows of this call, in all calls or in none:
         ``model.set_params(alpha=noise).partial_fit(X, y)``.
@@ -432,8 +432,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             errors and without `X_std`, the errors would count twice.
         return_gradient : bool, default=False
             If True, the gradients of the mean and, with `return_std`, of the standard deviation
-            with respect to X are returned, too. They are known unless `posterior_` is "rows", and
-            with a `likelihood` other than "gaussian" for ``latent=True`` only. If `posterior_` is
+            with respect to X are returned, too. They are known unless `posterior_` is "rows" or
+            has `n_mean` or `tight_variance`, and with a `likelihood` other than "gaussian" for
+            ``latent=True`` only. If `posterior_` is
             "neighbors", the neighbours of each row of X are held: predictions jump where others
             become the nearest ones. With respect to categories and missing values, they are 0.
 

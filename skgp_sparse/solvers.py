@@ -262,7 +262,7 @@ class UserOptimizer(BaseEstimator, Solver):
             inner_state = evaluation.inner_state
             return -evaluation.value, -evaluation.theta_bar
 
-        limits = kernel.bounds.T
+        limits = np.reshape(kernel.bounds, (-1, 2)).T
         drawn = (random_state.uniform(*limits) for _ in range(settings.n_restarts))
         answers = (
             self._checked(self.optimizer(negative, theta, bounds=kernel.bounds), kernel)

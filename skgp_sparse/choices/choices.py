@@ -28,7 +28,7 @@ from skgp_sparse.kernels import Categorical, Columns, Missing
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Points
 
-_ADDED = 0.5  # a and b above
+_ADDED = 0.5  # a and b of `default_signal`
 _OF_MISSING = 0.02  # noise of a missing value, in units of the variance
 _LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows
 

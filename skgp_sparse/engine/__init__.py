@@ -1,9 +1,10 @@
 """Everything that costs O(n): blocks of rows in, m×m matrices out.
 
 - `basis`: inducing points and random Fourier features; what an evaluation of an objective is asked
-- `posterior`, `feature_posterior`, `posteriors_around`: the contract of a posterior; those that are
-  written in features; those in a metric, beside another prediction, and of missing values
+- `posterior`: the contract of a posterior
 - `functions`: functions drawn from a posterior, and Sobol indices
+- `feature_posterior`, `posteriors_around`: posteriors that are written in features; posteriors
+  beside another prediction, and of missing values
 - `collapsed`, `normal_inputs`: a bound by two visits to the rows; rows with a normal distribution
   each
 - `neighbors`: the nearest rows, predictions given these, and rows that are left out

@@ -334,7 +334,7 @@ class Noise(NamedTuple):
 
 
 class JointRows(NamedTuple):
-    """The rows of a problem as the process at all inputs; as `collapsed_sites.ProjectedRows`."""
+    """The rows of a problem as the process at all inputs; as `ProjectedRows`."""
 
     problem: Problem
     layout: Layout

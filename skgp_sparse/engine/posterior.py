@@ -134,21 +134,6 @@ class Posterior(ABC):
     factor: float = 1.0
     points: tuple[Array, Array] | None = None
 
-    def sees(self, rows: Dataset) -> Dataset:
-        """Return a table as the posterior and its objective see it.
-
-        Parameters
-        ----------
-        rows : Dataset
-            Rows as the observation model has them.
-
-        Returns
-        -------
-        Dataset
-            The same table, or that of ``W x`` where the posterior has a metric.
-        """
-        return rows
-
     @abstractmethod
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Predict means.

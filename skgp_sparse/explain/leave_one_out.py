@@ -236,7 +236,7 @@ def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
             return LeftOut(known.mean[place], known.variance[place])
     if used is given:
         return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
-    place = _places_among(used.everything(), posterior.sees(given).block(chosen))
+    place = _places_among(used.everything(), given.block(chosen))
     is_there = place >= 0
     there, of_row = np.unique(place[is_there], return_inverse=True)
     mean, variance = posterior.mean_and_variance(given.block(chosen).X, n_jobs)

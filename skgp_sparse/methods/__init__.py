@@ -2,7 +2,6 @@
 
 - `contract`: what every posterior method does, what it fits, and what is logged of those that are
   tried; held-out rows, which compare models
-- `scales`: where the length scales of the default kernel begin; columns on a scale of logarithms
 - `exact`: all rows, exactly or by a solve
 - `inducing_points`: inducing points, and random features
 - `neighbors`: the rows that are nearest to a query, also where rows have a likelihood

@@ -156,8 +156,7 @@ def _evidence(job: Job) -> float:
 
 _FACTORS = 0.3, 0.1, 0.03, 0.01, 0.003  # of all length scales
 _SHORT = 0.15  # of a length scale, below which that of a variogram is a candidate
-# times the spread of near rows, from which far rows have moved a standard deviation
-_FAR_IN_SPREADS = 5.0
+_FAR_IN_SPREADS = 5.0  # of near rows, beyond which far rows have moved a standard deviation
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
 _MOST_COLUMNS = 2  # that are candidates on their own

@@ -4,6 +4,4 @@
 - `streams`: rows that arrive later: what is kept, and when hyperparameters move
 - `numbers`: numbers with Gaussian noise or with a likelihood
 - `labels`: labels of classes, several of which begin together
-- `heteroscedastic_noise`: noise whose variance varies with the inputs, by a second process
-- `mean`: the mean of a fit, and whether it pays
 """

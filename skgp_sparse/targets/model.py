@@ -352,7 +352,7 @@ def _with_rows(fit: Fit, rows: Dataset) -> Fit:
     if not _is_of(fit, rows):
         return fit._replace(given=rows)
     objective: Any = fit.objective
-    return fit._replace(objective=replace(objective, rows=fit.posterior.sees(rows)))
+    return fit._replace(objective=replace(objective, rows=rows))
 
 
 def _is_of(fit: Fit, rows: Dataset) -> bool:

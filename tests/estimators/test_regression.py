@@ -574,3 +574,11 @@ def test_an_exact_posterior_refuses_what_is_not_all_rows():
     with pytest.raises(AttributeError) as caught:
         model.partial_fit(X, Y)
     assert "posterior='exact' takes all rows at once" in str(caught.value.__cause__)
+
+
+def test_an_optimizer_of_the_user_restarts_where_nothing_is_free():
+    X = np.linspace(0, 1, 20)[:, None]
+    still = lambda minimand, theta, bounds: (theta, minimand(theta, eval_gradient=False))
+    options = {"alpha": 0.1, "optimizer": still, "n_restarts_optimizer": 2, "posterior": "exact"}
+    model = SparseGPRegressor(sk.RBF(1.0, "fixed"), **options).fit(X, X[:, 0])
+    assert model.kernel_.theta.shape == (0,)

@@ -66,7 +66,7 @@ def at_iteration(monkeypatch):
     """Lets an action happen at an iteration, whose answer tells whether to stop."""
 
     def let(number, action):
-        class Reporter(_estimator.IterationReporter):
+        class Reporter(_estimator.validation.IterationReporter):
             iterations = 0
 
             def report(self, *args):
