@@ -28,7 +28,7 @@ from skgp_sparse.ground.validation import AnyArray, Array, Scalars
 _COLUMNS_WORTH_THREADS = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which products are computed
 _STRIP = 256  # rows that are divided by a triangle together
-_FOR_LAPACK = 256  # columns up to which one LAPACK call is faster than tiles
+_FOR_LAPACK = 384  # columns up to which one LAPACK call is faster than tiles
 _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matter
 _QUOTIENT = 32  # columns of the smaller tiles in which rows are divided by a triangle
 _FEW_ROWS = 16  # up to which one call of BLAS divides them faster
