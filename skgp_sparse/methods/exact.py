@@ -237,8 +237,8 @@ def _posterior(
     order = random_state.permutation(n)
     used = random_state.permutation(np.flatnonzero(rows.row_weights() > 0))
     held_out = np.sort(used[: min(_HELD_OUT, len(used) // _HELD_OUT_SHARE)])
-    leading = order[~np.isin(order, known.of(held_out))][:most]
     rest = _without(near, rows.block(held_out), known.of(held_out), rows.merged)
+    leading = order[rest.noise[order] < _noise_of_hidden(near)][:most]
     # two systems share their products: of all rows, and without those that are held out
     noise = np.column_stack([near.noise, rest.noise])
     multiply, rough = products(kernel, X, noise, n_jobs)
@@ -272,10 +272,14 @@ def _without(
     given = left > _WEIGHT_TOLERANCE * known.weight
     left, total = np.where(given, left, known.weight), known.weight[:, None] * known.y
     np.subtract.at(total, place, goes[:, None] * held_out.y)
-    hidden = _HIDDEN * np.mean(kernels.diagonal(near.prior, float64(known.X))[0])
-    noise = np.where(given, near.noise * known.weight / left, hidden)
+    noise = np.where(given, near.noise * known.weight / left, _noise_of_hidden(near))
     rows = known._replace(y=total / left[:, None], weight=left)
     return replace(near, rows=rows, noise=noise)
+
+
+def _noise_of_hidden(near: NeighborsPosterior) -> float:
+    """The noise of held-out rows, beside which nothing else counts."""
+    return float(_HIDDEN * np.mean(kernels.diagonal(near.prior, float64(near.rows.X))[0]))
 
 
 def _goal(noise: Array, rows: Dataset, tol: float) -> float:

@@ -55,7 +55,7 @@ class InducingPoints(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import InducingPoints
-    >>> rng = RandomState(0)
+    >>> rng = np.random.RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(500, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
     >>> posterior = InducingPoints(n_mean=50)
@@ -243,7 +243,7 @@ class FourierFeatures(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import FourierFeatures
-    >>> rng = RandomState(0)
+    >>> rng = np.random.RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(500, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
     >>> model = SparseGPRegressor(posterior=FourierFeatures(n_components=40), random_state=0)

@@ -232,7 +232,7 @@ class Neighbors(PosteriorMethod):
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
     >>> from skgp_sparse.posteriors import Neighbors
-    >>> rng = RandomState(0)
+    >>> rng = np.random.RandomState(0)
     >>> X = rng.uniform(-3, 3, size=(3000, 1))
     >>> y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=3000)
     >>> model = SparseGPRegressor(posterior=Neighbors(n_neighbors=50), random_state=0).fit(X, y)
