@@ -23,7 +23,7 @@ from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import Features, FourierBasis, InducingFeatures, Options
 from skgp_sparse.engine.functions import SampledFunctions, by_target
-from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes, float64
+from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.parallel import single_threaded_blas
@@ -214,8 +214,8 @@ class FeaturePosterior(Posterior):
     # section 5.4.2).
     def _left_out_of_sites(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int
-    ) -> LeftOut:
-        """`LeftOut` given Gaussian sites; ``_given_all(X)`` has m, h and r."""
+    ) -> tuple[Array, Array]:
+        """Moments given Gaussian sites; ``_given_all(X)`` has m, h and r."""
         rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
         terms = terms._replace(sites=terms.sites[..., chosen])
 
@@ -230,7 +230,7 @@ class FeaturePosterior(Posterior):
             mean = (mean[:, 0] - count * h * linear) / others
             return mean[:, None], h / others + rest
 
-        return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
+        return contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs)
 
     def _spread(self, V: Array) -> Array:
         """W (n, k), where ``W Wᵀ`` is what the weights of features V (n, m) add to covariances."""
@@ -263,8 +263,8 @@ class ExactPosterior(FeaturePosterior):
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> LeftOut:
-        """`LeftOut` of chosen rows, in O(n³) time without sites."""
+    ) -> tuple[Array, Array]:
+        """Moments of chosen rows, each given all others, in O(n³) time without sites."""
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         groups = DistinctInputs.of(rows)
@@ -277,7 +277,7 @@ class ExactPosterior(FeaturePosterior):
         others = 1.0 - D / of_row + D * (D / of_row) * A  # 1 - q, all of its terms positive
         mean = groups.y - error / others[:, None]
         variance = np.maximum(D * (1.0 - D * A) / others, 0.0)
-        return LeftOut(mean[chosen], variance[chosen])
+        return mean[chosen], variance[chosen]
 
     def weights(self) -> tuple[Features, Array]:
         """Features of the process itself, whose basis are the rows, and R."""
@@ -310,8 +310,8 @@ class SparsePosterior(FeaturePosterior):
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> LeftOut:
-        """`LeftOut` of chosen rows, in O(n m²) time."""
+    ) -> tuple[Array, Array]:
+        """Moments of chosen rows, each given all others, in O(n m²) time."""
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
@@ -326,7 +326,7 @@ class SparsePosterior(FeaturePosterior):
             others = np.maximum(1.0 - q, _LEAST_SHARE)
             return block.y - (block.y - mean) / others[:, None], h / others + rest
 
-        return LeftOut(*contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs))
+        return contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs)
 
     def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean and variance (n, p) at inputs that have a normal distribution each."""

@@ -19,7 +19,7 @@ from skgp_sparse.engine import collapsed
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.basis import InducingFeatures, Problem
 from skgp_sparse.engine.neighbors import NeighborsPosterior
-from skgp_sparse.engine.posterior import LeftOut, PosteriorAround, RowTerms, float64
+from skgp_sparse.engine.posterior import PosteriorAround, RowTerms, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Ints
@@ -237,8 +237,8 @@ class IterativePosterior(PosteriorAround):
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> LeftOut:
-        """`LeftOut` of chosen rows: the nearest others predict each."""
+    ) -> tuple[Array, Array]:
+        """Moments of chosen rows, each given the nearest others."""
         return self.posterior.leave_one_out(rows, chosen, terms, n_jobs)
 
 

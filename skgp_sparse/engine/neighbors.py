@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.engine import posterior as contract
-from skgp_sparse.engine.posterior import LeftOut, Posterior, RowTerms, Slopes
+from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
@@ -454,7 +454,7 @@ class NeighborsPosterior(Posterior):
     def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
         """Mean (n, p) and latent variance (n,)."""
 
-        def of_queries(some: slice) -> list[Array]:
+        def of_queries(some: slice) -> tuple[Any, ...]:
             near, Q = self.around(X[some], n_jobs), X[some]
 
             def of_block(block: slice) -> LocalPrediction:
@@ -483,10 +483,10 @@ class NeighborsPosterior(Posterior):
         return cov
 
     def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
-        """`LeftOut` of chosen rows: the nearest others predict each."""
+        """Moments of chosen rows, each given the nearest others."""
         if terms.cavities is not None:
             mean, variance = terms.cavities(chosen)
-            return LeftOut(mean[:, None], variance)
+            return mean[:, None], variance
 
         def of_block(some: slice) -> tuple[Array, Array]:
             numbers, block = chosen[some], rows.block(chosen[some])
@@ -496,7 +496,7 @@ class NeighborsPosterior(Posterior):
             own = kernels.diagonal(self.prior, block.X)[1] + block.noise
             return mean, self.factor * np.maximum(variance - own, 0.0)
 
-        return LeftOut(*contract.joined(of_block, slices(len(chosen), _ROWS_LEFT_OUT), 1))
+        return contract.joined(of_block, slices(len(chosen), _ROWS_LEFT_OUT), 1)
 
     def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes` at the rows of X, the neighbours held: predictions jump where others come."""

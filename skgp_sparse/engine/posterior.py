@@ -52,13 +52,6 @@ class NotAvailable(ValueError):
     """
 
 
-class LeftOut(NamedTuple):
-    """Predictions of rows that are left out, each given all others."""
-
-    mean: Array  # (k, p) standardised
-    variance: Array  # (k,) or (k, p) latent
-
-
 class Slopes(NamedTuple):
     """Predictions and their gradients with respect to the query."""
 
@@ -281,7 +274,7 @@ class Posterior(ABC):
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> LeftOut:
+    ) -> tuple[Array, Array]:
         """Predict training rows, each given all others.
 
         Parameters
@@ -297,8 +290,10 @@ class Posterior(ABC):
 
         Returns
         -------
-        LeftOut
-            Means and latent variances.
+        mean : ndarray of shape (k, p)
+            Means of the standardised targets.
+        variance : ndarray of shape (k,) or (k, p)
+            Latent variances.
 
         Raises
         ------
@@ -426,9 +421,9 @@ def by_blocks(
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def joined(of_block: Callable, blocks: Collection, n_jobs: int) -> list[Array]:
+def joined(of_block: Callable, blocks: Collection, n_jobs: int) -> tuple[Any, ...]:
     """Arrays of all rows, from the tuples of arrays of blocks."""
-    return [np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs))]
+    return tuple(np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs)))
 
 
 def joint_deviations(
@@ -578,10 +573,10 @@ class IndependentPosteriors(Posterior):
 
     def leave_one_out(
         self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> LeftOut:
-        """`LeftOut` of chosen rows, with means and variances (k, c)."""
+    ) -> tuple[Array, Array]:
+        """Means and variances (k, c) of chosen rows, each given all others."""
         sites = np.split(terms.sites, len(self.each), axis=1)
         pairs = zip(self.each, (terms._replace(sites=own) for own in sites))
         found = [one.leave_one_out(rows, chosen, own, n_jobs) for one, own in pairs]
         means, variances = zip(*found)
-        return LeftOut(np.hstack(means), np.column_stack(variances))
+        return np.hstack(means), np.column_stack(variances)

@@ -14,7 +14,7 @@ import numpy as np
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.moments import Distinct
-from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, LeftOut, Posterior, noise_in_blocks
+from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, Posterior, noise_in_blocks
 from skgp_sparse.engine.posteriors_around import MeanWeights
 from skgp_sparse.explain.views import LabelView, Offset, RealView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
@@ -65,7 +65,7 @@ class LeftOutRows(NamedTuple):
     noise: Scalars  # (k,) learned, 0 with a likelihood
 
     @classmethod
-    def of(cls, fit: Fit, chosen: Ints, moments: LeftOut) -> "LeftOutRows":
+    def of(cls, fit: Fit, chosen: Ints, moments: tuple[Array, Array]) -> "LeftOutRows":
         """The rows with moments of latent values, and noise as the posterior has it."""
         block, noise = fit.rows.block(chosen), np.zeros(len(chosen))
         if fit.likelihood is None:
@@ -227,13 +227,13 @@ def why_unknown(fit: Fit) -> str | None:
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 
-def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
-    """`LeftOut` of chosen rows; those that the posterior was not given are predicted."""
+def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> tuple[Array, Array]:
+    """Moments of chosen rows, each given all others; a row that was not given is predicted."""
     posterior, used, given, known = fit.posterior, fit.used_rows, fit.rows, fit.left_out
     if known is not None and known.posterior is posterior:
         if np.isin(chosen, known.chosen).all():
             place = np.searchsorted(known.chosen, chosen)
-            return LeftOut(known.mean[place], known.variance[place])
+            return known.mean[place], known.variance[place]
     if used is given:
         return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
     place = _places_among(used.everything(), given.block(chosen))
@@ -241,8 +241,8 @@ def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> LeftOut:
     there, of_row = np.unique(place[is_there], return_inverse=True)
     mean, variance = posterior.mean_and_variance(given.block(chosen).X, n_jobs)
     left = posterior.leave_one_out(used, there, fit.terms, n_jobs)
-    mean[is_there], variance[is_there] = left.mean[of_row], left.variance[of_row]
-    return LeftOut(mean, variance)
+    mean[is_there], variance[is_there] = (moment[of_row] for moment in left)
+    return mean, variance
 
 
 def _places_among(rows: Batch, others: Batch) -> Ints:

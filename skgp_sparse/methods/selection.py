@@ -163,9 +163,10 @@ class ExactRival:
         objective = job.model.exact(job.rows, job.settings.options)
         fit = fit_at(objective, kernel, 0)
         with arithmetic():
-            left = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
-        variance = left.variance + fit.posterior.noise_variance(validation.block.X)
-        score = validation.score(name, left.mean, variance + validation.noise)
+            given = job.rows, validation.chosen, fit.terms
+            mean, variance = fit.posterior.leave_one_out(*given)
+        variance = variance + fit.posterior.noise_variance(validation.block.X)
+        score = validation.score(name, mean, variance + validation.noise)
         if self.best is None or score.density > self.best.density:
             self.best = score._replace(model=fit)
         return score

@@ -20,7 +20,6 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import lag_correlation
-from skgp_sparse.engine.posterior import LeftOut
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
 from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, left_out_labels, why_unknown
 from skgp_sparse.explain.weighted_means import WeightedMean, logs_of_labels
@@ -169,7 +168,7 @@ def _of_fit(job: Job, fit: Fit, beside: WeightedMean | None) -> list[float]:
         found = left_out(fit, chosen, n_jobs, beside and beside.weights)
     else:
         X = job.rows.block(chosen).X
-        found = LeftOutRows.of(fit, chosen, LeftOut(*fit.posterior.mean_and_variance(X, n_jobs)))
+        found = LeftOutRows.of(fit, chosen, fit.posterior.mean_and_variance(X, n_jobs))
         if fit.likelihood is not None and fit.likelihood.n_latent > 1:
             probabilities = fit.likelihood.probability(found.mean.T, found.variance.T).T
             labels = np.ravel(found.block.y).astype(int)
