@@ -64,8 +64,7 @@ def check_parameters(estimator: BaseEstimator, name: str) -> None:
     for parameter in _CHOICES.keys() & given.keys():
         value, names = given[parameter], _CHOICES[parameter]
         require(is_name(value, *names), parameter, value, name, f"one of {names}")
-    if estimator.kernel is not None:
-        check_mixes(estimator.metric, estimator.kernel, name)
+    check_mixes(estimator.metric, estimator.kernel, name)
     check_prior(estimator.prior, name)
     solver, optimizer = estimator.solver, estimator.optimizer
     must = f"one of {_SOLVERS} or an object such as solvers.Minibatches()"
@@ -178,9 +177,9 @@ def check_learned_noise(parameters: BaseEstimator, name: str) -> None:
         )
 
 
-def check_mixes(metric: str, kernel: Kernel, name: str) -> None:
+def check_mixes(metric: str, kernel: Kernel | None, name: str) -> None:
     """Raise if columns should be mixed that a kernel does not see alike."""
-    if metric == "full" and not kernels.may_mix(kernel):
+    if metric == "full" and kernel is not None and not kernels.may_mix(kernel):
         raise ValueError(
             f"{name}: metric='full' mixes columns of stationary kernels that have a "
             f"derivative rule and see all columns alike. Got {kernel}. Change this, or set "

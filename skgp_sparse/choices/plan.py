@@ -27,7 +27,7 @@ from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, start_on
 from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.methods.neighbors import Neighbors
-from skgp_sparse.methods.selection import PosteriorSelection
+from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
 from skgp_sparse.solvers import LBFGS, Fit
 
 # The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
@@ -133,9 +133,10 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
         return InducingPoints(), f"inducing{or_exact}: {why}"
     if mixes and n <= EXACT_ROWS:
         return Neighbors(), "neighbors: metric='full' was chosen"
-    if not request.has_sites and facts.n_rows <= EXACT_RIVAL:
-        return PosteriorSelection(Exact()), f"neighbors against exact: at most {EXACT_RIVAL} rows"
-    return PosteriorSelection(InducingPoints()), "neighbors against inducing: there are many rows"
+    if request.has_sites or facts.n_rows > EXACT_RIVAL:
+        return PosteriorSelection(RivalOfPoints), "neighbors against inducing: there are many rows"
+    summary = f"neighbors against exact: at most {EXACT_RIVAL} rows"
+    return PosteriorSelection(ExactRival), summary
 
 
 def is_plain(posterior_method: PosteriorMethod) -> bool:
@@ -280,8 +281,7 @@ class UncertainInputs(PosteriorMethod):
             of_column=np.zeros(rows.n_targets, dtype=int),
             options=options,
         )
-        start = Start(objective, job.kernel, job.settings, random_state, job.model)
-        fit = LBFGS().solve(start)
+        fit = LBFGS().solve(Start(objective, job.kernel, job.settings, random_state, job.model))
         given: Any = fit.posterior  # an `InducingPosterior`
         posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)

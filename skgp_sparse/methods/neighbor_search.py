@@ -13,6 +13,7 @@
 5. One factor of all variances makes the rows held out most likely.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -71,17 +72,43 @@ class NearestNeighborModel(NamedTuple):
     curvature: object = None  # that the last run found, for `maximise`
 
 
-class NearestNeighborSearch:
-    """Looks for the best `NearestNeighborModel` of a job, by rows held out."""
+class NeighborSearch(ABC):
+    """Looks for the best model of predictions from neighbours, by rows held out."""
+
+    def __init__(self, job: Job, validation: ValidationSet | Any, k_fit: int):
+        self.job, self.validation, self.k_fit = job, validation, k_fit
+        self.n_jobs, self.n_iter, self.stopped = job.settings.options.n_jobs, 0, False
+
+    @abstractmethod
+    def first(self, starts: list[Kernel]) -> ValidationScore:
+        """The `ValidationScore` to begin with, of the best of some kernels."""
+
+    @abstractmethod
+    def refined(self, best: ValidationScore) -> ValidationScore:
+        """The best `ValidationScore`, also of other models."""
+
+    def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, Index]:
+        """The score with as many neighbours as pay, and the places of the rows that it is of."""
+        return best, slice(None)
+
+    @abstractmethod
+    def conclude(self, local: Any) -> Fit:
+        """The `Fit` of a model to all rows of the job."""
+
+    def is_over(self) -> bool:
+        """Whether a callback or the deadline has asked to end the search."""
+        return self.stopped or self.job.settings.deadline.is_over()
+
+
+class NearestNeighborSearch(NeighborSearch):
+    """Looks for the best `NearestNeighborModel` of rows with Gaussian noise."""
 
     def __init__(self, job: Job, validation: ValidationSet, k: int | None = None, k_fit: int = FIT):
-        self.job, self.validation = job.within(_SEARCH), validation
-        self.k, self.k_fit = k, k_fit
-        self.known, self.n_iter = neighbors.known_rows(job.rows, job.settings.options.memory), 0
-        self.n_jobs, self.stopped = job.settings.options.n_jobs, False
+        super().__init__(job.within(_SEARCH), validation, k_fit)
+        self.known, self.k = neighbors.known_rows(job.rows, job.settings.options.memory), k
 
     def first(self, starts: list[Kernel]) -> ValidationScore:
-        """The `ValidationScore` of the best of some kernels to begin with."""
+        """The `ValidationScore` of the best of some kernels after a run."""
         return self._run(self._started(starts), _FIRST)
 
     def refined(self, best: ValidationScore) -> ValidationScore:
@@ -103,7 +130,7 @@ class NearestNeighborSearch:
         return self.scored(self.climbed(local, budget))
 
     def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, Index]:
-        """The score with as many neighbours as pay for few rows held out, and places of these."""
+        """The score of few rows held out, with as many neighbours as pay, and their places."""
         if self.k is not None:
             return self.scored(best.model, self.k), slice(None)
         if self.is_over():
@@ -116,10 +143,6 @@ class NearestNeighborSearch:
                 break
             best = more
         return best, places
-
-    def is_over(self) -> bool:
-        """Whether a callback or the deadline has asked to end the search."""
-        return self.stopped or self.job.settings.deadline.is_over()
 
     def climbed(self, local: NearestNeighborModel, budget: tuple[int, int]) -> NearestNeighborModel:
         """The model after some iterations with neighbours held; `budget`: rows and iterations."""

@@ -44,8 +44,8 @@ _TOL_OF_MANY = 1e-4  # ... or this
 LocalSites = tuple[LocalSiteObjective, Kernel]  # sites of some rows, found at a kernel
 
 
-class SiteSearch:
-    """Looks for sites and hyperparameters of a `Job` that has begun, given neighbours.
+class SiteSearch(neighbor_search.NeighborSearch):
+    """Looks for sites and hyperparameters of rows with a likelihood; its `Job` has begun.
 
     1. Hyperparameters are those of a small exact fit, or those of an earlier fit where they are
        better.
@@ -66,11 +66,8 @@ class SiteSearch:
         k: int = neighbor_search.FEW,
         k_fit: int = neighbor_search.FIT,
     ) -> None:
-        self.job, self.random_state = job.within(_SEARCH), random_state
-        self.k, self.k_fit = k, k_fit
-        self.validation: Any = validation
-        self.n_jobs, self.n_iter = job.settings.options.n_jobs, 0
-        self.stopped, self.prior = False, job.settings.prior
+        super().__init__(job.within(_SEARCH), validation, k_fit)
+        self.random_state, self.prior, self.k = random_state, job.settings.prior, k
         self.is_wide = job.rows.n_features > _WIDE
 
     def learn(self, rows: Dataset) -> LocalSites:
@@ -97,10 +94,6 @@ class SiteSearch:
         mixed = if_possible(lambda: self._scored(self._mixed(best.model)), otherwise=best)
         return max(best, mixed, key=neighbor_search.density_of)
 
-    def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, slice]:
-        """The score as it is, and the places of its rows."""
-        return best, slice(None)
-
     def conclude(self, local: LocalSites) -> Fit:
         """The `Fit` to all rows of the job."""
         (objective, kernel), (everything, distinct) = local, SiteRows.of(self.job.rows)
@@ -117,10 +110,6 @@ class SiteSearch:
             objective = replace(objective, chosen=self._chosen(objective))
             posterior = posterior_of(objective, kernel, distinct.X, self.k)
         return fit_at(replace(objective, posterior=posterior), kernel, self.n_iter)
-
-    def is_over(self) -> bool:
-        """Whether a callback or the deadline has asked to end the search."""
-        return self.stopped or self.job.settings.deadline.is_over()
 
     def _start(self, known: SiteRows) -> LocalSites:
         """The `LocalSites` to start with."""

@@ -24,7 +24,6 @@ from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.contracts import arithmetic, if_possible
 from skgp_sparse.methods import contract, neighbor_search
 from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
-from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
 from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
 from skgp_sparse.methods.neighbors import Neighbors, SiteSearch, most_trained
@@ -44,7 +43,7 @@ class PosteriorSelection(PosteriorMethod):
     uses_bound = takes_learned_noise = is_exact_for_few = True
     learns_metric = property(lambda self: self.rival is not None)
 
-    def __init__(self, rival: PosteriorMethod | None = None):
+    def __init__(self, rival: "type[ExactRival] | type[RivalOfPoints] | None" = None):
         self.rival = rival
 
     def fit(self, job: Job, random_state: RandomState) -> Fit:
@@ -59,8 +58,9 @@ class PosteriorSelection(PosteriorMethod):
 
 def agree(jobs: list[Job], random_states: list[RandomState], run: Callable) -> tuple:
     """The jobs, with the method that wins in some of them for all, and candidates by number."""
-    are_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
-    numbers, most = np.flatnonzero(are_open), min(_MOST_PROBLEMS, sum(are_open))
+    is_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
+    numbers = [k for k in range(len(jobs)) if is_open[k]]
+    most = min(_MOST_PROBLEMS, len(numbers))
     if most < 2:
         return jobs, {}
 
@@ -68,74 +68,81 @@ def agree(jobs: list[Job], random_states: list[RandomState], run: Callable) -> t
         with collected():  # the fits that follow warn
             return Trials(jobs[k].within(2), deepcopy(random_states[k]))
 
-    some = [int(numbers[round(k * (len(numbers) - 1) / (most - 1))]) for k in range(most)]
+    some = [numbers[round(k * (len(numbers) - 1) / (most - 1))] for k in range(most)]
     trials = list(run(trials_of, some))
     neighbors = ValidationScore.joined(one.of_neighbors for one in trials)
     rivals = ValidationScore.joined(one.of_rival for one in trials)
     method = InducingPoints() if trials[0].rival.wins(rivals, neighbors) else Neighbors()
-    decided = [
-        job._replace(posterior_method=method) if is_open else job
-        for job, is_open in zip(jobs, are_open)
-    ]
-    return decided, {k: tuple(one.validation.candidates) for k, one in zip(some, trials)}
+    decided = {k: jobs[k]._replace(posterior_method=method) for k in numbers}
+    jobs = [decided.get(k, job) for k, job in enumerate(jobs)]
+    return jobs, {k: tuple(one.validation.candidates) for k, one in zip(some, trials)}
 
 
 class Trials:
     """Trials of neighbours and their rival, who predict rows of a `Job` that are held out."""
 
-    search: SiteSearch | NearestNeighborSearch
-
     def __init__(self, job: Job, random_state: RandomState):
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
-        is_exact = isinstance(job.posterior_method.rival, Exact)
-        if is_exact:
-            begun, _ = contract.started_on_subsets(first, random_state)
-        else:
-            begun = contract.start_on_subset(first, random_state)
-            begun = with_enough_points(begun, random_state)
-        begun = begun.with_settings(deadline=deadline)
+        rival = job.posterior_method.rival
+        begun = rival.begun(first, random_state).with_settings(deadline=deadline)
         self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
-        self.rival = (ExactRival if is_exact else RivalOfPoints)(begun, validation, random_state)
-        if job.model.has_sites:
-            self.search = SiteSearch(begun, random_state, validation)
-        else:
-            self.search = NearestNeighborSearch(job, validation)
+        self.rival = rival(begun, validation, random_state)
+        self.search: neighbor_search.NeighborSearch = (
+            SiteSearch(begun, random_state, validation)
+            if job.model.has_sites
+            else NearestNeighborSearch(job, validation)
+        )
         starts = [begun.kernel, job.kernel]
         failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
-        self.best = if_possible(self.search.first, starts)
-        self.of_neighbors = self.best or failed
-        has_time = deadline.allows(_OF_RIVAL) or not self.best
-        tried = if_possible(self.rival.first) if has_time else None
-        self.of_rival = tried or failed
-        if self.best and not self.of_rival.is_better_than(self.of_neighbors, _BEHIND):
+        self.of_neighbors = if_possible(self.search.first, starts, otherwise=failed)
+        self.of_rival, self.is_found = failed, self.of_neighbors is not failed
+        if deadline.allows(_OF_RIVAL) or not self.is_found:
+            self.of_rival = if_possible(self.rival.first, otherwise=failed)
+        if self.is_found and not self.of_rival.is_better_than(self.of_neighbors, _BEHIND):
             self._go_on()
 
     def _go_on(self) -> None:
         """Hold the trials after the first ones."""
-        refined = if_possible(self.search.refined, self.best, otherwise=self.best)
-        self.best = max(self.best, refined, key=neighbor_search.density_of)
-        if not (self.search.is_over() or self.best.is_better_than(self.of_rival, _BEHIND)):
-            again = if_possible(self.rival.again, self.best.model) or self.of_rival
-            self.of_rival = max(again, self.of_rival, key=neighbor_search.density_of)
-        found = if_possible(self.search.with_neighbors, self.best)
-        if found is not None:
-            self.best, rows = found
-            self.of_rival = self.of_rival.take(rows)
-        self.of_neighbors = self.best
+        best, density = self.of_neighbors, neighbor_search.density_of
+        best = max(best, if_possible(self.search.refined, best, otherwise=best), key=density)
+        if not (self.search.is_over() or best.is_better_than(self.of_rival, _BEHIND)):
+            again = if_possible(self.rival.again, best.model, otherwise=self.of_rival)
+            self.of_rival = max(again, self.of_rival, key=density)
+        best, rows = if_possible(self.search.with_neighbors, best, otherwise=(best, slice(None)))
+        self.of_neighbors, self.of_rival = best, self.of_rival.take(rows)
 
     def fit(self, rival_wins: bool) -> Fit:
         """The `Fit` of the winner; that of the other one if it cannot be computed."""
-        tried = if_possible(self.rival.fit) if rival_wins and self.best else None
-        fit = tried or (self.search.conclude(self.best.model) if self.best else self.rival.fit())
+        model, rival = self.of_neighbors.model, self.rival
+        tried = if_possible(rival.fit) if rival_wins and self.is_found else None
+        fit = tried or (self.search.conclude(model) if self.is_found else rival.fit())
         return fit._replace(selection=tuple(self.validation.candidates))
 
 
-class ExactRival:
-    """The exact process of all rows, hyperparameters held that were learned from fewer rows."""
+class Rival:
+    """A posterior that is tried beside neighbours: `first`, then `again`, and its `fit`."""
+
+    wins_ties = False
 
     def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
-        self.best: ValidationScore | Any = None  # of a `Fit`
+
+    def wins(self, score: ValidationScore, neighbors: ValidationScore) -> bool:
+        """Whether it is selected."""
+        if self.wins_ties:
+            return not neighbors.is_better_than(score)
+        return score.is_better_than(neighbors)
+
+
+class ExactRival(Rival):
+    """The exact process of all rows, hyperparameters held that were learned from fewer rows."""
+
+    best: ValidationScore | Any = None  # of a `Fit`
+
+    @staticmethod
+    def begun(job: Job, random_state: RandomState) -> Job:
+        """The `Job` with the hyperparameters of exact fits to random subsets."""
+        return contract.started_on_subsets(job, random_state)[0]
 
     def first(self) -> ValidationScore:
         """The `ValidationScore` of the process."""
@@ -146,11 +153,6 @@ class ExactRival:
         if local.metric is None:
             if_possible(self._tried, local.kernel, "exact (hyperparameters of neighbors)")
         return self.best
-
-    @staticmethod
-    def wins(score: ValidationScore, neighbors: ValidationScore) -> bool:
-        """Whether it leads: it loses ties."""
-        return score.is_better_than(neighbors)
 
     def fit(self) -> Fit:
         """The `Fit` of the best trial."""
@@ -172,14 +174,17 @@ class ExactRival:
         return score
 
 
-class RivalOfPoints:
+class RivalOfPoints(Rival):
     """Inducing points, before they are optimised and after some iterations."""
 
+    wins_ties = True  # as they go on to gain
+    points = InducingPoints()
     objective: Any = None  # a `SparseFit`, once there is one
 
-    def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
-        self.job, self.validation, self.random_state = job, validation, random_state
-        self.points = InducingPoints()
+    @staticmethod
+    def begun(job: Job, random_state: RandomState) -> Job:
+        """The `Job` with the hyperparameters of a small exact fit, and enough points."""
+        return with_enough_points(contract.start_on_subset(job, random_state), random_state)
 
     def first(self) -> ValidationScore:
         """The `ValidationScore` where the initialiser puts the points."""
@@ -191,11 +196,6 @@ class RivalOfPoints:
         """The `ValidationScore` after some iterations."""
         self._go_on(self.objective.rows, _ITERATIONS)
         return self._scored(f"{_ITERATIONS} iterations")
-
-    @staticmethod
-    def wins(score: ValidationScore, neighbors: ValidationScore) -> bool:
-        """Whether neighbours do not lead: it wins ties, as it goes on to gain."""
-        return not neighbors.is_better_than(score)
 
     def fit(self) -> Fit:
         """The `Fit` to all rows, after most of the iterations on some of them."""

@@ -5,6 +5,7 @@ import sys
 import textwrap
 from math import inf
 
+import inside
 import numpy as np
 import pytest
 from inside import ArrayDataset, Facts, PosteriorSelection, Request, UncertainInputs, plan
@@ -82,9 +83,9 @@ def test_methods_of_users_are_never_replaced_but_where_they_ask_for_it():
 
 
 def test_the_exact_process_is_the_rival_up_to_a_number_of_rows():
-    assert type(method_of(SOME).rival) is Exact
-    assert type(method_of(MORE).rival) is InducingPoints
-    assert type(method_of(SOME, has_sites=True).rival) is InducingPoints
+    assert method_of(SOME).rival is inside.ExactRival
+    assert method_of(MORE).rival is inside.RivalOfPoints
+    assert method_of(SOME, has_sites=True).rival is inside.RivalOfPoints
 
 
 def test_numbers_of_inducing_points():
