@@ -1,8 +1,10 @@
 """The user guide and README: blocks run, pages are short, and links lead somewhere."""
 
 import re
+import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from conftest import ROOT
@@ -47,18 +49,19 @@ def registry(monkeypatch):
 def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    names = {}
+    module = ModuleType(page)  # so that objects of its classes can be pickled
+    monkeypatch.setitem(sys.modules, page, module)
     for reason, block in BLOCK.findall(PAGES.get(page, README)):
         if reason:
             continue
         for many, few in FEWER_ROWS.items():
             block = block.replace(many, few)
-        for part, module in NEEDED.items():
+        for part, needed in NEEDED.items():
             if part in block:
-                found = pytest.importorskip(module)
-                if module == "matplotlib":
+                found = pytest.importorskip(needed)
+                if needed == "matplotlib":
                     found.use("Agg")
-        exec(compile(block, f"{page}.md", "exec"), names)
+        exec(compile(block, f"{page}.md", "exec"), vars(module))
 
 
 def test_the_readme_is_short():
