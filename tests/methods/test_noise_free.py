@@ -174,3 +174,13 @@ def test_varying_noise_loses_where_it_fails(monkeypatch):
     assert check("exact", X, y).posterior_ == "exact"
     with pytest.raises(np.linalg.LinAlgError, match="no factor"):
         check("exact", X, y, noise="learned")
+
+
+@pytest.mark.parametrize(("noise", "posterior"), [(0.0, "exact"), (1.0, "inducing")])
+def test_inducing_points_give_way_to_the_exact_process_of_quiet_rows(monkeypatch, noise, posterior):
+    monkeypatch.setattr("skgp_sparse.choices.plan.EXACT_ROWS", 50)
+    monkeypatch.setattr("skgp_sparse.choices.plan.POINTS", 40)
+    X, y = table(2, 120, "sine")
+    y = y + noise * np.random.RandomState(1).normal(size=len(y))
+    model = check("inducing", X, y)
+    assert "exact if quiet" in model.selection_.steps and model.posterior_ == posterior
