@@ -497,6 +497,19 @@ def test_auto_answers_all_questions(stepped):
 
 
 @pytest.mark.second(share=0.1)
+def test_conformal_intervals_cover():
+    inside = []
+    for seed in range(4):
+        rng = np.random.RandomState(seed)
+        X = rng.uniform(size=(1160, 2))
+        y = 2.0 * (X[:, 0] > 0.5) - (X[:, 1] > 0.4) + 0.2 * rng.standard_t(4, size=1160)
+        model = SparseGPRegressor(mean=FOREST, random_state=0, noise="constant", tol=1e-2)
+        lower, upper = model.fit(X[:160], y[:160]).predict_interval(X[160:], method="conformal")
+        inside.append(np.mean((lower <= y[160:]) & (y[160:] <= upper)))
+    assert 0.86 < np.mean(inside) < 0.95
+
+
+@pytest.mark.second(share=0.1)
 def test_rows_that_arrive_later_end_the_mean():
     options = {"noise": "constant", "random_state": 0, "max_iter": 20}
     model = SparseGPRegressor(**options).fit(X, Y)

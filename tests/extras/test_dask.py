@@ -733,9 +733,18 @@ def test_training_on_parts_of_the_rows_is_the_local_one(
     lazy_weight = lazily(weight)[0] if weighted else None
     model = DaskSparseGPRegressor(**options).fit(*lazily(X, y), sample_weight=lazy_weight)
     if solver == "stochastic":
-        assert model.log_marginal_likelihood_value_ == pytest.approx(
-            local.log_marginal_likelihood_value_, rel=1e-8
-        )
+        assert_same_fit(model, local, 1e-8)
         assert model.predict(X) == pytest.approx(local.predict(X), abs=1e-6)
     else:  # batches are other ones: they are drawn from rows that have come to the client
         assert model.score(X, y) == pytest.approx(local.score(X, y), abs=0.02)
+
+
+def test_a_classifier_trained_on_parts_of_the_rows_is_the_local_one(
+    client, on_workers, few_stages, table
+):
+    X, f, _ = table
+    labels = np.where(f > 0, "high", "low")
+    local = SparseGPClassifier(**PARTS).fit(X, labels)
+    model = DaskSparseGPClassifier(**PARTS).fit(*lazily(X, labels))
+    assert_same_fit(model, local, 1e-8)
+    assert model.predict_proba(X) == pytest.approx(local.predict_proba(X), abs=1e-6)
