@@ -203,20 +203,6 @@ def test_parameters_that_make_no_sense(parameters, message):
         small(**parameters).fit(*moons(30))
 
 
-def test_pickle_leaves_the_training_rows_out():
-    sizes = []
-    Z = np.linspace(-1, 1, 20).reshape(10, 2)
-    for n in (200, 4000):
-        X, y = moons(n)
-        model = small(RBF(), inducing_init=Z, max_iter=2).fit(X, y)
-        sizes.append(len(pickle.dumps(model)))
-    assert abs(sizes[0] - sizes[1]) < 300
-    loaded = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(ValueError, match="does not contain the training rows"):
-        loaded.log_marginal_likelihood(model.kernel_.theta)
-
-
 @pytest.mark.second
 def test_warm_start_goes_on():
     X, y = moons(300)

@@ -137,19 +137,19 @@ def test_weights_are_repeated_rows_and_order_is_nothing(bound, init):
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
 
 
-def test_pickle_leaves_the_training_rows_out():
-    kernel = RBF() + WhiteKernel()
-    Z = np.linspace(-3, 3, 10)[:, None]
-    sizes = []
+@pytest.mark.parametrize("make", [SparseGPRegressor, SparseGPClassifier])
+def test_pickle_leaves_the_training_rows_out(make):
+    Z, sizes = np.linspace(-3, 3, 10)[:, None], []
+    of_rows = 8 * (4000 - 200) if make is SparseGPRegressor else 0  # a score for each row
     for n in (200, 4000):
         X = np.linspace(-3, 3, n)[:, None]
-        model = small(kernel=kernel, inducing_init=Z, max_iter=2).fit(X, np.sin(X[:, 0]))
+        y = np.sin(X[:, 0]) if make is SparseGPRegressor else np.sin(X[:, 0]) > 0
+        model = make(RBF() + WhiteKernel(), inducing_init=Z, max_iter=2).fit(X, y)
         sizes.append(len(pickle.dumps(model)))
-    assert abs(sizes[0] - sizes[1]) < 200 + 8 * (4000 - 200)  # a score for each row
+    assert abs(sizes[0] - sizes[1]) < 200 + of_rows
     loaded = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(
-        loaded.predict(X, return_std=True), model.predict(X, return_std=True)
-    )
+    name = "predict_quantiles" if make is SparseGPRegressor else "predict_proba"
+    np.testing.assert_array_equal(*(getattr(one, name)(X) for one in (loaded, model)))
     assert loaded.log_marginal_likelihood() == model.log_marginal_likelihood()
     with pytest.raises(ValueError, match="does not contain the training rows.*Call fit again"):
         loaded.log_marginal_likelihood(model.kernel_.theta)

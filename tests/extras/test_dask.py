@@ -163,9 +163,8 @@ def test_evaluations_are_the_local_ones(options, client, on_workers, table):
     assert our_gradient == pytest.approx(gradient, abs=tolerances[1] * np.abs(gradient).max())
 
 
-def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
+def test_rules_of_kernels_that_users_register_travel(client, on_workers, table):
     X, _, y = table
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
     kernels.register(Renamed, RuleOfRenamed())
     arrived = pickle.loads(cloudpickle.dumps(Renamed()))
     assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
@@ -337,9 +336,8 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
     assert np.array_equal(density, model.to_local().log_predictive_density(X, y, offset=offset))
 
 
-def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
+def test_rules_of_kernels_travel_with_predictions(client, table):
     X, _, y = table
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
     kernels.register(Another, RuleOfRenamed())
     model = DaskSparseGPRegressor(Another() + WhiteKernel(), **QUICK).fit(X, y)
     assert not any(client.run(knows_another).values())

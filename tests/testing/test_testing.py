@@ -7,7 +7,7 @@ import pytest
 from chunked_arrays import Arrays
 from conftest import BOUNDS, ROOT
 from gaussian import Gaussian
-from inside import RationalQuadraticRule, Surrogate, _differentiable
+from inside import RationalQuadraticRule, Surrogate
 from kernel_cases import ALL, Rippled
 from scipy.special import ndtr
 from sklearn.gaussian_process import kernels as sk
@@ -18,12 +18,6 @@ from skgp_sparse.likelihoods import Logit, Probit
 from skgp_sparse.testing import check_bound, check_kernel_rule, check_likelihood, check_source
 
 GUIDE = (ROOT / "docs" / "guide" / "extending.md").read_text("utf-8")
-
-
-@pytest.fixture(autouse=True)
-def registry(monkeypatch):
-    """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
 
 
 def finds(sentence):
