@@ -224,6 +224,15 @@ def _without_axis(numbers):
     return numbers[..., 0, :] if numbers.ndim > 1 and numbers.shape[-2] == 1 else numbers
 
 
+def raising(error):
+    """A function that raises an error, whatever it is given."""
+
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
 class Recorder:
     """A callback of scikit-learn's protocol that counts, stops or fails."""
 

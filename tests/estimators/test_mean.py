@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from chunked_arrays import Arrays
-from conftest import agree, row_differences
+from conftest import agree, raising, row_differences
 from inside import ArrayDataset, StandardisedColumns, mean_functions
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
@@ -408,10 +408,7 @@ def test_columns_with_few_values_change_nothing(known, as_frame, estimator):
 
 @pytest.mark.parametrize("error", [ValueError("no bins"), RuntimeError("no trees")])
 def test_auto_goes_on_without_a_mean_that_cannot_be_fitted(monkeypatch, capsys, error):
-    def fails(*args):
-        raise error
-
-    monkeypatch.setattr(mean_functions, "_fitted", fails)
+    monkeypatch.setattr(mean_functions, "_fitted", raising(error))
     for model, target in ((SparseGPRegressor(tol=1e-2), Y), (SparseGPClassifier(tol=1e-2), LABELS)):
         model.set_params(random_state=0, verbose=1)
         assert model.fit(X, target).mean_ is None
@@ -425,10 +422,7 @@ def test_auto_goes_on_without_a_mean_that_cannot_be_fitted(monkeypatch, capsys, 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_interrupts_of_a_mean_go_through(monkeypatch, error):
-    def fails(*args):
-        raise error
-
-    monkeypatch.setattr(mean_functions, "_fitted", fails)
+    monkeypatch.setattr(mean_functions, "_fitted", raising(error))
     with pytest.raises(error):
         SparseGPRegressor(random_state=0, tol=1e-2).fit(X, Y)
 

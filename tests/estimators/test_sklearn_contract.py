@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import NAMED_BOUNDS, Recorder
+from conftest import NAMED_BOUNDS, Recorder, raising
 from inside import BOUNDS, IterationReporter, _estimator, warn_at_bounds
 from sklearn import config_context
 from sklearn.base import clone
@@ -310,10 +310,6 @@ def test_parameters_of_gpr_have_its_names_and_positions():
         )
 
 
-def interrupt():
-    raise KeyboardInterrupt
-
-
 @pytest.fixture
 def callbacks():
     return pytest.importorskip("sklearn.callback")
@@ -352,7 +348,7 @@ def test_an_interrupt_tears_callbacks_down_and_keeps_the_former_fit(callbacks, n
     model = small(n_inducing=n_inducing).fit(X, y)
     before = model.predict(X, return_std=True)
     state = dict(vars(model))
-    recorder = Recorder(at=1, action=interrupt)
+    recorder = Recorder(at=1, action=raising(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         model.set_callbacks(recorder).fit(X[:, :1], -y)
     assert recorder.teardowns == 1

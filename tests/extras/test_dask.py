@@ -15,7 +15,7 @@ import cloudpickle
 import joblib
 import numpy as np
 import pytest
-from conftest import NAMED_BOUNDS
+from conftest import NAMED_BOUNDS, raising
 from inside import _differentiable, _sklearn_kernels
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -448,10 +448,7 @@ def test_the_package_does_not_need_dask():
 
 
 def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch):
-    def refuse(*args):
-        raise AssertionError("inputs travel")
-
-    monkeypatch.setattr(DaskDataset, "subset", refuse)
+    monkeypatch.setattr(DaskDataset, "subset", raising(AssertionError("inputs travel")))
     y = np.arange(10.0)[:, None]
     sizes = [4, 1, 5]
     parts = [
