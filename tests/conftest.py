@@ -13,6 +13,7 @@ for _library in ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB_MAXIMUM"):
 from pathlib import Path
 from typing import NamedTuple
 
+import inside
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  # its BLAS must be there to be limited
@@ -54,6 +55,13 @@ KERNELS = {
     "fixed": sk.ConstantKernel(1.3, "fixed") * sk.RBF([0.8, 1.2]) + sk.DotProduct(0.5, "fixed"),
 }
 NOISES = ("white", "known", "known_and_white", "nested")
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """Kernels that a test registers are forgotten after it."""
+    registered = dict(inside._differentiable.BUILDERS)
+    monkeypatch.setattr(inside._differentiable, "BUILDERS", registered)
 
 
 @pytest.fixture
@@ -214,6 +222,15 @@ def _without_axis(numbers):
     """Numbers (..., k, n) of every row as an array, (..., n) where k is 1."""
     numbers = np.asarray(numbers)
     return numbers[..., 0, :] if numbers.ndim > 1 and numbers.shape[-2] == 1 else numbers
+
+
+def raising(error):
+    """A function that raises an error, whatever it is given."""
+
+    def fail(*_, **__):
+        raise error
+
+    return fail
 
 
 class Recorder:

@@ -133,6 +133,8 @@ def test_of_an_estimator():
     np.testing.assert_allclose(again, certificate, rtol=1e-6)
     few = model.evidence_bounds(X[:100], y[:100], sample_weight=np.ones(100))
     assert few.own <= few.upper
+    coarse = clone(model).set_params(n_inducing=5).fit(X, y).evidence_bounds()
+    assert certificate.gap_per_row < 0.1 * coarse.gap_per_row  # points close the gap
 
 
 @pytest.mark.second

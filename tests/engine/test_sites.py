@@ -374,16 +374,18 @@ def test_exact_posterior_where_precisions_are_tiny_and_large():
 
 
 @pytest.mark.second
+@pytest.mark.parametrize("is_exact", [False, True])
 @pytest.mark.parametrize("method", ["vfe_probit", "gfitc_logit"])
-def test_exact_results_do_not_depend_on_threads(method):
+def test_results_do_not_depend_on_threads(method, is_exact, monkeypatch):
+    monkeypatch.setattr(inside.dataset, "_BLOCK_BYTES", 1)  # several blocks
     X, y = many_rows(700)
     case = make_case("matern_0.5", "white")._replace(X=X, y=y)
     kernel, rows, results = case.kernel, case.rows(), []
     with inside.single_threaded_blas():
         for n_jobs in (1, 2, 3):
-            found = inside.SiteObjectives(METHODS[method]).exact(
-                rows, inside.Options(n_jobs=n_jobs)
-            )
+            found = objective(case, METHODS[method], n_jobs=n_jobs)
+            if is_exact:
+                found = inside.SiteObjectives(METHODS[method]).exact(rows, found.options)
             evaluation = found.value_and_gradient(kernel)
             posterior = found.conclude(kernel).posterior
             results.append(

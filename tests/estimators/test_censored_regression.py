@@ -98,6 +98,22 @@ def test_intervals_of_known_limits_cover_what_is_observed(limited, method):
     assert 0.7 < np.mean((lower <= y)[above] & (y <= upper)[above]) < 0.9
 
 
+def test_intervals_of_the_latent_function_have_their_coverage():
+    """Functions are drawn from the prior, and 30 % of the numbers are censored."""
+    rng, X = np.random.RandomState(0), np.linspace(0, 6, 90)[:, None]
+    root, inside = np.linalg.cholesky(KERNEL(X) + 1e-9 * np.eye(90)), []
+    for _ in range(40):
+        f = root @ rng.normal(size=90)
+        z = f + 0.3 * rng.normal(size=90)
+        own = Censored(np.quantile(z, 0.3), scale=0.3, level=0.0)
+        model = regressor(own, kernel=KERNEL, n_inducing=60, optimizer=None, normalize_y=False)
+        model.fit(X[::2], np.maximum(z, own.lower)[::2])
+        mean, std = model.predict(X, return_std=True, latent=True)
+        inside.append(np.mean(np.abs(f - mean) < stats.norm.ppf(0.95) * std))
+    error = np.std(inside) / np.sqrt(len(inside))
+    assert abs(np.mean(inside) - 0.9) < 3 * error < 0.06
+
+
 def test_densities_are_those_of_the_prediction(limited):
     X, z = table()
     y, loo = np.maximum(z, LIMIT), limited.loo_predict()

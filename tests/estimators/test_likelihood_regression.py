@@ -364,8 +364,9 @@ def test_intervals_cover_as_often_as_they_say():
         model = small(name, n_inducing=30, max_iter=60).fit(X, y)
         low, high = model.predict_quantiles(X_test, [0.05, 0.95]).T
         covered = np.mean((y_test >= low) & (y_test <= high))
-        # 400 rows know the shape of gamma to a tenth, and labels 0 and 1 are often known
-        assert 0.83 < covered < 0.98
+        # 400 rows know the shape of gamma to a tenth, and intervals of counts cover more
+        least, most = (0.87, 0.93) if name in ("beta", "student_t") else (0.83, 0.98)
+        assert least < covered < most
 
 
 def test_means_that_overflow_warn_and_name_a_remedy():
@@ -424,7 +425,11 @@ REFUSED = [
     ({"likelihood": "poisson"}, {"offset": np.zeros(29)}, "30 rows"),
     ({"likelihood": "poisson"}, {"offset": np.full(30, np.nan)}, "NaN"),
     ({"likelihood": "poisson"}, {"offset": "log"}, "offset must be numbers"),
-    ({"likelihood": "poisson"}, {"y": np.where(Y > 0, np.nan, Y)}, "NaN"),
+    *(
+        ({"likelihood": own}, {"y": np.append(Y[1:], value)}, f"Input y contains {words}")
+        for own in (*NAMES, Censored(0.0))
+        for value, words in ((np.nan, "NaN in 1 rows, first in row 29"), (np.inf, "infinity"))
+    ),
 ]
 
 

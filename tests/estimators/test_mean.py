@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from chunked_arrays import Arrays
-from conftest import agree, row_differences
+from conftest import agree, raising, row_differences
 from inside import ArrayDataset, StandardisedColumns, mean_functions
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
@@ -408,10 +408,7 @@ def test_columns_with_few_values_change_nothing(known, as_frame, estimator):
 
 @pytest.mark.parametrize("error", [ValueError("no bins"), RuntimeError("no trees")])
 def test_auto_goes_on_without_a_mean_that_cannot_be_fitted(monkeypatch, capsys, error):
-    def fails(*args):
-        raise error
-
-    monkeypatch.setattr(mean_functions, "_fitted", fails)
+    monkeypatch.setattr(mean_functions, "_fitted", raising(error))
     for model, target in ((SparseGPRegressor(tol=1e-2), Y), (SparseGPClassifier(tol=1e-2), LABELS)):
         model.set_params(random_state=0, verbose=1)
         assert model.fit(X, target).mean_ is None
@@ -425,10 +422,7 @@ def test_auto_goes_on_without_a_mean_that_cannot_be_fitted(monkeypatch, capsys, 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_interrupts_of_a_mean_go_through(monkeypatch, error):
-    def fails(*args):
-        raise error
-
-    monkeypatch.setattr(mean_functions, "_fitted", fails)
+    monkeypatch.setattr(mean_functions, "_fitted", raising(error))
     with pytest.raises(error):
         SparseGPRegressor(random_state=0, tol=1e-2).fit(X, Y)
 
@@ -494,6 +488,19 @@ def test_auto_answers_all_questions(stepped):
     assert_array_equal(again.loo_predict().mean, stepped.loo_predict().mean)
     assert clone(stepped).mean == "auto"
     assert not hasattr(clone(stepped), "mean_")
+
+
+@pytest.mark.second(share=0.1)
+def test_conformal_intervals_cover():
+    inside = []
+    for seed in range(4):
+        rng = np.random.RandomState(seed)
+        X = rng.uniform(size=(1160, 2))
+        y = 2.0 * (X[:, 0] > 0.5) - (X[:, 1] > 0.4) + 0.2 * rng.standard_t(4, size=1160)
+        model = SparseGPRegressor(mean=FOREST, random_state=0, noise="constant", tol=1e-2)
+        lower, upper = model.fit(X[:160], y[:160]).predict_interval(X[160:], method="conformal")
+        inside.append(np.mean((lower <= y[160:]) & (y[160:] <= upper)))
+    assert 0.86 < np.mean(inside) < 0.95
 
 
 @pytest.mark.second(share=0.1)

@@ -161,6 +161,19 @@ def test_leaving_one_out_is_close_to_refits():
         assert_allclose(p[k], again[0], atol=0.03)
 
 
+def test_probabilities_are_calibrated():
+    """New rows have the frequencies and the densities that the model expects."""
+    model = small(n_inducing=40, max_iter=30, calibration=None).fit(*numbers(500))
+    X, y = numbers(500, 2)
+    p = model.predict_proba(X)
+    variances = np.sum(p * (1 - p), axis=0)
+    assert np.all(np.abs(np.bincount(y) - p.sum(axis=0)) < 4 * np.sqrt(variances))
+    surprise, entropy = -np.log(p[np.arange(500), y]), -np.sum(p * np.log(p), axis=1)
+    spread = np.sqrt(np.sum(np.sum(p * np.log(p) ** 2, axis=1) - entropy**2))
+    assert abs(np.sum(surprise - entropy)) < 4 * spread
+    assert_allclose(np.diff(model.likelihood_.thresholds), np.diff(THRESHOLDS), atol=0.5)
+
+
 @pytest.mark.second(share=0.1)
 def test_a_mean_and_a_calibration_stand_beside_it():
     X, y = numbers(300)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import NAMED_BOUNDS, Recorder
+from conftest import NAMED_BOUNDS, Recorder, raising
 from inside import BOUNDS, IterationReporter, _estimator, warn_at_bounds
 from sklearn import config_context
 from sklearn.base import clone
@@ -137,19 +137,19 @@ def test_weights_are_repeated_rows_and_order_is_nothing(bound, init):
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
 
 
-def test_pickle_leaves_the_training_rows_out():
-    kernel = RBF() + WhiteKernel()
-    Z = np.linspace(-3, 3, 10)[:, None]
-    sizes = []
+@pytest.mark.parametrize("make", [SparseGPRegressor, SparseGPClassifier])
+def test_pickle_leaves_the_training_rows_out(make):
+    Z, sizes = np.linspace(-3, 3, 10)[:, None], []
+    of_rows = 8 * (4000 - 200) if make is SparseGPRegressor else 0  # a score for each row
     for n in (200, 4000):
         X = np.linspace(-3, 3, n)[:, None]
-        model = small(kernel=kernel, inducing_init=Z, max_iter=2).fit(X, np.sin(X[:, 0]))
+        y = np.sin(X[:, 0]) if make is SparseGPRegressor else np.sin(X[:, 0]) > 0
+        model = make(RBF() + WhiteKernel(), inducing_init=Z, max_iter=2).fit(X, y)
         sizes.append(len(pickle.dumps(model)))
-    assert abs(sizes[0] - sizes[1]) < 200 + 8 * (4000 - 200)  # a score for each row
+    assert abs(sizes[0] - sizes[1]) < 200 + of_rows
     loaded = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(
-        loaded.predict(X, return_std=True), model.predict(X, return_std=True)
-    )
+    name = "predict_quantiles" if make is SparseGPRegressor else "predict_proba"
+    np.testing.assert_array_equal(*(getattr(one, name)(X) for one in (loaded, model)))
     assert loaded.log_marginal_likelihood() == model.log_marginal_likelihood()
     with pytest.raises(ValueError, match="does not contain the training rows.*Call fit again"):
         loaded.log_marginal_likelihood(model.kernel_.theta)
@@ -310,10 +310,6 @@ def test_parameters_of_gpr_have_its_names_and_positions():
         )
 
 
-def interrupt():
-    raise KeyboardInterrupt
-
-
 @pytest.fixture
 def callbacks():
     return pytest.importorskip("sklearn.callback")
@@ -352,7 +348,7 @@ def test_an_interrupt_tears_callbacks_down_and_keeps_the_former_fit(callbacks, n
     model = small(n_inducing=n_inducing).fit(X, y)
     before = model.predict(X, return_std=True)
     state = dict(vars(model))
-    recorder = Recorder(at=1, action=interrupt)
+    recorder = Recorder(at=1, action=raising(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         model.set_callbacks(recorder).fit(X[:, :1], -y)
     assert recorder.teardowns == 1

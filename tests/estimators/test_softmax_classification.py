@@ -9,8 +9,10 @@ from inside import Softmax
 from kernel_cases import parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_iris, make_blobs
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier
 from skgp_sparse.bounds import PEP
@@ -68,6 +70,17 @@ def test_one_model_of_all_classes(bound, n_inducing):
     mean, variance = model.latent_mean_and_variance(X)
     assert mean.shape == variance.shape == (150, 3) and np.all(variance > 0)
     assert_allclose(Softmax(3).probability(mean.T, variance.T).T, p, rtol=1e-12)
+
+
+def test_iris_is_as_good_as_one_against_the_rest_and_better_than_a_linear_softmax():
+    (X, y), train = load_iris(return_X_y=True), np.arange(150) % 3 > 0
+    options = {"kernel": ConstantKernel() * RBF(), "n_inducing": "auto", "max_iter": 200}
+    softmax, rest = (small(multi_class=way, **options) for way in ("softmax", "one_vs_rest"))
+    own, others, linear = (
+        log_loss(y[~train], model.fit(X[train], y[train]).predict_proba(X[~train]))
+        for model in (softmax, rest, LogisticRegression(max_iter=1000))
+    )
+    assert own < others + 0.05 and own < linear
 
 
 @pytest.mark.second

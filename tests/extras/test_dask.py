@@ -15,7 +15,7 @@ import cloudpickle
 import joblib
 import numpy as np
 import pytest
-from conftest import NAMED_BOUNDS
+from conftest import NAMED_BOUNDS, raising
 from inside import _differentiable, _sklearn_kernels
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -163,9 +163,8 @@ def test_evaluations_are_the_local_ones(options, client, on_workers, table):
     assert our_gradient == pytest.approx(gradient, abs=tolerances[1] * np.abs(gradient).max())
 
 
-def test_rules_of_kernels_that_users_register_travel(client, on_workers, table, monkeypatch):
+def test_rules_of_kernels_that_users_register_travel(client, on_workers, table):
     X, _, y = table
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
     kernels.register(Renamed, RuleOfRenamed())
     arrived = pickle.loads(cloudpickle.dumps(Renamed()))
     assert b"RuleOfRenamed" in pickle.dumps(arrived)  # from worker to worker
@@ -337,9 +336,8 @@ def test_offsets_of_predictions_stay_with_their_rows(client, table):
     assert np.array_equal(density, model.to_local().log_predictive_density(X, y, offset=offset))
 
 
-def test_rules_of_kernels_travel_with_predictions(client, table, monkeypatch):
+def test_rules_of_kernels_travel_with_predictions(client, table):
     X, _, y = table
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
     kernels.register(Another, RuleOfRenamed())
     model = DaskSparseGPRegressor(Another() + WhiteKernel(), **QUICK).fit(X, y)
     assert not any(client.run(knows_another).values())
@@ -450,10 +448,7 @@ def test_the_package_does_not_need_dask():
 
 
 def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch):
-    def refuse(*args):
-        raise AssertionError("inputs travel")
-
-    monkeypatch.setattr(DaskDataset, "subset", refuse)
+    monkeypatch.setattr(DaskDataset, "subset", raising(AssertionError("inputs travel")))
     y = np.arange(10.0)[:, None]
     sizes = [4, 1, 5]
     parts = [
@@ -733,9 +728,18 @@ def test_training_on_parts_of_the_rows_is_the_local_one(
     lazy_weight = lazily(weight)[0] if weighted else None
     model = DaskSparseGPRegressor(**options).fit(*lazily(X, y), sample_weight=lazy_weight)
     if solver == "stochastic":
-        assert model.log_marginal_likelihood_value_ == pytest.approx(
-            local.log_marginal_likelihood_value_, rel=1e-8
-        )
+        assert_same_fit(model, local, 1e-8)
         assert model.predict(X) == pytest.approx(local.predict(X), abs=1e-6)
     else:  # batches are other ones: they are drawn from rows that have come to the client
         assert model.score(X, y) == pytest.approx(local.score(X, y), abs=0.02)
+
+
+def test_a_classifier_trained_on_parts_of_the_rows_is_the_local_one(
+    client, on_workers, few_stages, table
+):
+    X, f, _ = table
+    labels = np.where(f > 0, "high", "low")
+    local = SparseGPClassifier(**PARTS).fit(X, labels)
+    model = DaskSparseGPClassifier(**PARTS).fit(*lazily(X, labels))
+    assert_same_fit(model, local, 1e-8)
+    assert model.predict_proba(X) == pytest.approx(local.predict_proba(X), abs=1e-6)

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import NAMED_BOUNDS, Recorder
+from conftest import NAMED_BOUNDS, Recorder, raising
 from inside import ArrayDataset, GaussianMinibatchView, Samples, stochastic
 from inside import dataset as engine_table
 from numpy.testing import assert_allclose, assert_array_equal
@@ -306,11 +306,8 @@ def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
 )
 def test_what_fails_is_told_and_left_out(monkeypatch, owner, name, words):
     X, y = numbers()
-
-    def fail(*args):
-        raise np.linalg.LinAlgError("It is not positive definite.")
-
-    monkeypatch.setattr(owner, name, fail)
+    error = np.linalg.LinAlgError("It is not positive definite.")
+    monkeypatch.setattr(owner, name, raising(error))
     with pytest.warns(ConvergenceWarning, match=f"{words}.* goes on from what it had before"):
         model = regressor(solver=Minibatches(50)).fit(X, y)
     assert np.isfinite(model.predict(X[:5])).all()

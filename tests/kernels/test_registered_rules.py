@@ -47,12 +47,6 @@ class WithState(Wavy):
         self.length_scale, self.length_scale_bounds = 2.0 * state["halved"], (0.1, 9.0)
 
 
-@pytest.fixture(autouse=True)
-def forgotten(monkeypatch):
-    """Kernels that a test registers are forgotten after it."""
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
-
-
 def forget(kind):
     del _differentiable.BUILDERS[kind]
     assert not kernels.differentiable(kind())

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import raising
 from inside import (
     ExactRival,
     Jitter,
@@ -28,7 +29,7 @@ FUNCTIONS = {
     "constant": lambda X: np.ones(len(X)),
 }
 KERNELS = {"default": {}, "given": {"kernel": ConstantKernel(25.0) * RBF(2.0), "alpha": 1e-10}}
-FAILURE = np.linalg.LinAlgError("no factor")
+fail = raising(np.linalg.LinAlgError("no factor"))
 
 
 def table(d, n, function="exponential", seed=0):
@@ -104,18 +105,11 @@ def test_small_matrices_get_the_jitter_that_they_take():
 
 
 def test_optional_steps_lose_by_numerical_failures_only():
-    def raised(error):
-        raise error
-
     assert if_possible(abs, -2) == 2
-    assert if_possible(raised, FAILURE) is None
-    assert if_possible(raised, OverflowError(), otherwise=3) == 3
+    assert if_possible(fail) is None
+    assert if_possible(raising(OverflowError()), otherwise=3) == 3
     with pytest.raises(ValueError, match="other"):
-        if_possible(raised, ValueError("other"))
-
-
-def fail(*_, **__):
-    raise FAILURE
+        if_possible(raising(ValueError("other")))
 
 
 @pytest.mark.second(share=0.38)

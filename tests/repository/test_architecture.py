@@ -71,6 +71,11 @@ def modules_of(*rooms):
     return [module for module in trees() if room(module) in rooms]
 
 
+def modules_but(*rooms):
+    """Names of the modules in all other rooms."""
+    return [module for module in trees() if room(module) not in rooms]
+
+
 def room(module):
     return (module.split(".") + [""])[1]
 
@@ -132,13 +137,22 @@ def test_every_module_has_a_room():
     assert not [module for module, count in floors.items() if count != 1], "see FLOORS"
 
 
+def imports_of(modules, wrong):
+    """Imports of some modules that are wrong, in words."""
+    pairs = [(module, imported) for module in modules for imported in imports(module)]
+    return [f"{module} imports {other}" for module, other in pairs if wrong(module, other)]
+
+
+def nodes_of(modules, kind, wrong):
+    """Nodes of the syntax trees of some modules that are of a kind and wrong, in words."""
+    nodes = [(module, node) for module in modules for node in ast.walk(trees()[module])]
+    wrong_ones = [(m, node) for m, node in nodes if isinstance(node, kind) and wrong(node)]
+    return [f"{module}:{node.lineno} {ast.unparse(node)}" for module, node in wrong_ones]
+
+
 def test_imports_point_down():
-    assert not [
-        f"{module} imports {imported}"
-        for module in trees()
-        for imported in imports(module)
-        if room(imported) != room(module) and floor(imported) >= floor(module)
-    ]
+    upwards = lambda one, other: room(other) != room(one) and floor(other) >= floor(one)
+    assert not imports_of(trees(), upwards)
 
 
 def group_in_the_engine(module):
@@ -153,37 +167,24 @@ def group_in_the_engine(module):
 
 
 def test_imports_point_down_in_the_engine():
-    groups = {
-        module: group_in_the_engine(module)
-        for module in modules_of("engine")
-        if module.count(".") > 1
-    }
-    assert not [
-        f"{module} imports {imported}"
-        for module, (level, names) in groups.items()
-        for imported in groups.keys() & {*imports(module)}
-        if groups[imported][1] != names and groups[imported][0] >= level
-    ]
+    files = [module for module in modules_of("engine") if module.count(".") > 1]
+
+    def upwards(module, other):
+        (level, names), (of_other, others) = map(group_in_the_engine, (module, other))
+        return others != names and of_other >= level
+
+    assert not imports_of(files, lambda one, other: other in files and upwards(one, other))
 
 
 def test_kernels_stand_on_their_own():
-    others = {"parallel", "validation"}
-    assert not [
-        f"{module} imports {imported}"
-        for module in modules_of("kernels")
-        for imported in imports(module)
-        if room(imported) != "kernels"
-        and imported.removeprefix("skgp_sparse.ground.") not in others
-    ]
+    others = {f"skgp_sparse.ground.{name}" for name in ("parallel", "validation")}
+    wrong = lambda module, other: room(other) != "kernels" and other not in others
+    assert not imports_of(modules_of("kernels"), wrong)
 
 
 def test_engine_and_inference_take_bounds_as_arguments():
-    assert not [
-        f"{module} imports {imported}"
-        for module in modules_of("engine", "inference")
-        for imported in imports(module)
-        if room(imported) in ("bounds", "inducing")
-    ]
+    wrong = lambda module, other: room(other) in ("bounds", "inducing")
+    assert not imports_of(modules_of("engine", "inference"), wrong)
 
 
 def test_sources_stand_on_their_own():
@@ -199,6 +200,8 @@ def test_the_reader_of_imports_sees_what_it_should():
     assert "skgp_sparse.ground.linalg" in set(imports("skgp_sparse.engine.collapsed"))
     assert "skgp_sparse.kernels._differentiable" in set(imports("skgp_sparse.kernels._mapped"))
     assert "skgp_sparse.bounds" in set(imports("skgp_sparse.choices.choices"))
+    products = nodes_of(trees(), ast.BinOp, lambda node: isinstance(node.op, ast.MatMult))
+    assert any(one.startswith("skgp_sparse.engine.collapsed:") for one in products)
 
 
 def inverses_of(tree):
@@ -227,49 +230,29 @@ FRONT_DOOR = (*ESTIMATORS, "_fitted", "choices", "targets", "steps", "explain", 
 
 def test_the_front_door_multiplies_no_matrices():
     reads = [f"skgp_sparse.data.{name}" for name in ("checks", "columns", "door")]
-    assert not [
-        f"{module}:{node.lineno}"
-        for module in (*modules_of(*FRONT_DOOR), *reads)
-        for node in ast.walk(trees()[module])
-        if isinstance(getattr(node, "op", None), ast.MatMult)
-    ]
+    wrong = lambda node: isinstance(node.op, ast.MatMult)
+    assert not nodes_of((*modules_of(*FRONT_DOOR), *reads), (ast.BinOp, ast.AugAssign), wrong)
 
 
 def test_only_estimators_touch_what_is_private_of_estimators():
     """Lower rooms are handed what they need; they read public parameters."""
-    assert not [
-        f"{module}: {ast.unparse(node)}"
-        for module, tree in trees().items()
-        if room(module) not in (*ESTIMATORS, "ground")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr.startswith("_")
-        and isinstance(node.value, ast.Name)
-        and node.value.id in ("estimator", "parameters", "model")
-    ]
+    names = ("estimator", "parameters", "model")
+    wrong = lambda node: node.attr.startswith("_") and dotted(node.value) in names
+    assert not nodes_of(modules_but(*ESTIMATORS, "ground"), ast.Attribute, wrong)
 
 
 def test_estimators_name_no_strategy():
     classes = {"Exact", "InducingPoints", "IterativeExact", "PosteriorSelection"}
-    assert not [
-        f"{module} names {node.id}"
-        for module in ("skgp_sparse.regression", "skgp_sparse.classification")
-        for node in ast.walk(trees()[module])
-        if isinstance(node, ast.Name) and node.id in classes
-    ]
+    modules = modules_of("regression", "classification")
+    assert not nodes_of(modules, ast.Name, lambda node: node.id in classes)
 
 
 def test_only_observation_models_ask_whether_there_is_a_likelihood():
     """`likelihood is None` is asked of observations, and once where rows are checked."""
-    assert not [
-        f"{module}:{node.lineno}"
-        for module, tree in trees().items()
-        if room(module) not in ("choices", "targets", "explain", "steps", "data")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Compare)
-        and isinstance(node.ops[0], (ast.Is, ast.IsNot))
-        and ast.unparse(node.left).endswith(".likelihood")
-    ]
+    is_asked = lambda node: ast.unparse(node.left).endswith(".likelihood")
+    wrong = lambda node: isinstance(node.ops[0], (ast.Is, ast.IsNot)) and is_asked(node)
+    others = modules_but("choices", "targets", "explain", "steps", "data")
+    assert not nodes_of(others, ast.Compare, wrong)
 
 
 def test_files_are_short():

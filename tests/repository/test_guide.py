@@ -8,7 +8,6 @@ from types import ModuleType
 
 import pytest
 from conftest import ROOT
-from inside import _differentiable
 
 pytestmark = pytest.mark.second  # pages and their blocks
 GUIDE = ROOT / "docs" / "guide"
@@ -37,12 +36,6 @@ NEEDED = {  # by what a block contains, the module that it needs
     "skl2onnx": "skl2onnx",
     "skgp_sparse.dask": "distributed",
 }
-
-
-@pytest.fixture(autouse=True)
-def registry(monkeypatch):
-    """Kernels that a page registers are forgotten after it."""
-    monkeypatch.setattr(_differentiable, "BUILDERS", dict(_differentiable.BUILDERS))
 
 
 @pytest.mark.parametrize("page", WITH_CODE)

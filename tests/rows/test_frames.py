@@ -506,8 +506,9 @@ def test_labels_that_are_missing_are_named(dtype):
     labels[7] = None
     words = "Input y contains NaN in 1 rows, first in row 7. Remove"
     for given in (labels, labels.to_frame()):
-        with pytest.raises(ValueError, match=words):
-            SparseGPClassifier().fit(frame, given)
+        for options in ({}, {"likelihood": "ordinal"}, {"multi_class": "softmax"}):
+            with pytest.raises(ValueError, match=words):
+                SparseGPClassifier(**options).fit(frame, given)
 
 
 DAYS = pd.date_range("2020-01-01", periods=N)
