@@ -331,6 +331,6 @@ def tolerance(tol: float | str) -> float:
 
 
 def compares_approximations(parameters: BaseEstimator) -> bool:
-    """Whether a user names an approximation, which is fitted alone, as "auto" adds nothing."""
+    """Whether a user names an approximation: "auto" adds no mean, noise or calibration to it."""
     names = "bound", "n_inducing", "inducing_init", "posterior"
     return not all(is_auto(getattr(parameters, name)) for name in names)

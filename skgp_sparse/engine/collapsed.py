@@ -302,8 +302,8 @@ def pull_back(
         None if at.bound.noise_share or np.ndim(one.slope) else -one.slope * slope
         for at, one in zip(problems, probe)
     ]
-    learned = kernels.learns_noise(problem.kernel) and not problem.latent_noise
-    by_row = learned and np.ndim(probe[0].precision) > 0  # h of every row is wanted
+    is_noisy = kernels.is_noisy(problem.kernel) and not problem.latent_noise
+    by_row = is_noisy and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     cots = [
         cotangents(problem, features, core, None if by_row else tau, total_a)
         for core, tau in zip(cores, taus)

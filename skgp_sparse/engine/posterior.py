@@ -44,11 +44,15 @@ class NotAvailable(ValueError):
     --------
     >>> import numpy as np
     >>> from skgp_sparse import SparseGPRegressor
-    >>> from skgp_sparse.posteriors import NotAvailable
+    >>> from skgp_sparse.posteriors import Neighbors, NotAvailable
     >>> X = np.linspace(0, 5, 50)[:, None]
-    >>> model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, np.sin(X[:, 0]))
-    >>> issubclass(NotAvailable, ValueError), model.posterior_, model.sample_y(X, 2).shape
-    (True, 'exact', (50, 2))
+    >>> model = SparseGPRegressor(posterior=Neighbors(10), random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> try:
+    ...     model.sample_functions(2)
+    ... except NotAvailable as error:
+    ...     print(error)  # doctest: +NORMALIZE_WHITESPACE
+    SparseGPRegressor.sample_functions is not available for posterior_='neighbors'. Set posterior to
+    'exact' or 'inducing'.
     """
 
 

@@ -109,7 +109,7 @@ class LeftOutRows(NamedTuple):
 
 
 def some_rows(rows: Dataset, most: int) -> Ints:
-    """Numbers of at most so many rows with a weight; fewer are some of those that more would be."""
+    """Numbers of at most so many rows of positive weight, the first of one fixed random order."""
     chosen = np.flatnonzero(rows.row_weights() > 0)
     if len(chosen) > most:
         chosen = np.sort(np.random.RandomState(0).permutation(chosen)[:most])
@@ -135,7 +135,7 @@ def as_left_out(fit: Fit) -> Fit:
 
 
 def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
-    """`LeftOutRows` of at most so many rows, whose noise they have no say in where it is known."""
+    """`LeftOutRows` of at most so many rows; noise that varies is that which others tell of them."""
     left, known = left_out(fit, some_rows(fit.rows, most), n_jobs), fit.left_out
     if known is None:
         return left
@@ -316,8 +316,6 @@ def interval(
         lower, upper = mean - width * std, mean + width * std
     lower = np.full(lower.shape, -np.inf) if side == "upper" else lower
     upper = np.full(upper.shape, np.inf) if side == "lower" else upper
-    if width is None:
-        return lower, upper
     return view.within_domain(lower), view.within_domain(upper)
 
 

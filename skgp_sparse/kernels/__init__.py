@@ -23,7 +23,7 @@ from ._differentiable import (
     evaluate,
     footprint,
     has_noise,
-    learns_noise,
+    is_noisy,
     length_scale_places,
     length_scales,
     linearize,

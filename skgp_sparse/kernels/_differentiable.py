@@ -1025,7 +1025,7 @@ def has_noise(kernel: Kernel) -> bool:
     return any(isinstance(part, White) for part, _ in node(kernel).walk(None))
 
 
-def learns_noise(kernel: Kernel) -> bool:
+def is_noisy(kernel: Kernel) -> bool:
     """Return whether a part has noise: a WhiteKernel, or a `Missing` whose noise is not 0."""
     return any(part.noisy for part, _ in node(kernel).walk(None))
 

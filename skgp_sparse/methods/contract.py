@@ -190,7 +190,7 @@ def started_on_subsets(job: Job, random_state: RandomState) -> tuple[Job, Any]:
 
 
 def goes_on(objective: Objective, kernel: Kernel, settings: Settings, curvature: object) -> Any:
-    """The `VectorFunction` and the `Maximum` of a fit that goes on from one to fewer rows."""
+    """The `VectorFunction` and the `Maximum` of a search that goes on from one of fewer rows."""
     likelier = with_likelier_noise(objective, kernel, settings.prior)
     curvature = curvature if likelier is kernel else None
     function = VectorFunction(objective, likelier, prior=settings.prior)

@@ -123,6 +123,8 @@ def test_several_targets_and_counts():
     lower, upper = model.predict_interval(X[TEST], 0.9, "conformal")
     assert np.all(lower >= 0.0)  # as no count is negative
     assert covered((lower, upper), counts[TEST]) > 0.85
+    for method in ("model", "conformal"):
+        assert np.all(model.predict_interval(X[TEST], 0.9, method, side="upper")[0] == 0.0)
 
 
 def test_pickles_have_the_scores_of_the_fit():
