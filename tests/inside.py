@@ -71,7 +71,6 @@ from skgp_sparse.explain import views, weighted_means
 from skgp_sparse.explain.leave_one_out import (
     LeftOutRows,
     left_out,
-    left_out_numbers,
     some_rows,
     width_of,
 )

@@ -101,6 +101,12 @@ class LeftOutRows(NamedTuple):
         std = np.sqrt(self.total + self.known)
         return log_normal_density(self.block.y, self.mean, std[:, None])
 
+    def without_own_noise(self, known: Any) -> "LeftOutRows":
+        """The rows with noise that varies as others tell it, of those of which this is known."""
+        place = np.minimum(np.searchsorted(known.chosen, self.chosen), len(known.chosen) - 1)
+        is_known = known.chosen[place] == self.chosen
+        return self._replace(noise=np.where(is_known, known.noise[place], self.noise))
+
     def beside(self, predicted: Array, weights: MeanWeights) -> "LeftOutRows":
         """The rows with moments of the weighted mean of the process and predictions (k, p)."""
         weight = weights.of(self.total)
@@ -119,10 +125,17 @@ def some_rows(rows: Dataset, most: int) -> Ints:
 Weights = MeanWeights | None  # of another prediction beside the process; None: there is none
 
 
-def left_out(fit: Fit, chosen: Ints, n_jobs: int | None, weights: Weights = None) -> LeftOutRows:
-    """`LeftOutRows` of chosen rows of a table, beside another prediction where it has weights."""
+def left_out(
+    fit: Fit, chosen: Ints, n_jobs: int | None, weights: Weights = None, own_noise: bool = True
+) -> LeftOutRows:
+    """`LeftOutRows` of chosen rows of a table, beside another prediction where it has weights.
+
+    Where noise varies, the error of a row told some of its own noise, unless `own_noise` is False.
+    """
     with np.errstate(all="ignore"), single_threaded_blas():
         left = LeftOutRows.of(fit, chosen, _moments(fit, chosen, resolve_n_jobs(n_jobs)))
+    if not own_noise and fit.left_out is not None:
+        left = left.without_own_noise(fit.left_out)
     if weights is None or weights.is_added:
         return left
     predicted: Any = fit.mean
@@ -135,13 +148,8 @@ def as_left_out(fit: Fit) -> Fit:
 
 
 def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
-    """`LeftOutRows` of at most so many rows; noise that varies is that which others tell of them."""
-    left, known = left_out(fit, some_rows(fit.rows, most), n_jobs), fit.left_out
-    if known is None:
-        return left
-    place = np.minimum(np.searchsorted(known.chosen, left.chosen), len(known.chosen) - 1)
-    is_known = known.chosen[place] == left.chosen
-    return left._replace(noise=np.where(is_known, known.noise[place], left.noise))
+    """`LeftOutRows` of at most so many rows, as a mean and noise that varies are found from."""
+    return left_out(as_left_out(fit), some_rows(fit.rows, most), n_jobs, own_noise=False)
 
 
 def left_out_labels(fits: Sequence[Fit], view: LabelView, some: Ints, n_jobs: int | None) -> Array:
@@ -264,7 +272,7 @@ def scores_of(
     if why_unknown(fit) is not None:
         return None
     rows = fit.rows
-    left = left_out(fit, some_rows(rows, _MOST_ROWS), n_jobs, weights)
+    left = left_out(fit, some_rows(rows, _MOST_ROWS), n_jobs, weights, own_noise=False)
     centre, scale = left.mean, np.sqrt(left.total)
     if fit.likelihood is not None:
         centre, scale = centre_and_scale(fit.likelihood, *left.latent)
@@ -308,8 +316,7 @@ def interval(
     """Ends, (n,) or (n, p), of intervals of the predictive distribution, or of a `width_of`."""
     if width is None:
         tail = 0.5 * (1.0 - coverage) if side == "both" else 1.0 - coverage
-        ends = view.quantiles(X, np.array([tail, 1.0 - tail]), offset)
-        lower, upper = ends[..., 0], ends[..., 1]
+        lower, upper = np.moveaxis(view.quantiles(X, np.array([tail, 1.0 - tail]), offset), -1, 0)
     else:
         mean, std = view.centre_and_scale(X, offset)
         width = width[0] if mean.ndim == 1 else view.units.among_constants(width[None])

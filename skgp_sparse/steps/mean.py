@@ -74,16 +74,15 @@ def mean_of_numbers(found: Problems) -> Problems:
         return found
     (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
     most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
-    left = leave_one_out.left_out_numbers(leave_one_out.as_left_out(fit), min(most, _ROWS), n_jobs)
+    left = leave_one_out.left_out_numbers(fit, min(most, _ROWS), n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     predicted = _in_table(fit.rows, found.units.forward(latent) - level)
     stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
     if not is_chosen(found.observations.parameters.mean) and not _pays(stacking, weights):
         return found
-    fit = fit._replace(mean=predicted)
     mean = weighted_means.WeightedMean(function, found.units, level, weights)
-    return found._replace(fits=[fit], beside=mean)
+    return found._replace(fits=[fit._replace(mean=predicted)], beside=mean)
 
 
 def calibrated_labels(found: Problems) -> Problems:

@@ -9,7 +9,6 @@ from inside import (
     VectorFunction,
     heteroscedastic_noise,
     left_out,
-    left_out_numbers,
     plan,
     some_rows,
 )
@@ -23,6 +22,10 @@ from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints
 from skgp_sparse.solvers import LBFGS, Minibatches
 from skgp_sparse.testing import check_kernel_rule
+
+
+def left_out_some(fit, most):
+    return left_out(fit, some_rows(fit.rows, most), 1)
 
 
 def noise_at(X):
@@ -144,9 +147,9 @@ def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
     assert "noise" in model.selection_.steps  # also of a fit that goes on from another one
     fit = model._fitted.fits[0]
     assert np.isin(some_rows(fit.rows, 200), some_rows(fit.rows, 250)).all()
-    now = left_out_numbers(fit._replace(left_out=None), 200, 1)
+    now = left_out_some(fit._replace(left_out=None), 200)
     monkeypatch.setattr(type(fit.posterior), "leave_one_out", None)  # nobody asks it again
-    known = left_out_numbers(fit, 200, 1)
+    known = left_out_some(fit, 200)
     assert_allclose(known.mean, now.mean, rtol=1e-8, atol=1e-8)
     assert_allclose(known.variance, now.variance, rtol=1e-8, atol=1e-12)
     assert len(model.loo_predict().mean) == 300
@@ -160,18 +163,18 @@ def test_known_rows_are_of_one_posterior():
     model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, y)
     fit = model._fitted.fits[0]
     few = fit.posterior.with_fewer_neighbors(5)
-    fewer = left_out_numbers(fit._replace(posterior=few), 40, 1)
-    assert np.abs(fewer.mean - left_out_numbers(fit, 40, 1).mean).max() > 1e-6
+    fewer = left_out_some(fit._replace(posterior=few), 40)
+    assert np.abs(fewer.mean - left_out_some(fit, 40).mean).max() > 1e-6
     some = left_out(fit._replace(left_out=None), some_rows(fit.rows, 20), 1)
-    others = left_out_numbers(fit._replace(left_out=some), 40, 1)  # half of which are not known
-    assert_allclose(others.mean, left_out_numbers(fit, 40, 1).mean, rtol=1e-8, atol=1e-8)
+    others = left_out_some(fit._replace(left_out=some), 40)  # half of which are not known
+    assert_allclose(others.mean, left_out_some(fit, 40).mean, rtol=1e-8, atol=1e-8)
 
 
 def test_equal_rows_are_left_out_as_one():
     X, y = table(300)
     rows = np.concatenate([np.arange(300), np.zeros(900, int), np.full(600, 7)])
     model = SparseGPRegressor(noise="learned", mean=None, random_state=0).fit(X[rows], y[rows])
-    left = left_out_numbers(model._fitted.fits[0], 1000, 1)
+    left = left_out_some(model._fitted.fits[0], 1000)
     assert len(np.unique(left.block.X, axis=0)) == len(left.chosen) == 300
     assert sorted(left.block.weight)[-3:] == [1.0, 601.0, 901.0]
 
