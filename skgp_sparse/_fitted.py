@@ -21,7 +21,7 @@ from skgp_sparse.solvers import Fit
 
 @dataclass(eq=False, repr=False)
 class Fitted:
-    """State of a fitted estimator; `view` predicts without what is `beside` until it is made."""
+    """State of a fitted estimator; the constructor puts what is `beside` into the `view`."""
 
     fits: list[Fit]
     units: Any  # `TargetScaler`

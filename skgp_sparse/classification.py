@@ -59,9 +59,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
         The mean of the process: a constant (None), "linear" (a `LogisticRegression`, or a part of a
         user's kernel), "boosting" (`HistGradientBoostingClassifier`), a classifier with
-        `predict_proba`, or "auto": "boosting" where it pays, with 200 different rows and an
-        `optimizer`. Beside the default kernel, which all but "linear" need, probabilities are a
-        weighted geometric mean, whose weights come from rows that are left out.
+        `predict_proba`, or "auto": "boosting" where it pays, with an `optimizer`, 200 different
+        rows and no approximation named. Beside the default kernel, which all but "linear" need,
+        probabilities are a weighted geometric mean, whose weights come from rows that are left out.
     posterior : str or PosteriorMethod, default="auto"
         What predictions are based on: all rows ("exact"), "inducing" points, cosines and sines
         ("fourier"), the rows nearest to each query ("neighbors", for binary problems), or an object
@@ -126,7 +126,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         each class, which share the kernel and the inducing points.
     calibration : "auto" or None, default="auto"
         Whether probabilities have a temperature and a bias for every class, where rows that are
-        left out gain, `kernel` is None and `mean` is not "linear". An approximation that is named
+        left out gain and `kernel` is None. An approximation that is named
         has a calibration only beside a mean that is named.
 
     Attributes

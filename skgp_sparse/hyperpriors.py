@@ -27,6 +27,7 @@ class HyperPrior(BaseEstimator, ABC):
     """The contract of a prior of hyperparameters, which has a variance and may have a location."""
 
     variance: float
+    _least_location = -np.finfo(float).max
 
     @abstractmethod
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":
@@ -34,14 +35,14 @@ class HyperPrior(BaseEstimator, ABC):
 
     def check_parameters(self, name: str) -> None:
         """Raise unless the parameters can be used by the estimator of this name."""
-        tiny, most = np.finfo(float).tiny, np.finfo(float).max
+        tiny = np.finfo(float).tiny
         check_number(self.variance, "prior__variance", name, Real, low=tiny)
         location = getattr(self, "location", 0.0)
-        if isinstance(location, str):
+        if isinstance(location, str) and self._least_location < 0.0:
             must = "'scaled' or a float"
             require(location == "scaled", "prior__location", location, name, must)
         else:
-            check_number(location, "prior__location", name, Real, low=-most)
+            check_number(location, "prior__location", name, Real, low=self._least_location)
 
 
 class LogNormalLengthScales(HyperPrior):
@@ -108,9 +109,8 @@ class LogNormalLengthScales(HyperPrior):
             d, spread = len(columns), scale[columns]
             if len(places) == 1:
                 spread = np.hypot.reduce(spread) / np.sqrt(d)  # which no large spread overflows
-            location = self.location
-            if isinstance(location, str):
-                location = np.sqrt(2.0) + 0.5 * np.log(d)
+            scaled = np.sqrt(2.0) + 0.5 * np.log(d)
+            location = scaled if isinstance(self.location, str) else self.location
             positions.append(places)
             means.append(np.log(spread) + location + np.zeros(len(places)))
         mean = np.concatenate(means)
@@ -211,6 +211,8 @@ class MissingNoisePrior(HyperPrior):
     >>> MissingNoisePrior().of(kernel, [1.0, 1.0]).positions
     array([5, 6])
     """
+
+    _least_location = np.finfo(float).tiny
 
     def __init__(self, location: float = 0.02, variance: float = 1.0) -> None:
         self.location = location

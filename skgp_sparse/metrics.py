@@ -561,7 +561,7 @@ def calibration_error_scorer(
         mean, std = _mean_and_std(estimator, X, "calibration_error_scorer")
         return -calibration_error(y, mean, std, sample_weight=sample_weight)
     quantiles = _quantiles(estimator, X, _LEVELS, offset, "calibration_error_scorer")
-    targets = _alike(y_true=y, median=quantiles[..., 0], quantiles=quantiles[..., -1])[0]
+    targets = _alike(y_true=y, lowest_quantile=quantiles[..., 0], quantiles=quantiles[..., -1])[0]
     return -_mean_difference(targets[..., None] <= quantiles, sample_weight)
 
 

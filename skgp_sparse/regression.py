@@ -75,9 +75,10 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The mean of the process: a constant (None), "linear" (a `LinearRegression`, or a
         `TweedieRegressor` where the link is a logarithm), "boosting"
         (`HistGradientBoostingRegressor`), a regressor, whose parameters a grid search sets as
-        ``mean__max_depth``, or "auto": "boosting" where it pays, with the default kernel, 200
-        different rows and an `optimizer`. Beside a user's kernel, it is added to the process
-        ("linear" is a part of the kernel); beside the default one, it has a weight.
+        ``mean__max_depth``, or "auto": "boosting" where it pays, with an `optimizer`,
+        200 different rows, and neither kernel nor approximation named. Beside a user's kernel, it
+        is added to the process ("linear" is a part of the kernel); beside the default one, it has a
+        weight.
     posterior : str or PosteriorMethod, default="auto"
         What predictions are based on: all rows, factorised ("exact") or by a solve ("rows"),
         "inducing" points, cosines and sines ("fourier"), the rows nearest to each query
@@ -153,8 +154,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     noise : {"auto", "constant", "learned"}, default="auto"
         Whether the variance of learned Gaussian noise is "constant", or is "learned" by a second
         process, which needs inducing points, an exact posterior or neighbours: `kernel_` then ends
-        in a `skgp_sparse.kernels.HeteroscedasticNoise`. "auto" is "learned" for the default kernel,
-        from 100 rows on, where rows that are left out gain 3 nats.
+        in a `skgp_sparse.kernels.HeteroscedasticNoise`. "auto" is "learned" with neither kernel
+        nor approximation named, from 100 rows on, where rows that are left out gain 3 nats.
     normalize_y : bool, default=True
         Whether targets have mean 0 and variance 1 in the fit, for the likelihoods "gaussian",
         "student_t" and `Censored` (known limits: only scaled). A target that is constant beside
@@ -231,8 +232,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     The estimator keeps a reference to the training data for `log_marginal_likelihood`, of at most a
     million elements the sorted distinct rows instead: the fit then depends neither on the order of
     the rows, nor on whether a row is repeated or weighted. Pickles and copies contain the training
-    data if `posterior_` is "exact", "neighbors" or "rows", but not those of a cluster or of a large
-    source (with "neighbors", the source), and after `partial_fit` the sample from which it goes on.
+    data if `posterior_` is "exact", "neighbors" or "rows", and after `partial_fit` the sample from
+    which it goes on.
 
     References
     ----------
@@ -433,9 +434,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         return_gradient : bool, default=False
             If True, the gradients of the mean and, with `return_std`, of the standard deviation
             with respect to X are returned, too. They are known unless `posterior_` is "rows" or
-            has `n_mean` or `tight_variance`, and with a `likelihood` other than "gaussian" for
-            ``latent=True`` only. If `posterior_` is
-            "neighbors", the neighbours of each row of X are held: predictions jump where others
+            has `n_mean` or `tight_variance`, or the mean is neither a constant nor one of trees,
+            and with a `likelihood` other than "gaussian" for ``latent=True`` only. If `posterior_`
+            is "neighbors", the neighbours of each row of X are held: predictions jump where others
             become the nearest ones. With respect to categories and missing values, they are 0.
 
         Returns
@@ -553,8 +554,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         method : {"model", "conformal"}, default="model"
             Where intervals come from.
         side : {"both", "lower", "upper"}, default="both"
-            Which ends are finite. With "lower" and "upper", a target is above or below the end with
-            the given probability.
+            Which ends the coverage limits. With "lower" and "upper", a target is above or below
+            this end with the given probability; the other end is the largest or least target.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row, as in `fit`. None is 0.
 
@@ -567,7 +568,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ------
         ValueError
             If a parameter is none of those above, or, with "conformal", there are too few rows for
-            the coverage, intervals in y, or training rows that are not known one
+            the coverage, standard deviations of 0, or training rows that are not known one
             by one: those of clusters, large sources and `partial_fit`.
 
         References
@@ -604,8 +605,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     ) -> Array:
         r"""Compute the log predictive density of targets, :math:`\log \int p(y|f)\,q(f)\,df`.
 
-        Larger values are better. For counts and intervals, it is the logarithm of a probability. It
-        does not include known noise (`alpha`), which belongs to the training rows.
+        Larger values are better. For counts and targets at a limit, it is the logarithm of a
+        probability. It does not include known noise (`alpha`), which belongs to the training rows.
 
         Parameters
         ----------
@@ -644,8 +645,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         Samples at up to 4096 rows are drawn from the joint distribution. For more rows, the part
         that the inducing points explain is drawn jointly, and the remaining part is drawn
         independently for each row. The marginal distribution of every row is then exact, and the
-        memory is O(n_samples) per row. If `posterior_` is "rows", samples of more rows are
-        independent: given all training rows, the process is correlated over short distances only.
+        memory is O(n_samples) per row. If `posterior_` is "neighbors" or "rows", samples of more
+        rows are independent: given all training rows, the process is correlated over short
+        distances only.
 
         Parameters
         ----------
@@ -855,7 +857,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         so that with few rows, and many hyperparameters, the truth is a little worse. How exact the
         rest is depends on the posterior:
 
-        - "exact": as fits without the row, to rounding.
+        - "exact": as fits without the row, to rounding, at the same hyperparameters and noise.
         - "inducing" and "fourier": the row is taken out of the posterior of the weights. For all
           bounds, this is what the same inducing points say without it.
         - "neighbors" and "rows": the nearest others predict the row.

@@ -163,7 +163,7 @@ class Stochastic(BaseEstimator, Solver):
     """L-BFGS on growing random samples of the rows, then the posterior of all rows.
 
     Samples have 20, 80, 160 and 320 rows per inducing point as far as there are so many, so that
-    the time of the fit hardly grows with the number of rows. With at most 160 rows per inducing
+    the time of the fit hardly grows with the number of rows. With at most 80 rows per inducing
     point, this is `LBFGS`.
 
     Examples
@@ -195,8 +195,7 @@ class Stochastic(BaseEstimator, Solver):
         search = stochastic.Search(objective, model, settings, move_basis, random_state)
         state = search.start(objective, kernel)
         for stage in settings.deadline.until(stages):
-            if not search.stopped:
-                state = search.climb(state, stage)
+            state = search.climb(state, stage)
         if search.unfinished:
             warn_unless_converged(search.unfinished, settings)
         if self.batch_size:
@@ -327,7 +326,7 @@ def _fit_of(kernel: Kernel, conclusion: contracts.Conclusion, n_iter: int) -> Fi
 
 
 def _warn_of_residual(objective: SparseFit, kernel: Kernel) -> None:
-    """Warn where the objective is little but its penalty, as there is no noise to learn."""
+    """Warn where the penalty dominates the objective, and there is no noise to learn."""
     if kernels.has_noise(kernel):
         return
     noise, residual = objective.noise_and_residual(kernel)

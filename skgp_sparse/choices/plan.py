@@ -242,7 +242,7 @@ def _may_have_mean(request: Request, facts: Facts) -> bool:
 
 
 def _tries_logarithms(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> bool:
-    """Whether skewed columns may be seen by logarithms; untried for many rows that mix columns."""
+    """Whether logarithms of skewed columns are tried: not of many rows that may learn a metric."""
     is_open = request.kernel is None and request.starts_on_subset and not request.points_are_given
     is_open = is_open and facts.in_memory and facts.inputs_are_known
     is_open = is_open and request.metric != "full" and posterior_method.takes_missing

@@ -160,7 +160,7 @@ class Dataset(ABC):
         Returns
         -------
         ArrayDataset
-            A copy, which shares no rows with this table, in the same units.
+            The rows in memory, in the same units.
         """
 
     def in_units(self, scaler: TargetScaler) -> "Dataset":
@@ -253,7 +253,7 @@ class Dataset(ABC):
         Returns
         -------
         Dataset
-            In memory. As rows were drawn by weight, only a sample of all rows still has weights.
+            In memory. Rows are drawn by weight: only a sample of all of them keeps its weights.
         """
         few = self.subset(rows)
         spent = self.weight is not None and len(rows) < np.count_nonzero(self.weight)

@@ -289,9 +289,9 @@ class Features(ABC):
         Parameters
         ----------
         S : ndarray of shape (m, m)
-            Minus half of ``Σ V_bar Vᵀ`` over the rows, but for the part ``½ v vᵀ`` ...
+            The gradient wrt Kuu is ``Tᵀ S T - ½ u uᵀ``: S is minus half of ``Σ V_bar Vᵀ``.
         u : ndarray of shape (m, p)
-            ... which is ``½ u uᵀ`` after whitening.
+            The part of it of low rank, after whitening.
         inputs : bool
             Whether the gradient wrt the basis' own parameters is wanted.
 

@@ -193,9 +193,8 @@ def tightened(plain: SparsePosterior, rows: Batch, bound: Any) -> TightPosterior
     weights = (directions / np.sqrt(values[kept])) @ directions.T  # S⁻¹
     weights *= root[:, None]
     phi, slope = bound.for_weights(weight).penalty(x)
-    v = (
-        2.0 * bound.reduce(float(weight @ phi), np.sum(weight))[1] * slope
-    )  # 2 φ' reduce', at x = r/σ²
+    # 2 φ' reduce', at x = r/σ²
+    v = 2.0 * bound.reduce(float(weight @ phi), np.sum(weight))[1] * slope
     weights *= np.sqrt(np.maximum(1.0 - v, 0.0))
     return TightPosterior(plain, X, weights, V.T @ weights)
 

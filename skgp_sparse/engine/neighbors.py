@@ -231,7 +231,7 @@ class LeaveOneOut(NamedTuple):
         return P, np.matmul(P, metric.T, out=empty((*P.shape[:2], len(metric))))
 
 
-# One copy of a row is left out: those that remain, or the rest of its weight, are near to it.
+# One copy of a row is left out: its other copies, or the rest of its weight, stay near to it.
 def left_out(distinct: DistinctRows, block: Batch, rows: Ints, nearest: Ints, count: Array):
     """`LeaveOneOut` of rows, whose nearest distinct rows (s, k + 1), own included, are known."""
     s, group = len(rows), distinct.of(rows)

@@ -102,7 +102,7 @@ class LeftOutRows(NamedTuple):
         return log_normal_density(self.block.y, self.mean, std[:, None])
 
     def without_own_noise(self, known: Any) -> "LeftOutRows":
-        """The rows with noise that varies as others tell it, of those of which this is known."""
+        """The rows with noise from errors of other rows, where this is known."""
         place = np.minimum(np.searchsorted(known.chosen, self.chosen), len(known.chosen) - 1)
         is_known = known.chosen[place] == self.chosen
         return self._replace(noise=np.where(is_known, known.noise[place], self.noise))
@@ -130,7 +130,7 @@ def left_out(
 ) -> LeftOutRows:
     """`LeftOutRows` of chosen rows of a table, beside another prediction where it has weights.
 
-    Where noise varies, the error of a row told some of its own noise, unless `own_noise` is False.
+    With `own_noise` False, noise that varies comes from the errors of other rows only.
     """
     with np.errstate(all="ignore"), single_threaded_blas():
         left = LeftOutRows.of(fit, chosen, _moments(fit, chosen, resolve_n_jobs(n_jobs)))
@@ -148,7 +148,7 @@ def as_left_out(fit: Fit) -> Fit:
 
 
 def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
-    """`LeftOutRows` of at most so many rows, as a mean and noise that varies are found from."""
+    """`LeftOutRows` of at most so many rows, which weight a mean."""
     return left_out(as_left_out(fit), some_rows(fit.rows, most), n_jobs, own_noise=False)
 
 

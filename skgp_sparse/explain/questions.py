@@ -66,7 +66,7 @@ class EvidenceBounds(NamedTuple):
 def evidence_bounds(
     fit: Fit, given: BaseEstimator, others: Rows, units: TargetScaler, progress: Callable, name: str
 ) -> EvidenceBounds:
-    """Bounds of the evidence of the rows of a fit, or of `others`, in the units of y."""
+    """Bounds of the evidence of the rows of a fit, or of `others`, whose targets have its units."""
     rows, n_jobs = fit.rows, resolve_n_jobs(given.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(

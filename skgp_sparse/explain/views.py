@@ -396,7 +396,7 @@ def processes_of(view: RealView | LabelView) -> list[Posterior]:
 
 
 def centre_and_scale(likelihood: Likelihood, mean: Array, variance: Array) -> Pair:
-    """Mean and deviation (n,) of responses, or without variance median and half central 68 %."""
+    """Mean and deviation (n,) of responses; median and half the central 68 % if infinite."""
     with np.errstate(all="ignore"):
         centre, squared = likelihood.response(mean, variance)
         if np.all(np.isfinite(centre) & np.isfinite(squared)):

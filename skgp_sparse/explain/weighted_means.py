@@ -22,7 +22,7 @@ from skgp_sparse.explain.views import LabelView, RealView
 from skgp_sparse.ground.validation import Array, Ints
 
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
-_OF_WEIGHT = 1e-4, 1e-3  # ridges of a and b per row
+_OF_WEIGHT = 1e-4, 1e-3  # ridges of intercept and slope, per row
 
 LEAST_PROBABILITY = 1e-6  # of which a logarithm is taken
 

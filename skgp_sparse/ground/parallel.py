@@ -179,7 +179,7 @@ def _give_back(memory: Array) -> None:
 
 
 class Deadline:
-    """A moment, so many seconds from now on; who first hears of it has `tell` called, once."""
+    """A limit of time in seconds; `tell` is called once, when it is found to be over."""
 
     def __init__(self, seconds: float = float("inf"), tell: Callable | None = None) -> None:
         self.start, self.tell = monotonic(), tell

@@ -299,8 +299,8 @@ class ObjectiveFactory(ABC):
 class Method(ABC):
     """How the sites of a likelihood are found, one row at a time.
 
-    A row has one site ``(λ1, λ2)`` in each of the k processes: sites are arrays (2, k, n), means,
-    variances and residuals, which the basis leaves unexplained, (k, n), and shares ``v`` (k,).
+    A row has one site ``(λ1, λ2)`` in each of the k processes: sites are arrays (2, k, n), means
+    and variances (k, n), residuals that the basis leaves unexplained (n,), and shares ``v`` (k,).
     """
 
     likelihood: Any
@@ -315,7 +315,7 @@ class Method(ABC):
 
     @abstractmethod
     def share(self, mean: Array) -> Array:
-        """Share ``v`` in [0, 1] of the residual in marginals, from the mean (k,) of ``λ2 r``."""
+        """Share ``v`` of the residual in marginals, from the mean (k,) of ``λ2 r``."""
 
     @abstractmethod
     def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array) -> Any:

@@ -1,4 +1,4 @@
-"""The objective of predictions from neighbours for rows with a likelihood, and its model.
+"""The objectives of predictions from neighbours, with Gaussian noise and with a likelihood.
 
 The prediction ``N(m_i, v_i)`` of row i from the sites of its neighbours, without its own, is the
 cavity of the row. A sweep predicts all rows and takes their sites from the tilted moments: with the

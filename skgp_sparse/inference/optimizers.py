@@ -156,7 +156,7 @@ def maximise(
     the start measure them before the first iteration, unless they are `alike`. Bounds are obeyed by
     projection: coordinates at a bound that the gradient pushes outwards stay there.
 
-    It ends when the last ten iterations (of few coordinates, five or one more than there are) have
+    It ends when the last ten iterations (of d <= 50 coordinates, of the last min(5, d + 1)) have
     improved ``value / scale`` by less than `tol`, when ``callback(iteration, value)`` is true, or
     after the deadline. `first` is the length of a step of which no curvature is known. The
     curvature of an earlier `Maximum`, of nearly the same function, is changed.

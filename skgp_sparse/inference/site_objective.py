@@ -1,6 +1,6 @@
 """Rows with a likelihood: their objectives, the model that makes these, and updates of sites.
 
-An objective finds sites by an inner loop, then has the Gaussian core with them. At the fixed
+An inner loop finds the sites; with them, the objective is that of Gaussian noise. At the fixed
 point of the loop (`skgp_sparse.inference.site_loop`), the objective is stationary in the sites, so
 that its gradient wrt theta and Z is that of the Gaussian objective with the sites in the place of
 noise and targets, and nothing here is differentiated.
@@ -226,7 +226,7 @@ class Surrogate:
     weight of the row: the cavity of a row never contains less than the other rows say.
     """
 
-    v: Scalars = 1.0  # in [0, 1]; 0 for no penalty
+    v: Scalars = 1.0  # scale of the residual; above 1 where precisions are negative
     noise_share: Scalars = 0.0  # the power (n,); 0: there is none
 
     def for_weights(self, weight: Scalars):

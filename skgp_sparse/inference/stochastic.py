@@ -92,10 +92,7 @@ class Samples:
     def _choose_held_out(self):
         weight = self.rows.weight
         n = len(self.rows) if weight is None else np.count_nonzero(weight)
-        size = max(min(_HELD, n // _HELD_SHARE), 1)
-        if weight is None:
-            return self.rows.sample(size, self.random_state)
-        return np.sort(self.random_state.choice(np.flatnonzero(weight), size, replace=False))
+        return self.rows.sample(max(min(_HELD, n // _HELD_SHARE), 1), self.random_state)
 
     def _copies(self, size: int):
         """Rows, drawn as often as their weights say."""
@@ -415,7 +412,9 @@ class Search:
         return self.better(State(objective, kernel), objective, kernel, sample)
 
     def climb(self, state: State, stage: Stage):
-        """The state after a stage, or the one before if that was better."""
+        """The state after a stage, or the one before if that was better or the search stopped."""
+        if self.stopped:
+            return state
         sample = self.samples.draw(stage.rows * self.width)
         try:
             return self._climb(state, stage, sample)

@@ -617,7 +617,7 @@ class Node(ABC):
         return [np.broadcast_to(np.asarray(self.kernel.length_scale, float), (d,))]
 
     def places(self, X: Array) -> list[Array]:
-        """Return inputs (n, d) of every leaf in units of its length scales; hours on a clock."""
+        """Return inputs of every leaf over its length scales, those of periods on a circle."""
         if self.children:
             return [places for child in self.children for places in child.places(X)]
         if not hasattr(self.kernel, "length_scale"):
@@ -1003,7 +1003,7 @@ def parts_by_columns(kernel: Kernel, d: int, kind: type[_Part]) -> list[tuple[_P
 
 
 def has_noise(kernel: Kernel) -> bool:
-    """Return whether the kernel expression contains a WhiteKernel.
+    """Return whether the kernel expression has white noise, of one variance or of several.
 
     Parameters
     ----------
@@ -1013,7 +1013,7 @@ def has_noise(kernel: Kernel) -> bool:
     Returns
     -------
     bool
-        True if a leaf of the expression is a WhiteKernel.
+        True if a leaf of the expression is a `WhiteKernel` or a `HeteroscedasticNoise`.
 
     Examples
     --------
@@ -1026,7 +1026,7 @@ def has_noise(kernel: Kernel) -> bool:
 
 
 def is_noisy(kernel: Kernel) -> bool:
-    """Return whether a part has noise: a WhiteKernel, or a `Missing` whose noise is not 0."""
+    """Return whether a part has noise: white noise, or a `Missing` whose noise is not 0."""
     return any(part.noisy for part, _ in node(kernel).walk(None))
 
 
@@ -1077,7 +1077,7 @@ def footprint(kernel: Kernel) -> int:
 
 
 def length_scales(kernel: Kernel, X_scale: Array) -> Array:
-    """Return a length scale for each input column, for the choice of inducing points.
+    """Return a length scale for each input column: the distance within which rows are near.
 
     Parameters
     ----------

@@ -567,7 +567,7 @@ class Parametric(Likelihood):
         return self._by_theta(y, slope, power, *means)
 
     def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
-        """Derivatives (k, n) with respect to `theta`: the slope and means are those of all."""
+        """Gradient (k, n) wrt `theta`: `slope` is that of the level, `means` are of the others."""
         return self._of_learned(slope, *means)
 
 

@@ -235,8 +235,8 @@ def _posterior(
     wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
     most = max(min(wanted, int(settings.options.memory / (8 * n))), 1)
     order = random_state.permutation(n)
-    used = random_state.permutation(np.flatnonzero(rows.row_weights() > 0))
-    held_out = np.sort(used[: min(_HELD_OUT, len(used) // _HELD_OUT_SHARE)])
+    n_used = int(np.count_nonzero(rows.row_weights()))
+    held_out = rows.sample(min(_HELD_OUT, n_used // _HELD_OUT_SHARE), random_state)
     rest = _without(near, rows.block(held_out), known.of(held_out), rows.merged)
     leading = order[rest.noise[order] < _noise_of_hidden(near)][:most]
     # two systems share their products: of all rows, and without those that are held out
@@ -305,9 +305,9 @@ def _factor(posterior: IterativePosterior, held_out: Batch, n_jobs: int) -> floa
     mean, variance = posterior.mean_and_variance(held_out.X, n_jobs)
     learned = kernels.diagonal(posterior.posterior.prior, held_out.X)[1]
     variance = np.maximum(variance + learned, TINY)
-    known, weight = (np.broadcast_to(c, len(mean)) for c in (held_out.noise, held_out.weight))
-    errors = (held_out.y - mean) ** 2
-    return contract.variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
+    known, once = np.broadcast_to(held_out.noise, len(mean)), np.ones(len(mean))
+    errors = (held_out.y - mean) ** 2  # of rows that were drawn by weight
+    return contract.variance_factor(errors, variance, known, once, _CENTRAL, _LEAST_FACTOR)
 
 
 def _with_least_noise(kernel: Kernel, least: float) -> Kernel:

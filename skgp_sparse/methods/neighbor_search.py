@@ -260,7 +260,7 @@ class NearestNeighborSearch(NeighborSearch):
 
 
 def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
-    """The `Fit` that goes on with a kernel of other noise, metric held; a factor fits variances."""
+    """The `Fit` refined from a kernel of other noise, metric held, and its variances calibrated."""
     objective: Any = fit.objective  # a `NeighborsObjective`, whose posterior ...
     before: Any = fit.posterior  # ... is a `NeighborsPosterior`
     left, n_jobs = objective.left, job.settings.options.n_jobs

@@ -83,7 +83,7 @@ class SiteSearch(neighbor_search.NeighborSearch):
             return self._climbed(local)
 
     def first(self, starts: Sequence[Kernel] = ()) -> ValidationScore:
-        """The `ValidationScore` without a metric that is learned."""
+        """The `ValidationScore` without a learned metric; the job has its start already."""
         most = most_trained(self.job.rows.n_features)
         return self._scored(self.learn(self.validation.training_rows(most)))
 

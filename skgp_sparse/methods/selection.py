@@ -1,12 +1,12 @@
 """The model selection of "auto": which posterior predicts rows best that were held or left out.
 
 The rival of neighbours is the exact process up to some thousand rows, inducing points above and
-wherever rows have a likelihood, whose log predictive density decides. Everybody begins with the
-same hyperparameters of few rows, and the winner goes on from its trial. Who is far behind after the
-first trial leaves, so that no one looks for a better metric in vain. The exact process needs no fit
+wherever rows have a likelihood, whose log predictive density decides. All begin with the same
+hyperparameters of few rows, and the winner goes on from its trial. A candidate that is far behind
+after its first trial is dropped before a metric is learned. The exact process needs no fit
 of its own: its trial is one factorisation, whose leave-one-out densities are those of the rows held
 out, and it is the fit. It loses ties, as its predictions cost more; inducing points win them, as
-they gain by the iterations that follow. No rule asks how long something took.
+they gain by the iterations that follow. But for `time_limit`, no rule asks how long something took.
 
 Of several binary problems some select for all: a few rows of one problem tell little.
 """
@@ -29,7 +29,7 @@ from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNei
 from skgp_sparse.methods.neighbors import Neighbors, SiteSearch, most_trained
 from skgp_sparse.solvers import Fit, fit_at
 
-_SHARES_OF_TIME = 3  # of the time that is left, one of which is for the hyperparameters of few rows
+_SHARES_OF_TIME = 3  # of the time that is left, one of which is for the start on few rows
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
 _ITERATIONS = 10  # of the second trial of inducing points

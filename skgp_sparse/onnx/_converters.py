@@ -37,7 +37,7 @@ _OF_NUMBERS = {"Add": of_numbers.add, "Mul": of_numbers.mul, "Pow": of_numbers.p
 
 
 class Operators:
-    """The operators of a version of ONNX: ``ops.Add(a, b)`` is a node, a number of two numbers."""
+    """The operators of a version of ONNX: ``ops.Add(a, b)`` is a node, or a float of two floats."""
 
     def __init__(self, version: int) -> None:
         self.version = version

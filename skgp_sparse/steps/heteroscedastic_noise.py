@@ -88,7 +88,7 @@ def learned_noise(problems: Problems) -> Problems:
 
 
 def _seen(fit: Fit, job: Job) -> Fit:
-    """The fit that knows what it says of rows which are left out, some of all or, if exact, all."""
+    """The fit with leave-one-out predictions of some of its rows, of all if it is exact."""
     knows_all = fit.posterior.is_exact and fit.used_rows is fit.rows
     chosen = leave_one_out.some_rows(fit.rows, len(fit.rows) if knows_all else _MOST_ROWS)
     few = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))

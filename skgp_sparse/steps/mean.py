@@ -7,7 +7,8 @@ labels are calibrated by the same rows.
 
 Training rows have predictions of fits without them (cross-fitting, three folds, five of labels),
 queries those of a fit to all rows. Rows with equal inputs are in the same fold. Latent values are
-numbers as they are, logarithms where a likelihood has a logarithmic link, and logits of classes.
+numbers as they are, logarithms where a likelihood has a logarithmic link, and logits of classes and
+proportions.
 """
 
 from collections.abc import Callable

@@ -33,7 +33,7 @@ Place = tuple[Array, Array]  # theta or logarithms of length scales, and spreads
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _SOME_ROWS = 10_000  # that tell
 _SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit that is compared
-_ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared, as those of every start
+_ITERATIONS, _COARSER = 100, 10.0  # of the fits that are compared
 
 
 def skew_of(rows: Dataset, columns: ColumnTable) -> Any:
@@ -81,7 +81,7 @@ def likely_scale(problems: Problems) -> Problems:
 
     Structure that is much finer than the spread of the columns looks like noise to a search from
     there. Candidates are all length scales shorter by a factor; single columns as short as the
-    variogram says; those of 1 from spreads that far rows do not move. The usual start stays unless
+    variogram says; those from spreads that ignore outliers. The usual start stays unless
     another gains a fifth of what it explains beyond a linear trend, or something oscillates about
     a trend along a column. With a likelihood, targets are normal scores of the derivatives of the
     log likelihood at a constant latent value.

@@ -279,7 +279,7 @@ def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
 def fit_all(
     jobs: list[Job], random_states: list[np.random.RandomState], parameters: BaseEstimator
 ) -> list[Fit]:
-    """Fits of all jobs, in order, whatever `n_jobs`; those that print or read, one by one."""
+    """Fits of all jobs, in order, whatever `n_jobs`; by default, those that print one by one."""
     n_jobs, count = parameters.n_jobs, len(jobs)
     threads, are_watched = resolve_n_jobs(n_jobs), parameters.verbose or has_callbacks(parameters)
     # threads within an evaluation gain little

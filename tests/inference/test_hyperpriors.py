@@ -13,6 +13,7 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.hyperpriors import (
     CorrelationPrior,
     LogNormalLengthScales,
+    MissingNoisePrior,
     MissingValuePrior,
     ThetaPrior,
     joined,
@@ -284,6 +285,8 @@ def test_a_search_sets_the_parameters_of_a_prior():
         (LogNormalLengthScales(variance=np.inf), "prior__variance"),
         (LogNormalLengthScales(location="auto"), "prior__location"),
         (LogNormalLengthScales(location=np.nan), "prior__location"),
+        (MissingNoisePrior(location=0.0), "prior__location"),
+        (MissingNoisePrior(location="scaled"), "prior__location"),
     ],
 )
 def test_a_prior_that_cannot_be_used_is_refused(estimator, prior, message):
