@@ -195,7 +195,7 @@ class Stochastic(BaseEstimator, Solver):
         search = stochastic.Search(objective, model, settings, move_basis, random_state)
         state = search.start(objective, kernel)
         for stage in settings.deadline.until(stages):
-            state = search.climb(state, stage)
+            state = state if search.stopped else search.climb(state, stage)
         if search.unfinished:
             warn_unless_converged(search.unfinished, settings)
         if self.batch_size:

@@ -40,7 +40,8 @@ from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Settings, SparseFit, VectorFunction, arithmetic
 from skgp_sparse.inference.optimizers import climb
 
-_HELD, _HELD_SHARE = 8000, 20  # held-out rows: at most so many, and this part of all
+_HELD = 8000, 20  # held-out rows: at most so many, and one in so many
+_NONE = np.empty(0, dtype=np.intp)
 SHARE_OF_A_KIND = 0.1  # of a sample, where there are so many
 MOST = 1 << 20  # rows that are in memory for batches, where the table is not
 
@@ -48,12 +49,21 @@ MOST = 1 << 20  # rows that are in memory for batches, where the table is not
 # -- random rows of a table: those held out, samples of the rest, batches, and a reservoir ---------
 
 
+def held_out_rows(rows: Dataset, most: int, share: int, random_state: RandomState) -> Ints:
+    """Numbers of random rows that count: at most so many, one in `share`, at least one; sorted."""
+    n = len(rows) if rows.weight is None else int(np.count_nonzero(rows.weight))
+    size = max(min(most, n // share), 1)
+    if rows.weight is None:
+        return rows.sample(size, random_state)
+    return np.sort(random_state.choice(np.flatnonzero(rows.weight), size, replace=False))
+
+
 class Samples:
     """Draws rows that count, of all kinds (n,); some of them are held out, and never drawn."""
 
     def __init__(self, rows: Dataset, kinds: AnyArray | None, random_state, hold_out: bool = True):
         self.rows, self.random_state = rows, random_state
-        self.held_out = self._choose_held_out() if hold_out else np.empty(0, dtype=np.intp)
+        self.held_out = held_out_rows(rows, *_HELD, random_state) if hold_out else _NONE
         self.edges: Any = None  # cumulated weights of the rows that may be drawn; None: all are one
         if rows.weight is not None:
             weight = rows.weight.copy()
@@ -88,11 +98,6 @@ class Samples:
         if not self.rows.in_memory:
             pool = Samples(self.draw(MOST), None, self.random_state, hold_out=False)
         return lambda: replace(pool.rows.subset(pool._batch(size)), weight=None)
-
-    def _choose_held_out(self):
-        weight = self.rows.weight
-        n = len(self.rows) if weight is None else np.count_nonzero(weight)
-        return self.rows.sample(max(min(_HELD, n // _HELD_SHARE), 1), self.random_state)
 
     def _copies(self, size: int):
         """Rows, drawn as often as their weights say."""
@@ -412,9 +417,7 @@ class Search:
         return self.better(State(objective, kernel), objective, kernel, sample)
 
     def climb(self, state: State, stage: Stage):
-        """The state after a stage, or the one before if that was better or the search stopped."""
-        if self.stopped:
-            return state
+        """The state after a stage, or the one before if that was better."""
         sample = self.samples.draw(stage.rows * self.width)
         try:
             return self._climb(state, stage, sample)

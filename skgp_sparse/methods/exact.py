@@ -28,6 +28,7 @@ from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.validation import Array, Ints, as_text
 from skgp_sparse.inference.contracts import Settings, Start, arithmetic
+from skgp_sparse.inference.stochastic import held_out_rows
 from skgp_sparse.methods import contract
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request
 from skgp_sparse.solvers import Fit, Stochastic, fit_at, warn_unless_converged
@@ -129,7 +130,7 @@ _LARGEST_RESIDUAL = 0.05  # ... at most this, and at most the noise ...
 _RESIDUAL_OF_NO_NOISE = 2e-3  # ... of which less than this counts as this
 _LEADING_ROWS = 2000  # of the preconditioner, where nobody asked for another number
 _NEAREST = 150  # rows given which variances are computed
-_HELD_OUT, _HELD_OUT_SHARE = 1000, 5  # held-out rows: so many, and one in so many, at most
+_HELD_OUT = 1000, 5  # held-out rows: so many, and one in so many, at most
 _HIDDEN = 1e6  # noise of held-out rows, in units of the variance of the process
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
 _CENTRAL = 0.95  # of the held-out rows, at least, are in intervals of 95 %
@@ -235,8 +236,7 @@ def _posterior(
     wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
     most = max(min(wanted, int(settings.options.memory / (8 * n))), 1)
     order = random_state.permutation(n)
-    n_used = int(np.count_nonzero(rows.row_weights()))
-    held_out = rows.sample(min(_HELD_OUT, n_used // _HELD_OUT_SHARE), random_state)
+    held_out = held_out_rows(rows, *_HELD_OUT, random_state)
     rest = _without(near, rows.block(held_out), known.of(held_out), rows.merged)
     leading = order[rest.noise[order] < _noise_of_hidden(near)][:most]
     # two systems share their products: of all rows, and without those that are held out
@@ -305,9 +305,9 @@ def _factor(posterior: IterativePosterior, held_out: Batch, n_jobs: int) -> floa
     mean, variance = posterior.mean_and_variance(held_out.X, n_jobs)
     learned = kernels.diagonal(posterior.posterior.prior, held_out.X)[1]
     variance = np.maximum(variance + learned, TINY)
-    known, once = np.broadcast_to(held_out.noise, len(mean)), np.ones(len(mean))
-    errors = (held_out.y - mean) ** 2  # of rows that were drawn by weight
-    return contract.variance_factor(errors, variance, known, once, _CENTRAL, _LEAST_FACTOR)
+    known, weight = (np.broadcast_to(c, len(mean)) for c in (held_out.noise, held_out.weight))
+    errors = (held_out.y - mean) ** 2
+    return contract.variance_factor(errors, variance, known, weight, _CENTRAL, _LEAST_FACTOR)
 
 
 def _with_least_noise(kernel: Kernel, least: float) -> Kernel:
