@@ -990,8 +990,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 return fit.rows
             reason = (
                 f"its posterior_ is {self.posterior_!r}, which keeps none of the rows, or they "
-                "came from a cluster or a large source. Set posterior='exact' or 'rows', and fit "
-                "arrays"
+                "came from a cluster or a large source. Set posterior to 'exact', 'neighbors' or "
+                "'rows', and fit arrays"
             )
         raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")
 

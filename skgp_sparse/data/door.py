@@ -109,7 +109,7 @@ class OpenSource:
             raise ValueError(f"It is missing, but there were {len(self.sizes)} {_SAME}")
         chunk = as_chunk(chunk)
         X = np.asarray(chunk.X)
-        X = X.astype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+        X = X.astype(X.dtype if X.dtype in checks.FLOATS else np.float64)
         y, shape = self.encode(_targets_of(chunk)), (self.sizes[number], self.n_features)
         if X.shape != shape or len(y) != len(X):
             raise ValueError(

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse.data.checks import is_frame, is_missing
-from skgp_sparse.ground.validation import AnyArray, Array, as_text
+from skgp_sparse.ground.validation import AnyArray, Array, as_text, is_name
 
 from . import _display
 from ._display import Display, Range, axis_of, shorten_dates
@@ -424,7 +424,7 @@ def _question(
         target = classes[1] if target is None and len(classes) == 2 else target
         _check_target(target in classes, target, f"a class, one of {as_text(classes)}")
         return classes.index(target), f"average probability of {target}", False
-    is_gaussian = getattr(estimator, "likelihood", "gaussian") == "gaussian"
+    is_gaussian = is_name(getattr(estimator, "likelihood", "gaussian"), "gaussian")
     label = "average latent value" if latent and not is_gaussian else "average prediction"
     shape, has_band = np.shape(estimator.predict(at)), latent or is_gaussian
     if len(shape) == 1:
@@ -487,7 +487,7 @@ class CoverageDisplay(Display):
         name: str | None = None,
         ax: "Axes | None" = None,
     ) -> "CoverageDisplay":
-        """Draw the coverage of the intervals of a fitted regressor.
+        """Draw the coverage of a fitted regressor, whose predictions are taken to be normal.
 
         Parameters
         ----------

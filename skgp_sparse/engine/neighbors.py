@@ -410,7 +410,6 @@ def targets_and_noise(linear: Array, precision: Array) -> tuple[Array, Array]:
     return linear * noise, noise
 
 
-_QUERIES_PER_SEARCH = 1 << 14  # queries whose neighbours are looked for together
 _ROWS_LEFT_OUT = 1 << 13  # rows that are left out together, given their neighbours
 _LEAST_VARIANCE = 1e-12  # of the prior's, from which correlations are computed
 
@@ -463,7 +462,7 @@ class NeighborsPosterior(Posterior):
 
             return contract.joined(of_block, slices(len(Q), block_size(near.shape[1])), n_jobs)
 
-        mean, variance, signal = contract.joined(of_queries, slices(len(X), _QUERIES_PER_SEARCH), 1)
+        mean, variance, signal = contract.joined(of_queries, slices(len(X), _PLACES_PER_SEARCH), 1)
         return mean, self.factor * contract.without_negative(variance, signal)
 
     def covariance(self, X: AnyArray) -> Array:
