@@ -68,12 +68,7 @@ from skgp_sparse.engine.posteriors_around import (
     spread_values,
 )
 from skgp_sparse.explain import views, weighted_means
-from skgp_sparse.explain.leave_one_out import (
-    LeftOutRows,
-    left_out,
-    some_rows,
-    width_of,
-)
+from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, some_rows, width_of
 from skgp_sparse.explain.views import TargetView, Task
 from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, calibrated, centred_logs
 from skgp_sparse.ground import integrals, linalg, parallel

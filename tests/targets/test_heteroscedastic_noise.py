@@ -5,13 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from conftest import differences, row_differences
-from inside import (
-    VectorFunction,
-    heteroscedastic_noise,
-    left_out,
-    plan,
-    some_rows,
-)
+from inside import VectorFunction, heteroscedastic_noise, left_out, plan, some_rows
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
