@@ -178,7 +178,7 @@ class SparseGP(
         observations.progress = Progress(self, reporter)
         random_state = check_random_state(self.random_state)
         found = fit_problems(observations, rows, random_state)
-        self._store(observations, found.fits, found.units, beside=found.beside, rows=rows, **known)
+        self._store(observations, found.fits, found.scaler, beside=found.beside, rows=rows, **known)
         reporter.end()
 
     def _observed(self, given):
@@ -219,7 +219,7 @@ class SparseGP(
             with single_threaded_blas():
                 stream, fits = advance(observations, stream, part)
             vars(self).pop("categories_", None)
-            self._store(observations, fits, stream.units, stream=stream)
+            self._store(observations, fits, stream.scaler, stream=stream)
             vars(self).pop("fit_seconds_", None)
             self.n_iter_ = max(stream.n_iter, 1)
             total = float(stream.reservoir.total)
@@ -388,7 +388,7 @@ class SparseGP(
         names = set(object.__dir__(self)) - set(unknown)
         return [name for name in names if hasattr(self, name)]  # as scikit-learn has it
 
-    def _store(self, observations, fits, units, beside=None, **known):
+    def _store(self, observations, fits, scaler, beside=None, **known):
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
@@ -399,15 +399,15 @@ class SparseGP(
         self.evidence_per_row_ = float(np.mean(of_rows))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
-        vars(self).update(observations.attributes(fits, units))
+        vars(self).update(observations.attributes(fits, scaler))
         function = getattr(beside, "function", None)
         fitted = [None] if function is None else [*function.estimators]
         self.mean_ = one_or_all(fitted)
         if hasattr(self, "calibration"):
             self.calibration_ = beside
-        kept, view = kept_parameters(self), observations.view(fits, units)
+        kept, view = kept_parameters(self), observations.view(fits, scaler)
         known["is_learned"] = observations.moves()
-        self._fitted = Fitted(fits, units, view, beside, kept, **known)
+        self._fitted = Fitted(fits, scaler, view, beside, kept, **known)
 
     def _types_of(self, X, name):
         """`ColumnTypes` of X, None where all are numbers, as on a cluster and in a source."""

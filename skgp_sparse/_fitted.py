@@ -24,7 +24,7 @@ class Fitted:
     """State of a fitted estimator; the constructor puts what is `beside` into the `view`."""
 
     fits: list[Fit]
-    units: Any  # `TargetScaler`
+    scaler: Any  # `TargetScaler`
     view: Any  # that predicts in the units of y
     beside: Any = None  # `WeightedMean` or `Calibration`
     kept: dict[str, str] = field(default_factory=dict)  # parameters of a stream, as text
@@ -72,7 +72,7 @@ class Fitted:
 
         def weighted(X: Array) -> Array:
             weight = self.view.of_latent().process.weight(X)
-            return self.beside.units.among_constants(weight) * self.beside.function.latent(X)
+            return self.beside.scaler.among_constants(weight) * self.beside.function.latent(X)
 
         return posteriors_around.averaged(weighted, X, self.values)
 

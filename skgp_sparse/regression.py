@@ -796,7 +796,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """
         X, view = self._answered(X)
         predicted = view.mean(X, latent=True)
-        shape = len(predicted), len(view.units.scale)
+        shape = len(predicted), len(view.scaler.scale)
         mean = np.array(np.broadcast_to(self._fitted.mean_part(X), shape)).reshape(predicted.shape)
         return mean, predicted - mean
 
@@ -847,7 +847,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         """Normalised training targets in the order of `X_train_`, or what a mean leaves of them."""
         rows = self._training_rows("y_train_")
         y = rows.as_passed()[1]
-        y = rows.units.with_constants().forward(y)
+        y = rows.scaler.with_constants().forward(y)
         return y[:, 0] if y.shape[1] == 1 else y
 
     def loo_predict(self) -> LooPrediction:
@@ -969,7 +969,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 others = self._read(rules, given, self._fitted.types, reset=False)
                 self._check_missing(others.X)
                 others = self._fitted.residuals(others)
-            known = others, self._fitted.units, Progress(self)
+            known = others, self._fitted.scaler, Progress(self)
             return evidence_bounds(self._fitted.fits[0], self, *known, name)
 
     def __getstate__(self):

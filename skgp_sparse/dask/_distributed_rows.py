@@ -81,7 +81,7 @@ def read(dataset: ArrayDataset, view: dict) -> ArrayDataset:
     if view["labels"] is not None:
         dataset = replace(dataset, y=np.searchsorted(view["labels"], dataset.y))
     rows = dataset if view["task"] is None else dataset.of_problem(view["task"])
-    in_units: Any = rows.in_units(view["units"])
+    in_units: Any = rows.in_units(view["scaler"])
     return replace(in_units, least_noise=view["least_noise"])
 
 
@@ -328,14 +328,14 @@ class DaskDataset(Dataset):
     parts: list[Future]  # of `ArrayDataset`, none of which is empty
     n_features: int
     summaries: list[Summary]  # of each part
-    units: TargetScaler
+    scaler: TargetScaler
     weighted: bool = False  # whether rows have weights, ...
     shifted: bool = False  # ... and offsets
     labels: AnyArray | None = None  # (n_classes,) those of which the targets are indices
     task: Any = None  # the problem of a classifier whose labels are the targets
     least_noise: float = 0.0
 
-    n_targets = property(lambda self: self.units.n_varying)
+    n_targets = property(lambda self: self.scaler.n_varying)
     classes = property(lambda self: None if self.task else self.labels)
     sizes = property(lambda self: [summary.rows for summary in self.summaries])
     noise = property(lambda self: max(summary.largest_noise for summary in self.summaries))
@@ -356,11 +356,11 @@ class DaskDataset(Dataset):
     @property
     def view(self) -> dict[str, Any]:
         """How workers read the parts."""
-        return {name: getattr(self, name) for name in ("labels", "task", "units", "least_noise")}
+        return {name: getattr(self, name) for name in ("labels", "task", "scaler", "least_noise")}
 
     def in_units(self, scaler: TargetScaler) -> "DaskDataset":
         """The table with targets in other units than those of the user."""
-        return replace(self, units=scaler)
+        return replace(self, scaler=scaler)
 
     def of_problem(self, task: Any) -> "DaskDataset":
         """The table of a `Task` with its labels."""
@@ -443,7 +443,7 @@ class DaskDataset(Dataset):
 
     def targets(self, rows: slice | None = None) -> Array:
         """Standardised targets (n, p), which come to the client; see `Dataset.targets`."""
-        return self.units.forward(self._column("y", rows or slice(None)))
+        return self.scaler.forward(self._column("y", rows or slice(None)))
 
     @cached_property
     def spread(self) -> Array:

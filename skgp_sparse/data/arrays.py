@@ -159,7 +159,7 @@ class ArrayDataset(Dataset):
     y: AnyArray  # (n, p), or labels, or indices of classes (n,), of which problems make targets
     noise: Scalars = 0.0  # known variance in units of y², or (n,)
     weight: Array | None = None
-    units: TargetScaler = None  # type: ignore[assignment]  # those of the user
+    scaler: TargetScaler = None  # type: ignore[assignment]  # those of the user
     least_noise: float = 0.0  # known noise variance of the standardised targets is at least this
     offset: Array | None = None  # (n,) of latent values, in units of the standardised targets
     original: tuple[AnyArray, AnyArray] | None = None  # the user's X and y, if those are others
@@ -171,22 +171,22 @@ class ArrayDataset(Dataset):
     in_memory = True
 
     def __post_init__(self) -> None:
-        if self.units is None:
+        if self.scaler is None:
             n_targets = int(np.prod(self.y.shape[1:]))
-            object.__setattr__(self, "units", TargetScaler.none(n_targets))
+            object.__setattr__(self, "scaler", TargetScaler.none(n_targets))
 
     def __len__(self) -> int:
         return len(self.X)
 
     n_features = property(lambda self: self.X.shape[1])
-    n_targets = property(lambda self: self.units.n_varying)
+    n_targets = property(lambda self: self.scaler.n_varying)
 
     def block(self, rows: Index) -> Batch:
         """Rows selected by a slice or an index array, as a `Batch`."""
-        noise, unit = at(self.noise, rows), self.units.scale.max()  # one, where noise is known
+        noise, unit = at(self.noise, rows), self.scaler.scale.max()  # one, where noise is known
         return Batch(
             np.ascontiguousarray(self.X[rows], dtype=np.float64),
-            self.units.forward(self.y[rows]),
+            self.scaler.forward(self.y[rows]),
             np.maximum(noise / unit / unit, self.least_noise),
             1.0 if self.weight is None else self.weight[rows],
             0.0 if self.offset is None else self.offset[rows],
@@ -217,7 +217,7 @@ class ArrayDataset(Dataset):
 
     def in_units_of_y(self) -> "ArrayDataset":
         """The table with targets in the units of the user, as if these rows had been passed."""
-        offset = None if self.offset is None else self.offset * self.units.scale[0]
+        offset = None if self.offset is None else self.offset * self.scaler.scale[0]
         passed = self.X, self.y, self.noise, self.weight
         return ArrayDataset(*passed, offset=offset, X_std=self.X_std)
 

@@ -86,7 +86,7 @@ class Dataset(ABC):
     n_features, n_targets : int
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows; None where all weights are one.
-    units : TargetScaler
+    scaler : TargetScaler
         Mean and scale of the targets, which are standardised by them.
     classes : ndarray of shape (n_classes,) or None
         Sorted labels, of which targets are the indices; None of numbers.
@@ -102,7 +102,7 @@ class Dataset(ABC):
     n_features: int
     n_targets: int
     weight: Array | None
-    units: TargetScaler
+    scaler: TargetScaler
     classes: AnyArray | None = None
     in_memory: bool = False
     merged: bool = False
@@ -178,7 +178,7 @@ class Dataset(ABC):
         """
         this: Any = self  # a dataclass with offsets, as those of users are
         offset = None if this.offset is None else this.offset / scaler.scale[0]
-        return replace(this, units=scaler, offset=offset)
+        return replace(this, scaler=scaler, offset=offset)
 
     def of_problem(self, task: Any) -> "Dataset":
         """Make the table of a problem, in which rows with indices of classes have its labels.

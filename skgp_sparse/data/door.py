@@ -319,7 +319,7 @@ class ChunkedDataset(Dataset):
 
     source: OpenSource
     n_features: int
-    units: TargetScaler
+    scaler: TargetScaler
     noise: Scalars = 0.0
     weight: Array | None = None
     least_noise: float = 0.0
@@ -329,7 +329,7 @@ class ChunkedDataset(Dataset):
     relabel: Callable[[AnyArray], AnyArray] | None = None  # targets (n, p) of those of the source
     index: Ints | None = None  # (n,) sorted numbers of rows of the source; None: all of them
 
-    n_targets = property(lambda self: self.units.n_varying)
+    n_targets = property(lambda self: self.scaler.n_varying)
 
     def __len__(self) -> int:
         return int(self.source.edges[-1]) if self.index is None else len(self.index)
@@ -348,7 +348,7 @@ class ChunkedDataset(Dataset):
         y = y if self.relabel is None else self.relabel(y)
         columns = self.noise, self.weight, self.offset
         noise, weight, offset = (at(column, rows) for column in columns)
-        return ArrayDataset(X, y, noise, weight, self.units, self.least_noise, offset)
+        return ArrayDataset(X, y, noise, weight, self.scaler, self.least_noise, offset)
 
     def of_problem(self, task: Any) -> "ChunkedDataset":
         """The table of a `Task` with its labels; that of a pair of classes skips other rows."""
@@ -382,7 +382,7 @@ class ChunkedDataset(Dataset):
         order = np.argsort(index, kind="stable")
         pieces = list(self.source.at(index[order]))
         if not pieces:
-            return np.empty((0, self.n_features)), np.empty((0, len(self.units.mean)))
+            return np.empty((0, self.n_features)), np.empty((0, len(self.scaler.mean)))
         return (np.concatenate(column)[np.argsort(order)] for column in zip(*pieces))
 
 

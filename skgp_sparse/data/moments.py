@@ -165,7 +165,7 @@ class TargetScaler(NamedTuple):
     @classmethod
     def of(cls, rows: Any, normalize: bool, name: str, shared: bool = False) -> "TargetScaler":
         """Units in which targets have mean 0 and variance 1, if they are to be normalised."""
-        scaler = rows.units
+        scaler = rows.scaler
         if normalize:  # one scale if there is known noise, which is in units of y², or may be later
             moments, shared = rows.target_moments(), shared or bool(np.any(rows.noise))
             few = rows.in_memory and (len(rows) <= FEW_ROWS or is_small(rows.X.size))

@@ -396,13 +396,13 @@ class RunningSums:
     def of(cls, problem):
         """Sums of a problem whose rows are `ArrayDataset`; its units become the origin."""
         features = problem.features().for_prediction()
-        return cls(None, features, problem.rows.units.with_constants()).plus(problem)
+        return cls(None, features, problem.rows.scaler.with_constants()).plus(problem)
 
     def plus(self, problem):
         """Sums to which the rows of a problem with the same kernel and basis are added."""
         y = np.column_stack([problem.rows.y, np.ones(len(problem.rows))])
-        units = TargetScaler(np.append(self.origin.mean, 0.0), np.append(self.origin.scale, 1.0))
-        rows = replace(problem.rows, y=y, units=units)
+        scaler = TargetScaler(np.append(self.origin.mean, 0.0), np.append(self.origin.scale, 1.0))
+        rows = replace(problem.rows, y=y, scaler=scaler)
         problem, layout = problem._replace(rows=rows), problem.layout()
 
         def run(read):
@@ -414,11 +414,11 @@ class RunningSums:
         sums = Sums(*rows.visit(run, layout, keep=[False] * len(layout.blocks))[0])
         return replace(self, sums=sums if self.sums is None else self.sums + sums)
 
-    def solved(self, problem, units):
+    def solved(self, problem, scaler):
         """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
-        varies, origin = units.scale > 0, self.origin
-        C = np.vstack([np.diag(origin.scale), origin.mean - units.mean])
-        C = C[:, varies] / units.scale[varies]
+        varies, origin = scaler.scale > 0, self.origin
+        C = np.vstack([np.diag(origin.scale), origin.mean - scaler.mean])
+        C = C[:, varies] / scaler.scale[varies]
         sums = self.sums._replace(Vay=self.sums.Vay @ C, yay=np.vdot(C, self.sums.yay @ C))
         value, core, _ = solve(sums, problem)
         return value, posterior_of(self.features, core, problem.kernel), self.features.jitter

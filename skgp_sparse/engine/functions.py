@@ -256,18 +256,18 @@ class SampledFunctions:
 
 
 def in_units(
-    drawn: SampledFunctions, units: TargetScaler, check: Callable[[ArrayLike], Array]
+    drawn: SampledFunctions, scaler: TargetScaler, check: Callable[[ArrayLike], Array]
 ) -> SampledFunctions:
     """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
-    k, p, found = drawn.shape[-1], len(units.mean), copy(drawn)
+    k, p, found = drawn.shape[-1], len(scaler.mean), copy(drawn)
 
     def scaled(weights: Array) -> Array:
-        of_all = units.among_constants(weights.reshape(len(weights), units.n_varying, k))
-        return (of_all * units.scale[:, None]).reshape(len(weights), p * k)
+        of_all = scaler.among_constants(weights.reshape(len(weights), scaler.n_varying, k))
+        return (of_all * scaler.scale[:, None]).reshape(len(weights), p * k)
 
     of_all = drawn.weights, drawn.coefficients, drawn.factors
     found.weights, found.coefficients, found.factors = map(scaled, of_all)
-    found.mean, found.shape = np.repeat(units.mean, k), (k,) if p == 1 else (p, k)
+    found.mean, found.shape = np.repeat(scaler.mean, k), (k,) if p == 1 else (p, k)
     found.check = check
     return found
 

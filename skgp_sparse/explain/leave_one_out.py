@@ -176,17 +176,17 @@ def places_of(rows: ArrayDataset) -> Ints:
 def loo_prediction(fit: Fit, weights: Weights, n_jobs: int | None, name: str) -> LooPrediction:
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known."""
     rows = _rows_of(fit, name)
-    units, places, likelihood = rows.units, places_of(rows), fit.likelihood
+    scaler, places, likelihood = rows.scaler, places_of(rows), fit.likelihood
     left = left_out(fit, np.arange(len(rows)), n_jobs, weights)
     mean, variance = left.responses()
-    mean = units.inverse(mean)
+    mean = scaler.inverse(mean)
     if weights is not None and weights.is_added and fit.mean is not None:
         mean = mean + fit.mean
-    std = units.inverse_std(np.sqrt(variance + left.known)[:, None])
+    std = scaler.inverse_std(np.sqrt(variance + left.known)[:, None])
     is_density = 1.0 if likelihood is None else likelihood.is_density(left.block.observed)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
-        log_scale = np.log(units.scale)
-    density = units.among_constants(left.log_density()) - np.multiply.outer(is_density, log_scale)
+        log_scale = np.log(scaler.scale)
+    density = scaler.among_constants(left.log_density()) - np.multiply.outer(is_density, log_scale)
     columns = mean, np.broadcast_to(std, mean.shape), density
     is_one = mean.shape[1] == 1
     return LooPrediction(*(one[places, 0] if is_one else one[places] for one in columns))
@@ -319,7 +319,7 @@ def interval(
         lower, upper = np.moveaxis(view.quantiles(X, np.array([tail, 1.0 - tail]), offset), -1, 0)
     else:
         mean, std = view.centre_and_scale(X, offset)
-        width = width[0] if mean.ndim == 1 else view.units.among_constants(width[None])
+        width = width[0] if mean.ndim == 1 else view.scaler.among_constants(width[None])
         lower, upper = mean - width * std, mean + width * std
     lower = np.full(lower.shape, -np.inf) if side == "upper" else lower
     upper = np.full(upper.shape, np.inf) if side == "lower" else upper

@@ -64,7 +64,7 @@ class EvidenceBounds(NamedTuple):
 
 
 def evidence_bounds(
-    fit: Fit, given: BaseEstimator, others: Rows, units: TargetScaler, progress: Callable, name: str
+    fit: Fit, given: BaseEstimator, others: Rows, scaler: TargetScaler, tell: Callable, name: str
 ) -> EvidenceBounds:
     """Bounds of the evidence of the rows of a fit, or of `others`, whose targets have its units."""
     rows, n_jobs = fit.rows, resolve_n_jobs(given.n_jobs)
@@ -77,8 +77,8 @@ def evidence_bounds(
     bound = resolve_bound(given.bound, name)
     value = None if fit.given is not None or others is not None else fit.value
     if others is not None:
-        check_columns(others.y, len(units.scale), name)
-        rows = with_noise_floor(others.in_one_form().in_units(units), fit.kernel)
+        check_columns(others.y, len(scaler.scale), name)
+        rows = with_noise_floor(others.in_one_form().in_units(scaler), fit.kernel)
     else:
         if fit.posterior.is_exact and value is not None:
             return EvidenceBounds(float(value), float(value), 0.0)
@@ -93,7 +93,7 @@ def evidence_bounds(
             objective = GaussianObjectives(bound).sparse(rows, basis.parameters, options)
             value = objective.value(fit.kernel)
         problem = Problem(fit.kernel, basis, rows, Titsias(), options)
-        upper = _upper(problem, given, progress)
+        upper = _upper(problem, given, tell)
     own = value if bound.is_lower_bound else -np.inf
     gap = (upper - own) / (rows.total_weight() * rows.n_targets)
     return EvidenceBounds(*map(float, (own, upper, gap)))
@@ -148,11 +148,11 @@ def gradients(view: RealView, X: Array, latent: bool, name: str) -> list[Array]:
     with np.errstate(all="ignore"), single_threaded_blas():
         found = posterior.gradients(X, latent, resolve_n_jobs(view.n_jobs))
         signal = posterior.prior_variance(X)
-    units, std = view.units, np.sqrt(found.variance)[:, None]
+    scaler, std = view.scaler, np.sqrt(found.variance)[:, None]
     rounding = np.finfo(float).eps * signal + np.finfo(float).tiny  # told from no variance
     least = np.sqrt(np.maximum(found.variance, rounding))
     std_slope = 0.5 * found.variance_slope / least[:, None]
-    mean_slope = units.among_constants(found.mean_slope) * units.scale[:, None]
-    std_slope = std_slope[:, None] * units.scale[:, None]
-    columns = units.inverse(found.mean), units.inverse_std(std), mean_slope, std_slope
+    mean_slope = scaler.among_constants(found.mean_slope) * scaler.scale[:, None]
+    std_slope = std_slope[:, None] * scaler.scale[:, None]
+    columns = scaler.inverse(found.mean), scaler.inverse_std(std), mean_slope, std_slope
     return [column[:, 0] for column in columns] if view.one_column else list(columns)

@@ -179,17 +179,17 @@ class TargetView(NamedTuple):
     """A process with Gaussian noise, in the units and the shape of y."""
 
     process: Posterior
-    units: TargetScaler = TargetScaler.none(1)
+    scaler: TargetScaler = TargetScaler.none(1)
     n_jobs: int | None = None
 
     @property
     def one_column(self) -> bool:
         """Whether y has one target, which predictions have no axis for."""
-        return len(self.units.mean) == 1
+        return len(self.scaler.mean) == 1
 
     def truth(self, y: Array, X: Array, name: str) -> Array:
         """Targets (n,) or (n, p) of the rows of X: any numbers."""
-        return check_truth(y, X, len(self.units.scale), name)
+        return check_truth(y, X, len(self.scaler.scale), name)
 
     def centre_and_scale(self, X: Array, offset: Offset = None) -> Pair:
         """Centre and unit of intervals: mean and standard deviation, both (n,) or (n, p)."""
@@ -222,13 +222,13 @@ class TargetView(NamedTuple):
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         require(self.process, posterior.FUNCTIONS, name)
         drawn = self.process.sample_functions(k, n_frequencies, state)
-        return in_units(drawn, self.units, check)
+        return in_units(drawn, self.scaler, check)
 
     def noise_std(self, X: Array) -> Array:
         """Standard deviation of the learned noise, (n,) or (n, p)."""
         with np.errstate(all="ignore"):
             std = np.sqrt(noise_in_blocks(self.process, X))[:, None]
-        return self._shaped(_finite(self.units.inverse_std(std)))
+        return self._shaped(_finite(self.scaler.inverse_std(std)))
 
     def covariance(self, X: Array, latent: bool) -> Array:
         """Joint covariance (n, n) or (n, n, p)."""
@@ -236,7 +236,7 @@ class TargetView(NamedTuple):
             cov = self.process.covariance(X)
             if not latent:
                 cov.flat[:: len(cov) + 1] += noise_in_blocks(self.process, X)
-            return self._shaped(_finite(cov[:, :, None] * self.units.scale**2))
+            return self._shaped(_finite(cov[:, :, None] * self.scaler.scale**2))
 
     def quantiles(self, X: Array, q: Array, offset: Offset = None) -> Array:
         """Quantiles (n, k) or (n, p, k) for probabilities (k,)."""
@@ -247,7 +247,7 @@ class TargetView(NamedTuple):
     def log_density(self, X: Array, y: Array, offset: Offset = None) -> Array:
         """Log density of y, in its shape."""
         mean, std = self._mean_and_std(X, False)
-        if not np.all(std[:, self.units.scale > 0] > 0):
+        if not np.all(std[:, self.scaler.scale > 0] > 0):
             raise ValueError(
                 f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
                 "density. Add a WhiteKernel to the kernel, because predictions do not include the "
@@ -257,15 +257,15 @@ class TargetView(NamedTuple):
 
     def sample(self, X: Array, n: int, state: RandomState, latent: bool, offset: Offset) -> Array:
         """Samples (n, n_samples) or (n, p, n_samples); the first target's are as if alone."""
-        n_targets = self.units.n_varying
+        n_targets = self.scaler.n_varying
         of_noise = RandomState(state.randint(2**31))
         with np.errstate(all="ignore"):
             draws = self.process.deviations(X, n_targets * n, state)
             noise = np.sqrt(noise_in_blocks(self.process, X))
             if noise.any() and not latent:
                 draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
-            draws = self.units.among_constants(draws.reshape(len(X), n_targets, n))
-            draws = _finite(draws * self.units.scale[:, None] + self._mean(X)[:, :, None])
+            draws = self.scaler.among_constants(draws.reshape(len(X), n_targets, n))
+            draws = _finite(draws * self.scaler.scale[:, None] + self._mean(X)[:, :, None])
         return draws[:, 0] if self.one_column else draws
 
     def moments(self, X: Array, noise: bool = True) -> Pair:
@@ -277,11 +277,11 @@ class TargetView(NamedTuple):
 
     def _mean_and_std(self, X: Array, latent: bool) -> Pair:
         mean, variance = self.moments(X, noise=not latent)
-        std = self.units.inverse_std(np.sqrt(variance)[:, None])
-        return _finite(self.units.inverse(mean)), _finite(std)
+        std = self.scaler.inverse_std(np.sqrt(variance)[:, None])
+        return _finite(self.scaler.inverse(mean)), _finite(std)
 
     def _mean(self, X: Array) -> Array:
-        return self.units.inverse(self._by_blocks(self.process.mean, X))
+        return self.scaler.inverse(self._by_blocks(self.process.mean, X))
 
     def _by_blocks(self, method: Callable, X: Array) -> Any:
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
@@ -301,7 +301,7 @@ class ResponseView(NamedTuple):
 
     latent: TargetView  # the process, in its own units
     likelihood: Likelihood
-    units: TargetScaler  # of one target
+    scaler: TargetScaler  # of one target
 
     def truth(self, y: Array, X: Array, name: str) -> Array:
         """Targets of the rows of X as the likelihood takes them; raises outside its domain."""
@@ -312,17 +312,17 @@ class ResponseView(NamedTuple):
 
     def likelihood_of_targets(self) -> Likelihood:
         """The likelihood in units of y."""
-        mean, scale = np.ravel(self.units)
+        mean, scale = np.ravel(self.scaler)
         return self.likelihood.rescaled(-mean / scale, 1.0 / scale)
 
     def centre_and_scale(self, X: Array, offset: Offset = None) -> Pair:
         """Centre and unit of intervals, in units of y; see `centre_and_scale`."""
         centre, scale = centre_and_scale(self.likelihood, *self._moments(X, offset))
-        return self.units.inverse(centre), self.units.inverse_std(scale)
+        return self.scaler.inverse(centre), self.scaler.inverse_std(scale)
 
     def within_domain(self, values: Array) -> Array:
         """Ends of intervals that a target can have."""
-        return np.clip(values, *self.units.inverse(np.array(self.likelihood.ends)))
+        return np.clip(values, *self.scaler.inverse(np.array(self.likelihood.ends)))
 
     def each(self, change: Change) -> "ResponseView":
         """A copy of the view, whose `TargetView` is replaced by a function of it."""
@@ -330,8 +330,8 @@ class ResponseView(NamedTuple):
 
     def of_latent(self) -> "TargetView":
         """The `TargetView` of latent values on the link scale, without offsets."""
-        level = self.units.inverse(np.array(self.likelihood.intercept))
-        return self.latent._replace(units=self.units._replace(mean=level))
+        level = self.scaler.inverse(np.array(self.likelihood.intercept))
+        return self.latent._replace(scaler=self.scaler._replace(mean=level))
 
     def mean(self, X: Array, latent: bool = False, offset: Offset = None) -> Array:
         """Mean (n,) of the response, or on the link scale."""
@@ -346,25 +346,25 @@ class ResponseView(NamedTuple):
             with np.errstate(all="ignore"):
                 mean, variance = self.likelihood.response(mean, variance)
             _warn_of_infinity(mean, variance)
-        return self.units.inverse(mean), self.units.inverse_std(np.sqrt(variance))
+        return self.scaler.inverse(mean), self.scaler.inverse_std(np.sqrt(variance))
 
     def covariance(self, X: Array, latent: bool) -> Array:
         """Joint covariance (n, n) on the link scale, the only one there is."""
-        return self.latent.covariance(X, latent=False) * self.units.scale**2
+        return self.latent.covariance(X, latent=False) * self.scaler.scale**2
 
     def quantiles(self, X: Array, q: Array, offset: Offset = None) -> Array:
         """Quantiles (n, k) of the response for probabilities (k,)."""
         latent = self._moments(X, offset)
         with np.errstate(all="ignore"):
             values = np.column_stack([self.likelihood.quantile(p, *latent) for p in q])
-        return self.units.inverse(values)
+        return self.scaler.inverse(values)
 
     def log_density(self, X: Array, y: Array, offset: Offset = None) -> Array:
         """Log density of y (n,), or log probability of what is no density."""
-        y = self.units.forward(y)
+        y = self.scaler.forward(y)
         with np.errstate(all="ignore"):
             density = self.likelihood.tilted(y, *self._moments(X, offset))[0]
-        return density - self.likelihood.is_density(y) * np.log(self.units.scale)
+        return density - self.likelihood.is_density(y) * np.log(self.scaler.scale)
 
     def sample(self, X: Array, n: int, state: RandomState, latent: bool, offset: Offset) -> Array:
         """Samples (n, n_samples) of the response, or on the link scale."""
@@ -375,7 +375,7 @@ class ResponseView(NamedTuple):
             draws = draws + self.likelihood.intercept
         else:
             draws = self.likelihood.sample(draws, of_response)
-        return self.units.inverse(draws)
+        return self.scaler.inverse(draws)
 
     def _moments(self, X: Array, offset: Offset) -> Pair:
         """Mean and variance (n,) of ``f + offset``."""
@@ -383,7 +383,7 @@ class ResponseView(NamedTuple):
         return mean[:, 0] + self._offset(offset), variance
 
     def _offset(self, offset: Offset) -> Scalars:
-        return 0.0 if offset is None else offset / self.units.scale
+        return 0.0 if offset is None else offset / self.scaler.scale
 
 
 RealView = TargetView | ResponseView
@@ -435,12 +435,12 @@ def prior_view(parameters: BaseEstimator, name: str) -> RealView:
     check_kernel(parameters.kernel, name)
     p = parameters.n_targets or 1
     kernel = ConstantKernel() * RBF() if parameters.kernel is None else parameters.kernel
-    units = TargetScaler.none(p)
+    scaler = TargetScaler.none(p)
     if is_gaussian(parameters.likelihood):
-        return TargetView(Prior(kernel, p), units)
+        return TargetView(Prior(kernel, p), scaler)
     likelihood = resolve_likelihood(parameters.likelihood, name)
     check_one_column(np.empty((1, p)), f"likelihood={as_text(likelihood)}", name)
-    return ResponseView(TargetView(Prior(kernel, 1)), likelihood, units)
+    return ResponseView(TargetView(Prior(kernel, 1)), likelihood, scaler)
 
 
 def at_uncertain_inputs(
@@ -451,10 +451,10 @@ def at_uncertain_inputs(
     if not isinstance(view, TargetView):
         raise ValueError(f"{name}: X_std needs likelihood='gaussian'. Leave X_std out.")
     require(view.process, posterior.NORMALS, f"{name}: X_std")
-    process, units = view.process, view.units
+    process, scaler = view.process, view.scaler
     with np.errstate(all="ignore"), single_threaded_blas():
         mean, variance = process.predict_normals(X, X_std, resolve_n_jobs(view.n_jobs))
         if not latent:
             variance = variance + noise_in_blocks(process, X)[:, None]
-        moments = _finite(units.inverse(mean)), _finite(units.inverse_std(np.sqrt(variance)))
+        moments = _finite(scaler.inverse(mean)), _finite(scaler.inverse_std(np.sqrt(variance)))
     return [one[:, 0] if view.one_column else one for one in moments]

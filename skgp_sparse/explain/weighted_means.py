@@ -63,13 +63,13 @@ class WeightedMean(NamedTuple):
     """Another prediction beside a process, and its weights."""
 
     function: MeanFunction
-    units: TargetScaler  # of the process
+    scaler: TargetScaler  # of the process
     level: float  # that a likelihood adds to latent values
     weights: MeanWeights
 
     def __call__(self, X: Array) -> Array:
         """Predictions (n, p) in the units of the process."""
-        return self.units.forward(self.function.latent(X)) - self.level
+        return self.scaler.forward(self.function.latent(X)) - self.level
 
     def around(self, view: RealView) -> RealView:
         """The view with the weighted mean of its process and the prediction."""

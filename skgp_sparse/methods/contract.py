@@ -110,9 +110,9 @@ class Problems(NamedTuple):
     mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
 
     @property
-    def units(self) -> TargetScaler:
+    def scaler(self) -> TargetScaler:
         """Units of the targets."""
-        return self.jobs[0].rows.units
+        return self.jobs[0].rows.scaler
 
 
 def start_on_subset(job: Job, random_state: RandomState) -> Job:
@@ -520,7 +520,7 @@ class ValidationSet:
         drawn = copies(count, min(_MOST_ROWS, max(len(rows) // share, 1)), random_state)
         self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
-        self.scale = rows.units.scale[rows.units.scale > 0]  # of the targets that vary
+        self.scale = rows.scaler.scale[rows.scaler.scale > 0]  # of the targets that vary
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
 
     def some(self, size: int) -> tuple["ValidationSet", Index]:

@@ -287,7 +287,7 @@ def _outputs_of_regression(
 
 def _shapes_of_regression(operator: Operator) -> None:
     view = fitted_view(operator.raw_operator)
-    n, n_targets = operator.inputs[0].get_first_dimension(), len(view.units.scale)
+    n, n_targets = operator.inputs[0].get_first_dimension(), len(view.scaler.scale)
     shapes = [n, n_targets], [n, n_targets] if n_targets > 1 else [n]
     for output, shape in zip(operator.outputs, shapes):
         output.type.shape = shape
@@ -301,12 +301,12 @@ def _convert_regressor(scope: Scope, operator: Operator, container: Container) -
         likelihood = type(view.likelihood).__name__
         _refuse(f"{name} with the likelihood {likelihood}", "Set likelihood='gaussian'")
     mean, variance = latent_moments(ops, view.process, X, name)
-    units = view.units
-    if not np.all(units.scale):  # constant targets, of which the process says nothing
-        mean = ops.MatMul(mean, np.eye(len(units.scale))[units.scale > 0])
-    std = ops.Mul(ops.Sqrt(variance), units.scale)
-    std = std if len(units.scale) > 1 else ops.Reshape(std, np.array([-1]))
-    mean = ops.Add(ops.Mul(mean, units.scale), units.mean)
+    scaler = view.scaler
+    if not np.all(scaler.scale):  # constant targets, of which the process says nothing
+        mean = ops.MatMul(mean, np.eye(len(scaler.scale))[scaler.scale > 0])
+    std = ops.Mul(ops.Sqrt(variance), scaler.scale)
+    std = std if len(scaler.scale) > 1 else ops.Reshape(std, np.array([-1]))
+    mean = ops.Add(ops.Mul(mean, scaler.scale), scaler.mean)
     for output, node in zip(operator.outputs, (mean, std)):
         _finish(ops, node, output, scope, container)
 

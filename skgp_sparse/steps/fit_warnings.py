@@ -123,7 +123,7 @@ def _explained(found: Problems) -> list[list[float]]:
         return [_of_fit(job, fit, found.beside) for job, fit in zip(found.jobs, fits)]
     labels = np.ravel(rows.y)
     chosen, weight = _some_of_each(labels, rows.row_weights(), len(rows.classes))
-    view = observations.view(fits, found.units)._replace(calibration=found.beside)
+    view = observations.view(fits, found.scaler)._replace(calibration=found.beside)
     probabilities = left_out_labels(fits, view, chosen, observations.parameters.n_jobs)
     known = probabilities, labels[chosen], weight
     each = _of_each_class(*known)

@@ -108,10 +108,10 @@ def _varied(job: Job, fit: Fit, problems: Problems) -> Fit | None:
     logs, left, second = np.zeros(len(chosen)), before, None
     for is_last in (False, True):
         y, table = (logs + _logarithms(left))[:, None], rows.subset(chosen)
-        units = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
-        table = replace(table, y=y, noise=0.0, units=units, least_noise=0.0, offset=None)
+        scaler = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
+        table = replace(table, y=y, noise=0.0, scaler=scaler, least_noise=0.0, offset=None)
         second = _second_process(job, table, problems, second)
-        posterior, mean = second.posterior, float(second.rows.units.mean[0])
+        posterior, mean = second.posterior, float(second.rows.scaler.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
         factor, white = LogNoiseFunction(*logs_of), fit.kernel.k2
         others = leave_one_out.left_out(second, np.arange(len(chosen)), n_jobs)

@@ -54,14 +54,14 @@ def residuals(problems: Problems) -> Problems:
     is_gaussian = observations.likelihood is None
     seen = {"y": rows.y - latent} if is_gaussian else {"offset": latent[:, 0]}
     jobs = observations.jobs(replace(rows, **seen))
-    if not jobs[0].rows.units.scale.all():
+    if not jobs[0].rows.scaler.scale.all():
         raise ValueError(
             f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "
             "of several targets exactly, which may be constant. Leave it out, or set mean to None."
         )
     weights = MeanWeights.added(rows.n_targets)
-    units = jobs[0].rows.units._replace(mean=np.zeros(rows.n_targets))
-    beside = weighted_means.WeightedMean(function, units, 0.0, weights)
+    scaler = jobs[0].rows.scaler._replace(mean=np.zeros(rows.n_targets))
+    beside = weighted_means.WeightedMean(function, scaler, 0.0, weights)
     mean = _in_table(jobs[0].rows, latent) if is_gaussian else None
     return problems._replace(jobs=jobs, beside=beside, mean=mean)
 
@@ -77,12 +77,12 @@ def mean_of_numbers(found: Problems) -> Problems:
     most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
     left = leave_one_out.left_out_numbers(fit, min(most, _ROWS), n_jobs)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
-    predicted = _in_table(fit.rows, found.units.forward(latent) - level)
+    predicted = _in_table(fit.rows, found.scaler.forward(latent) - level)
     stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
     if not is_chosen(found.observations.parameters.mean) and not _pays(stacking, weights):
         return found
-    mean = weighted_means.WeightedMean(function, found.units, level, weights)
+    mean = weighted_means.WeightedMean(function, found.scaler, level, weights)
     return found._replace(fits=[fit._replace(mean=predicted)], beside=mean)
 
 
@@ -174,7 +174,7 @@ def _may_pay(found: Problems, chosen: Ints, latent: Array) -> bool:
 
 def _known(found: Problems, chosen: Ints) -> tuple[Array, Ints, Array]:
     """Probabilities (k, n_classes) of rows that are left out, their labels and weights."""
-    view = found.observations.view(found.fits, found.units)
+    view = found.observations.view(found.fits, found.scaler)
     n_jobs = found.observations.parameters.n_jobs
     own = leave_one_out.left_out_labels(found.fits, view, chosen, n_jobs)
     return own, np.ravel(found.rows.y)[chosen], found.rows.row_weights()[chosen]

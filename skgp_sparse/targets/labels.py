@@ -127,18 +127,18 @@ class ClassLabels(ObservationModel):
         """Jobs of all problems for rows in memory; some problems may have no rows."""
         return [self._job_of_part(part, task) for task in self.tasks]
 
-    def view(self, fits: list[Fit], units: TargetScaler) -> LabelView:
+    def view(self, fits: list[Fit], scaler: TargetScaler) -> LabelView:
         """All problems together."""
         latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
 
-    def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
+    def attributes(self, fits: list[Fit], scaler: TargetScaler) -> dict[str, Any]:
         """The classes, and what the posteriors were given."""
         own = {"classes_": self.classes, "n_classes_": len(self.classes)}
         if self.ranks is not None:
             own["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
-        return super().attributes(fits, units) | own
+        return super().attributes(fits, scaler) | own
 
     def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """The part with indices of classes in the place of labels, all of which are known."""

@@ -87,10 +87,10 @@ class ObservationModel(ABC):
         """Jobs of all problems of rows."""
 
     @abstractmethod
-    def view(self, fits: list[Fit], units: TargetScaler) -> View:
+    def view(self, fits: list[Fit], scaler: TargetScaler) -> View:
         """The view that predicts with fits in the units of y, also from pickles."""
 
-    def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
+    def attributes(self, fits: list[Fit], scaler: TargetScaler) -> dict[str, Any]:
         """Fitted attributes that describe posteriors: lists, where there are several problems."""
         found: dict[str, list[Any]] = {
             "posterior_": [fit.name for fit in fits],

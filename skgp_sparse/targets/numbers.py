@@ -41,16 +41,16 @@ class GaussianObservations(ObservationModel):
     def jobs(self, rows: Dataset) -> list[Job]:
         """The one job there is."""
         rows = rows.in_one_form()
-        units = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
-        job = self._job(rows.in_units(units))
+        scaler = TargetScaler.of(rows, self.parameters.normalize_y, self.name)
+        job = self._job(rows.in_units(scaler))
         reason = why_noise_is_constant(job) if self.parameters.noise == "learned" else None
         if reason is not None:
             raise ValueError(f"{self.name}: noise='learned' {reason}")
         return [job]
 
-    def view(self, fits: list[Fit], units: TargetScaler) -> TargetView:
+    def view(self, fits: list[Fit], scaler: TargetScaler) -> TargetView:
         """The process in units of y."""
-        return TargetView(fits[0].posterior, units)
+        return TargetView(fits[0].posterior, scaler)
 
     def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """The part, unless it has other targets, or its noise is to be learned."""
@@ -63,7 +63,7 @@ class GaussianObservations(ObservationModel):
 
     def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
         """The job of rows of a stream."""
-        return [self._job(part.in_units(self._units(stream.moments, stream.unit)))]
+        return [self._job(part.in_units(self._scaler(stream.moments, stream.unit)))]
 
     def _job(self, rows: Dataset) -> Job:
         """The `Job` of a table, with the initial kernel."""
@@ -78,7 +78,7 @@ class GaussianObservations(ObservationModel):
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job
 
-    def _units(self, given: Moments, unit: Array) -> TargetScaler:
+    def _scaler(self, given: Moments, unit: Array) -> TargetScaler:
         """Mean and scale of all targets; with known noise, the scale of the first rows."""
         if not self.parameters.normalize_y:
             return TargetScaler.none(len(unit))
@@ -123,31 +123,31 @@ class LikelihoodObservations(ObservationModel):
     def jobs(self, rows: Dataset) -> list[Job]:
         """The one job there is."""
         rows = rows.in_one_form().in_units(TargetScaler.none(1))
-        return [self._job(rows.in_units(self._units(rows)))]
+        return [self._job(rows.in_units(self._scaler(rows)))]
 
-    def view(self, fits: list[Fit], units: TargetScaler) -> ResponseView:
+    def view(self, fits: list[Fit], scaler: TargetScaler) -> ResponseView:
         """The response in units of y."""
         latent = TargetView(fits[0].posterior)
-        return ResponseView(latent, fits[0].likelihood, units)
+        return ResponseView(latent, fits[0].likelihood, scaler)
 
-    def attributes(self, fits: list[Fit], units: TargetScaler) -> dict[str, Any]:
+    def attributes(self, fits: list[Fit], scaler: TargetScaler) -> dict[str, Any]:
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
-        of_targets = {"likelihood_": self.view(fits, units).likelihood_of_targets()}
-        return super().attributes(fits, units) | of_targets
+        of_targets = {"likelihood_": self.view(fits, scaler).likelihood_of_targets()}
+        return super().attributes(fits, scaler) | of_targets
 
-    def _units(self, rows: Dataset) -> TargetScaler:
+    def _scaler(self, rows: Dataset) -> TargetScaler:
         """The units of the targets; known limits stay where they are to the last bit."""
-        units = TargetScaler.of(rows, self.normalizes, self.name)
+        scaler = TargetScaler.of(rows, self.normalizes, self.name)
         if not self.normalizes:
-            return units
+            return scaler
         centre, spread = _centre_and_spread(rows)
         if isinstance(self.likelihood, Censored):
-            return TargetScaler(np.zeros(1), _exact_at(self.likelihood.ends, spread or units.scale))
-        return TargetScaler(np.array([centre]), np.array([spread])) if spread else units
+            return TargetScaler(np.zeros(1), _exact(self.likelihood.ends, spread or scaler.scale))
+        return TargetScaler(np.array([centre]), np.array([spread])) if spread else scaler
 
     def _job(self, rows: Dataset) -> Job:
         """The `Job` of a table; the parameters of the likelihood start from the data."""
-        likelihood = self.likelihood.rescaled(*np.ravel(rows.units))
+        likelihood = self.likelihood.rescaled(*np.ravel(rows.scaler))
         likelihood = likelihood.started(*observations_of(rows))
         method = choices.resolve_method(self.parameters.bound, likelihood, self.name)
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
@@ -168,7 +168,7 @@ def _centre_and_spread(rows: Dataset) -> tuple[Any, Any]:
     return np.clip(mean, centre - spread, centre + spread), spread
 
 
-def _exact_at(limits: Iterable[float], scale: Array | float) -> Array:
+def _exact(limits: Iterable[float], scale: Array | float) -> Array:
     """A scale that is the same but for rounding, and takes limits there and back exactly."""
     limits = np.array([limit for limit in limits if np.isfinite(limit)])
     scales = scale * (1.0 + np.finfo(float).eps * np.arange(1000))[:, None]

@@ -75,7 +75,7 @@ class StreamState(NamedTuple):
     seed: int
     unit: Array | None  # (p,) of the targets in the first call, where noise is Gaussian
     moments: Moments = Moments()  # of the targets in this unit
-    units: TargetScaler | None = None  # in which theta was learned
+    scaler: TargetScaler | None = None  # in which theta was learned
     warm_starts: tuple[Any, ...] = ()  # `WarmStart` of every problem, or None
     sums: RunningSums | None = None  # over all rows, where noise is Gaussian
     at_last_move: float = 0.0  # weight of the rows
@@ -136,8 +136,8 @@ def stream_of(
     known: list[Any] = [(fit.rows, fit.kernel, None) for fit in fits]  # no model: nothing is fitted
     jobs = [observations.job(*one) for one in known]
     warm_starts = tuple(map(_warm_start_of, fits, jobs))
-    units, total = jobs[0].rows.units, stream.reservoir.total
-    stream = stream._replace(units=units, at_last_move=total, calls=1, n_iter=n_iter)
+    scaler, total = jobs[0].rows.scaler, stream.reservoir.total
+    stream = stream._replace(scaler=scaler, at_last_move=total, calls=1, n_iter=n_iter)
     if fits[0].posterior.metric is not None:  # in which inducing points are not
         return stream
     if not observations.has_sites and warm_starts[0].Z is not None:
@@ -155,8 +155,8 @@ def advance(
     steps: list[Step] = []
     everything = held if stream.reservoir.is_complete or stream.calls > 0 else part
     jobs = observations.jobs_of_part(everything, stream)
-    latest, units = jobs[0].rows.units, stream.units
-    begins_to_vary = units is not None and np.any((latest.scale > 0) & (units.scale == 0))
+    latest, scaler = jobs[0].rows.scaler, stream.scaler
+    begins_to_vary = scaler is not None and np.any((latest.scale > 0) & (scaler.scale == 0))
     has_grown = stream.calls == 0 or total >= _GROWTH * stream.at_last_move
     due = bool(begins_to_vary or (has_grown and observations.moves()))
     random_state = stream.random_state()
@@ -169,13 +169,13 @@ def advance(
             else:
                 steps.append(_learned(observations, job, warm_start, action, random_state))
     fits, warm_starts, sums = zip(*steps)
-    units = fits[0].rows.units
+    scaler = fits[0].rows.scaler
     if everything is part:  # whose rows do not stay
         jobs = observations.jobs_of_part(held, stream)
-        objectives = [fit.objective.on(_in_units(job.rows, units)) for fit, job in zip(fits, jobs)]
+        objectives = [fit.objective.on(_in_units(job.rows, scaler)) for fit, job in zip(fits, jobs)]
         fits = tuple(fit._replace(objective=one) for fit, one in zip(fits, objectives))
     return stream._replace(
-        units=units,
+        scaler=scaler,
         warm_starts=warm_starts,
         sums=sums[0],
         at_last_move=total if due else stream.at_last_move,
@@ -203,8 +203,8 @@ def _begun(
     if action in (Action.START, Action.MOVE):
         if _LIKELY_SCALE in job.steps:
             (job,) = step_named(_LIKELY_SCALE)(Problems(observations, job.rows, [job], [])).jobs
-    elif stream.units is not None and observations.moves():
-        job = job._replace(rows=_in_units(job.rows, stream.units))
+    elif stream.scaler is not None and observations.moves():
+        job = job._replace(rows=_in_units(job.rows, stream.scaler))
     if action is Action.START or not observations.moves() or warm_start.likelihood is None:
         return job
     model: Any = job.model  # `SiteObjectives`, as there is a likelihood
@@ -216,13 +216,13 @@ def _added(
     observations: Model, sums: RunningSums, part: ArrayDataset, job: Job, warm_start: WarmStart
 ) -> Step:
     """The fit of sums to which a part is added, at the same theta and Z."""
-    sums = sums.plus(_problem(observations, job, warm_start, part.in_units(job.rows.units)))
+    sums = sums.plus(_problem(observations, job, warm_start, part.in_units(job.rows.scaler)))
     return _of_sums(sums, _problem(observations, job, warm_start, job.rows), 0), warm_start, sums
 
 
 def _of_sums(sums: RunningSums, problem: Problem, n_iter: int) -> Fit:
     """The fit that follows from sums, with an objective of the rows of a problem."""
-    value, posterior, jitter = sums.solved(problem, problem.rows.units)
+    value, posterior, jitter = sums.solved(problem, problem.rows.scaler)
     objective = CollapsedObjective(problem.rows, problem.bound, problem.basis, problem.options)
     return Fit(problem.kernel, objective, posterior, value, n_iter, jitter)
 
@@ -310,11 +310,11 @@ def _are_few(job: Job) -> bool:
     return not job.points.are_given and job.are_few(job.points.size)
 
 
-def _in_units(rows: Dataset, units: TargetScaler) -> Dataset:
+def _in_units(rows: Dataset, scaler: TargetScaler) -> Dataset:
     """A table whose targets have other units."""
     this: Any = rows  # a dataclass with offsets, as those of users are
-    offset = None if this.offset is None else this.offset * (this.units.scale[0] / units.scale[0])
-    return replace(this, units=units, offset=offset)
+    offset = None if this.offset is None else this.offset * (this.scaler.scale[0] / scaler.scale[0])
+    return replace(this, scaler=scaler, offset=offset)
 
 
 def _columns_of(part: ArrayDataset) -> tuple:

@@ -275,7 +275,7 @@ def test_standardised_targets_carry_their_noise_along(bound):
     case = make_case("rbf_ard", "known_and_white", targets=2)
     mean, scale = np.array([10.0, -20.0]), np.array([3.0, 3.0])
     original = inside.ArrayDataset(
-        case.X, case.y * scale + mean, case.noise * 9.0, units=inside.TargetScaler(mean, scale)
+        case.X, case.y * scale + mean, case.noise * 9.0, scaler=inside.TargetScaler(mean, scale)
     )
     problem = case.problem(BOUNDS[bound])
     mine = inside.collapsed.value_and_gradient(problem._replace(rows=original))

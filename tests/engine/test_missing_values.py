@@ -59,7 +59,7 @@ def test_moments_are_those_of_values_of_the_column(model):
     ]
     moments = [model.predict(one, return_std=True, latent=True) for one in completed]
     means, stds = map(np.array, zip(*moments))
-    spread = model._fitted.view.process.mean(values).var() * model._fitted.view.units.scale[0] ** 2
+    spread = model._fitted.view.process.mean(values).var() * model._fitted.view.scaler.scale[0] ** 2
     variance = (stds**2).mean(axis=0) + means.var(axis=0) + 0.02 * spread * np.array([0, 1, 2])
     assert_allclose(mean, means.mean(axis=0))
     assert_allclose(std, np.sqrt(variance))

@@ -60,7 +60,7 @@ class TranslatedRegressor(SparseGPRegressor):
 
     @property
     def _y_train_std(self):
-        return self._fitted.units.scale
+        return self._fitted.scaler.scale
 
     def fit(self, X, y):
         given = self.alpha

@@ -254,9 +254,9 @@ def test_a_target_that_a_mean_explains_exactly_is_refused():
 
 def weight_and_factor(model, alone, queries):
     """Weights (n, p) of the mean and factors (n,) of std, by their formulas."""
-    weights, units = model._fitted.beside.weights, alone._fitted.units
+    weights, scaler = model._fitted.beside.weights, alone._fitted.scaler
     std = alone.predict(queries, return_std=True)[1].reshape(len(queries), -1)[:, :1]
-    odds = weights.intercept + weights.slope * np.log((std / units.scale[0]) ** 2 / weights.error)
+    odds = weights.intercept + weights.slope * np.log((std / scaler.scale[0]) ** 2 / weights.error)
     weight = 1.0 / (1.0 + np.exp(-odds))
     c, d = weights.log_factor
     return weight, np.exp(0.5 * (c + d * weight.mean(axis=1)))
@@ -336,7 +336,7 @@ def test_counts_have_a_weighted_mean_of_latent_values():
     model = SparseGPRegressor(mean="boosting", **options).fit(X[:200], counts[:200])
     alone = SparseGPRegressor(mean=None, **options).fit(X[:200], counts[:200])
     own, std = alone.predict(QUERIES, return_std=True, latent=True)
-    weight = model._fitted.beside.weights.of((std / alone._fitted.units.scale[0]) ** 2)[:, 0]
+    weight = model._fitted.beside.weights.of((std / alone._fitted.scaler.scale[0]) ** 2)[:, 0]
     assert model.mean_.loss == "poisson" and model._fitted.beside.weights.log_factor == (0.0, 0.0)
     expected = (1 - weight) * own + weight * np.log(model.mean_.predict(QUERIES))
     found, its = model.predict(QUERIES, return_std=True, latent=True)

@@ -38,7 +38,7 @@ def parts(model, X, y, *rest, **known):
 
 def weight_and_factor(model, std):
     """Weights (n,) and factors (n,) of std, from those of the process in units of y."""
-    weights, scale = model._fitted.beside.weights, model._fitted.units.scale[0]
+    weights, scale = model._fitted.beside.weights, model._fitted.scaler.scale[0]
     odds = weights.intercept + weights.slope * np.log((std / scale) ** 2 / weights.error)
     weight, (c, d) = 1.0 / (1.0 + np.exp(-odds)), weights.log_factor
     return weight, np.exp(0.5 * (c + d * weight))
@@ -47,7 +47,7 @@ def weight_and_factor(model, std):
 def predicted_without(model):
     """Predictions of training rows by fits of the mean without them, in units of y."""
     predicted, places = model._fitted.fits[0].mean, model._fitted.fits[0].rows.places
-    return model._fitted.units.inverse(predicted if places is None else predicted[places])[:, 0]
+    return model._fitted.scaler.inverse(predicted if places is None else predicted[places])[:, 0]
 
 
 def test_loo_predict_is_a_weighted_mean():
@@ -76,7 +76,7 @@ def huber(squared):
 
 def loss_of_mean(model, y, left, predicted, theta):
     """Mean Huber loss of the weighted mean with intercept and slope theta, and its ridge."""
-    weights, scale = model._fitted.beside.weights, model._fitted.units.scale[0]
+    weights, scale = model._fitted.beside.weights, model._fitted.scaler.scale[0]
     variance, error = (left.std / scale) ** 2, weights.error[0]
     weight = 1.0 / (1.0 + np.exp(-theta[0] - theta[1] * np.log(variance / error)))
     rest = (y - left.mean - weight * (predicted - left.mean)) / scale
@@ -98,7 +98,7 @@ def test_weights_have_the_least_huber_loss():
         predicted_without(model),
         model._fitted.beside.weights,
     )
-    error = np.mean((Y - predicted) ** 2) / model._fitted.units.scale[0] ** 2
+    error = np.mean((Y - predicted) ** 2) / model._fitted.scaler.scale[0] ** 2
     assert_allclose(weights.error, error, rtol=1e-9)
     theta = np.append(weights.intercept, weights.slope)
     assert are_best(partial(loss_of_mean, model, Y, left, predicted), theta)
@@ -106,7 +106,7 @@ def test_weights_have_the_least_huber_loss():
 
 def test_factors_of_variances_have_the_highest_density():
     model, alone = parts(SparseGPRegressor(mean=MEAN, random_state=0), X, Y)
-    left, own, scale = model.loo_predict(), alone.loo_predict(), model._fitted.units.scale[0]
+    left, own, scale = model.loo_predict(), alone.loo_predict(), model._fitted.scaler.scale[0]
     weight = weight_and_factor(model, own.std)[0]
 
     def loss(theta):

@@ -455,8 +455,8 @@ def test_targets_of_a_slice_come_without_their_inputs(client, table, monkeypatch
         ArrayDataset(np.zeros((len(own), 3)), own) for own in np.split(y, np.cumsum(sizes)[:-1])
     ]
     summaries = [_distributed_rows.Summary(size) for size in sizes]
-    units = TargetScaler(np.ones(1), np.full(1, 2.0))
-    rows = DaskDataset(client, client.scatter(parts), 3, summaries, units)
+    scaler = TargetScaler(np.ones(1), np.full(1, 2.0))
+    rows = DaskDataset(client, client.scatter(parts), 3, summaries, scaler)
     for start, stop in ((0, 10), (0, 4), (3, 5), (4, 5), (5, 10), (2, 9)):
         assert np.array_equal(rows.targets(slice(start, stop)), (y[start:stop] - 1.0) / 2.0)
     assert np.array_equal(rows.targets(), (y - 1.0) / 2.0)

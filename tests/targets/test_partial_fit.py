@@ -148,10 +148,10 @@ def test_known_noise_keeps_the_scale_of_the_first_call():
     X, y, _ = table()
     for alpha in (0.4, np.zeros(50)):  # known, though there is none
         model = fixed(alpha=alpha).partial_fit(X[:50], y[:50])
-        scale = model._fitted.units.scale
+        scale = model._fitted.scaler.scale
         model.partial_fit(X[50:100], y[50:100])
-        np.testing.assert_array_equal(model._fitted.units.scale, scale)
-        agree(model._fitted.units.mean, y[:100].mean(axis=0), 1e-12)
+        np.testing.assert_array_equal(model._fitted.scaler.scale, scale)
+        agree(model._fitted.scaler.mean, y[:100].mean(axis=0), 1e-12)
 
 
 def test_rows_that_are_gone_still_count(monkeypatch):
@@ -218,11 +218,11 @@ def test_sums_are_exact_after_moves():
     held = SparseGPRegressor(
         model.kernel_, inducing_init=model.inducing_points_, optimizer=None, normalize_y=False
     )
-    units = model._fitted.units.mean, model._fitted.units.scale
-    held.fit(X, (y[:, 0] - units[0]) / units[1], weight)
+    scaler = model._fitted.scaler.mean, model._fitted.scaler.scale
+    held.fit(X, (y[:, 0] - scaler[0]) / scaler[1], weight)
     values = model.log_marginal_likelihood_value_, held.log_marginal_likelihood_value_
     agree(*values, 1e-9)
-    agree(model.predict(X), units[0] + units[1] * held.predict(X), 1e-9)
+    agree(model.predict(X), scaler[0] + scaler[1] * held.predict(X), 1e-9)
 
 
 @pytest.mark.second
