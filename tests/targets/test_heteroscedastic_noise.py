@@ -146,6 +146,8 @@ def test_rows_are_left_out_once(posterior, does_vary, monkeypatch):
     known = left_out_some(fit, 200)
     assert_allclose(known.mean, now.mean, rtol=1e-8, atol=1e-8)
     assert_allclose(known.variance, now.variance, rtol=1e-8, atol=1e-12)
+    others = left_out(fit, known.chosen, 1, own_noise=False)  # as conformal scores are
+    assert np.any(others.noise != known.noise) == does_vary
     assert len(model.loo_predict().mean) == 300
     other = pickle.loads(pickle.dumps(model))
     assert other._fitted.fits[0].left_out is None
