@@ -34,12 +34,7 @@ from skgp_sparse.engine.basis import (
 )
 from skgp_sparse.engine.collapsed import Sums
 from skgp_sparse.engine.collapsed_sites import Cores
-from skgp_sparse.engine.exact import (
-    correlation_length,
-    lag_correlation,
-    profile_evidence,
-    tightened,
-)
+from skgp_sparse.engine.exact import correlation_length, lag_correlation, profile_evidence
 from skgp_sparse.engine.feature_posterior import FeaturePosterior, Normals
 from skgp_sparse.engine.functions import sobol_indices
 from skgp_sparse.engine.iterative import IterativePosterior, preconditioner, products, solve
@@ -66,6 +61,7 @@ from skgp_sparse.engine.posteriors_around import (
     PosteriorWithMissingValues,
     normal_mixture,
     spread_values,
+    tightened,
 )
 from skgp_sparse.explain import views, weighted_means
 from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, some_rows, width_of

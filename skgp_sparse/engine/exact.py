@@ -1,4 +1,4 @@
-"""The exact Gaussian process on few distinct rows, evidence at several scales, smaller variances.
+"""The exact Gaussian process on few distinct rows, with Gaussian noise or sites; evidence.
 
 Every objective of the family is exact once the inducing points are the distinct training rows; the
 dense formulas then keep digits that ``1/σ²`` would cost the collapsed ones when the noise is tiny.
@@ -8,29 +8,28 @@ Rows that coincide are one observation of their precision-weighted mean ȳ, of v
     log p(y) = log N(ȳ; 0, K + D) - ½ P Σ w_i log 2πσ_i² + ½ P Σ log 2πD_j
                - ½ Σ w_i (y_i - ȳ_j)²/σ_i²
 
-`profile_evidence` compares scales of the targets by values alone. `TightPosterior` has the
-variances of the whole posterior given inducing points.
+`JointRows` are rows with Gaussian sites, seen by the process at all distinct inputs.
+`profile_evidence` compares scales of the targets by values alone.
 """
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import solve_triangular
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.arrays import DistinctInputs, GroupMeans
-from skgp_sparse.data.dataset import Batch, row_blocks
-from skgp_sparse.engine import posterior as contract
-from skgp_sparse.engine.basis import Evaluation, InducingFeatures
-from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
-from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, PosteriorAround, float64
+from skgp_sparse.data.arrays import DistinctInputs, GroupMeans, PerRow
+from skgp_sparse.data.dataset import Batch, Layout, row_blocks
+from skgp_sparse.engine.basis import Evaluation, InducingFeatures, Observations, Problem
+from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores, observe, project_rows
+from skgp_sparse.engine.feature_posterior import ExactPosterior
 from skgp_sparse.ground import linalg
-from skgp_sparse.ground.parallel import ordered_map
-from skgp_sparse.ground.validation import AnyArray, Array
+from skgp_sparse.ground.linalg import TINY
+from skgp_sparse.ground.parallel import for_each, ordered_map
+from skgp_sparse.ground.validation import Array
 
 _FEWEST_PAIRS = 4  # shares of the rows that the longest lag of a variogram leaves
 _STANDARD_ERRORS = 4.0  # by which near rows must be more alike than any
@@ -111,92 +110,6 @@ def _in_order(x: Array, y: Array) -> tuple[Array, Array]:
 def _variogram(y: Array, lag: int) -> float:
     """Half the mean squared difference of rows so many places apart, in units of the variance."""
     return 0.5 * ((y[lag:] - y[:-lag]) ** 2).mean() / (y**2).mean()
-
-
-_SMALLEST_SHARE = 1e-8  # variance of a direction that is told from none, as a share of the process
-
-
-# With the residual process ``R = K - V Vᵀ`` of the rows, ``N = diag(σ²/w)``, ``x = r/σ²``, and
-# the slope of a variational objective, ``v = -2 ∂F/∂x = 2 φ' reduce'``, the posterior of the rows
-# is
-#
-#     q(f | u) = N( Kfu Kuu⁻¹ u,  N^½ S v S N^½ ),     S = (N^-½ R N^-½)^½
-#
-# instead of ``R``, which is the case v = 1 (Titsias 2025, eq. 13, where N is the same for all
-# rows and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the residual
-# process is ``R_*f R⁻¹ (f - Kfu Kuu⁻¹ u)`` plus a rest that is independent of f, so that (eq. 17)
-#
-#     var = var of v = 1  -  ‖(1 - v)^½ S⁻¹ N^-½ R_f*‖².
-#
-# The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
-# hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
-@dataclass(frozen=True, eq=False)
-class TightPosterior(PosteriorAround):
-    """The process given data, with smaller variances than those of its inducing points alone."""
-
-    X: np.ndarray  # (n, d) of training
-    weights: np.ndarray  # (n, n) ``N^-½ S⁻¹ (1 - v)^½``
-    explained: np.ndarray  # (m, n) ``Vᵀ`` times these
-
-    name = "inducing"
-    answers = frozenset([BOUNDS])
-    remedy = "Set tight_variance to False, and call fit, not partial_fit."
-    holds_rows = True
-
-    features = property(attrgetter("posterior.features"))
-    width = n_rows_kept = property(lambda self: len(self.X))
-
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Mean (n, p) and latent variance (n,)."""
-        mean, variance = self.posterior.mean_and_variance(X, n_jobs)
-        blocks = row_blocks(len(X), self.width)
-        gain = contract.by_blocks(lambda X: (self._gains(X) ** 2).sum(axis=1), X, blocks, n_jobs)
-        signal = np.broadcast_to(kernels.diagonal(self.kernel, float64(X))[0], len(X))
-        return mean, contract.without_negative(variance - gain, signal)
-
-    def covariance(self, X: AnyArray) -> Array:
-        """Latent covariance (n, n)."""
-        gains = self._gains(float64(X))
-        cov = self.posterior.covariance(X) - gains @ gains.T
-        signal = kernels.diagonal(self.kernel, float64(X))[0]
-        cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
-        return cov
-
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
-        """Latent samples minus the mean (n, n_samples), of many rows correlated as for v = 1."""
-        if len(X) <= JOINT_ROWS:
-            return contract.joint_deviations(self, X, n_samples, random_state)
-        before, now = (one.mean_and_variance(X)[1] for one in (self.posterior, self))
-        shrunk = np.sqrt(np.divide(now, before, out=np.zeros_like(now), where=before > 0))
-        return shrunk[:, None] * self.posterior.deviations(X, n_samples, random_state)
-
-    def _gains(self, X: Array) -> Array:
-        """``R_*f N^-½ S⁻¹ (1 - v)^½`` (q, n)."""
-        V = self.features.whiten(self.features.raw(X))
-        return kernels.evaluate(self.kernel, X, self.X) @ self.weights - V @ self.explained
-
-
-def tightened(plain: SparsePosterior, rows: Batch, bound: Any) -> TightPosterior:
-    """The `TightPosterior` given all rows and a variational bound without a noise share."""
-    X, _, noise, weight, _ = rows.used()
-    signal, learned, _ = kernels.diagonal(plain.kernel, X)
-    s2 = noise + learned
-    V = plain.features.whiten(plain.features.raw(X))
-    residual = plain.features.residual_covariance(X, V)
-    x = np.maximum(residual.diagonal(), 0.0) / s2
-    root = np.sqrt(weight / s2)  # N^-½
-    residual *= root
-    residual *= root[:, None]
-    values, directions = eigh(residual, overwrite_a=True, check_finite=False, driver="evd")
-    kept = values > _SMALLEST_SHARE * np.mean(signal * root**2)
-    directions = directions[:, kept]
-    weights = (directions / np.sqrt(values[kept])) @ directions.T  # S⁻¹
-    weights *= root[:, None]
-    phi, slope = bound.for_weights(weight).penalty(x)
-    # 2 φ' reduce', at x = r/σ²
-    v = 2.0 * bound.reduce(float(weight @ phi), np.sum(weight))[1] * slope
-    weights *= np.sqrt(np.maximum(1.0 - v, 0.0))
-    return TightPosterior(plain, X, weights, V.T @ weights)
 
 
 _JITTER = linalg.Jitter(0.0)  # the noise is on the diagonal already
@@ -340,3 +253,263 @@ def _blocks(kernel, n):
         return [slice(0, n)]
     edges = [round(n * (share / count) ** 0.5) for share in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+_FLAT = 1e-4  # a_g K_gg below which 1 - [B⁻¹]_gg has lost digits
+_NO_KERNEL = (
+    "The kernel matrix of the rows is not finite, or not positive definite. Check the kernel, the "
+    "bounds of its hyperparameters, and the scale of X."
+)
+
+
+# -- the exact process on few distinct inputs, seen through Gaussian sites -------------------------
+# Where every distinct input is an inducing point there is nothing to project: sites act on the
+# kernel matrix K of the distinct inputs. Rows of the same input share its latent value; white noise
+# comes on top, of variance ``r_i`` and for every copy of a row its own, and is integrated. With the
+# natural parameters ``λ1, λ2`` of the sites and ``γ_i = 1 + r_i λ2``, sums over the rows i of group
+# g,
+#
+#     a_g = Σ w_i λ2/γ_i,    b_g = Σ w_i λ1/γ_i,    s = √a,
+#     B = I + diag(s) K diag(s) = L Lᵀ,    T = L⁻¹,    α = s B⁻¹ (b/s),    μ = K α,
+#     h_g = (1 - [B⁻¹]_gg)/a_g                                   (posterior variance of the process)
+#     m_i = (μ + r_i λ1)/γ_i,    v_i = r_i/γ_i + h/γ_i²          (marginal of a row, noise included)
+#     KL = ½ (tr B⁻¹ - u + μᵀα + log|B|)
+#          + ½ Σ w_i (1/γ_i - 1 + log γ_i + r_i ((λ1 - λ2 μ)² + λ2² h)/γ_i²)
+#     log normaliser = ½ (bᵀμ - log|B|) + ½ Σ w_i (r_i λ1²/γ_i - log γ_i).
+#
+# The gradient is that of ``log N(λ1/λ2; 0, Cov)``, where every row has noise ``r_i + 1/λ2``:
+#
+#     ∂/∂K = ½ (α αᵀ - diag(s) B⁻¹ diag(s)),
+#     ∂/∂r_i = ½ w_i ((λ1 - λ2 μ)² - λ2 γ_i + λ2² h)/γ_i².
+#
+# B is at least the identity, so that no jitter is needed however close inputs are. See Rasmussen
+# and Williams (2006), sections 3.4 and 3.6; their ``α = b - s B⁻¹ (s K b)`` loses digits where the
+# variance is large. An inner iteration takes ``⅔ u³`` multiplications and additions.
+#
+# Where precisions are negative, ``s = √|a|``, and their signs σ take the place of the identity in
+# B. With the negative ones last, ``B⁻¹ = Tᵀ D T`` with ``D = ±1`` and
+# ``h_g = (σ_g - [B⁻¹]_gg)/s_g²``. There is a posterior if as many of D as of σ are negative.
+
+
+class JointCore(NamedTuple):
+    """The Gaussian posterior over the process at the distinct inputs, given all sites."""
+
+    T: np.ndarray  # (u, u) L⁻¹, lower triangular if no precision is negative
+    s: np.ndarray  # (u,)
+    a: np.ndarray  # (u,)
+    b: np.ndarray  # (u,)
+    alpha: np.ndarray  # (u,)
+    mean: np.ndarray  # (u,) μ
+    variance: np.ndarray  # (u,) h
+    log_det: float  # log |B|
+    noise: "Noise"
+
+    def divergence(self):
+        """``KL[q ‖ p]`` of the process and of its white noise at the rows."""
+        process = self.mean @ self.alpha - self.a @ self.variance + self.log_det
+        return 0.5 * process + self.noise.divergence(self)
+
+    def log_normaliser(self):
+        """``log E[exp(Σ b f - ½ a f²)]`` under the prior."""
+        return 0.5 * (self.b @ self.mean - self.log_det) + self.noise.log_normaliser()
+
+
+class Noise(NamedTuple):
+    """White noise of every row, integrated: what it makes of the sites."""
+
+    index: Any  # (n,) group of each row
+    r: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,) copies of a row that have noise of their own
+    linear: np.ndarray  # (n,) λ1, and ...
+    precision: np.ndarray  # (n,) ... λ2 of one copy
+    gain: np.ndarray  # (n,) γ
+
+    def marginals(self, rows, core):
+        """Mean and variance of some rows, their noise included."""
+        r, gain = self.r[rows], self.gain[rows]
+        mean, variance = core.mean[self.index[rows]], core.variance[self.index[rows]]
+        return (mean + r * self.linear[rows]) / gain, r / gain + variance / gain**2
+
+    def divergence(self, core):
+        """Mean divergence of the noise, given the process."""
+        spread = 1.0 / self.gain - 1.0 + np.log(self.gain)
+        return 0.5 * self.weight @ (spread + self.r * self._squares(core))
+
+    def log_normaliser(self):
+        """The part of the log normaliser that is not seen by the process."""
+        return 0.5 * self.weight @ (self.r * self.linear**2 / self.gain - np.log(self.gain))
+
+    def gradient(self, core):
+        """Gradient of the surrogate wrt r."""
+        return 0.5 * self.weight * (self._squares(core) - self.precision / self.gain)
+
+    def _squares(self, core):
+        mean, variance = core.mean[self.index], core.variance[self.index]
+        slope = self.linear - self.precision * mean
+        return (slope**2 + self.precision**2 * variance) / self.gain**2
+
+
+class JointRows(NamedTuple):
+    """The rows of a problem as the process at all inputs; as `ProjectedRows`."""
+
+    problem: Problem
+    layout: Layout
+    groups: DistinctInputs
+    K: np.ndarray  # (u, u)
+    pulls: list
+    r: np.ndarray  # (n,) white noise
+    pull_diagonal: Any  # of `kernels.diagonal`
+    jitter: float = 0.0
+
+    @property
+    def observed(self):
+        """The rows; the residual is 0, as nothing is left that the process does not know."""
+        blocks = map(self.problem.rows.block, self.layout.blocks)
+        of_blocks = (observe(block, np.zeros(len(block.X))) for block in blocks)
+        return Observations(*map(PerRow, zip(*of_blocks)))
+
+    def solve(self, natural):
+        """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""
+        return Cores(self._solve(*pair) for pair in np.asarray(natural).swapaxes(0, 1))
+
+    def moments(self, cores):
+        """Means and variances of the rows, their noise included, a `PerRow` (2, k, n)."""
+        return PerRow(
+            np.stack([core.noise.marginals(rows, core) for core in cores], axis=1)
+            for rows in self.layout.blocks
+        )
+
+    def covariance(self, core):
+        """Posterior covariance of the rows, their noise included (n, n)."""
+        root = core.T @ (core.s[:, None] * self.K)
+        noise, index = core.noise, self.groups.index
+        S = (self.K - root.T @ root)[np.ix_(index, index)]
+        S /= noise.gain[:, None] * noise.gain
+        S.flat[:: len(S) + 1] += noise.r / noise.gain
+        return S
+
+    def gradient(self, cores, sites, bounds, inputs):
+        """Gradients by the name of the block; without a residual, all bounds have the same."""
+        n_jobs = self.problem.options.n_jobs
+        inverses = [_inverse(core, n_jobs) for core in cores]
+
+        def cotangent(*at):
+            return sum(_cotangent(*pair, *at) for pair in zip(cores, inverses))
+
+        of_process = pull_back(self.pulls, cotangent, n_jobs)
+        noise_bar = sum(self.groups.sum(core.noise.gradient(core)) for core in cores)
+        of_noise = self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]
+        return {"kernel": of_process + of_noise}
+
+    def posterior(self, core):
+        """The `ExactPosterior` of a process; by all rows as features where a < 0."""
+        kernel = self.problem.kernel
+        if np.any(core.a < 0.0):
+            noise = core.noise
+            natural = noise.weight * np.stack([noise.linear, noise.precision])[:, None]
+            rows = project_rows(self.problem)
+            blocks = PerRow(natural[..., block] for block in rows.layout.blocks)
+            return rows.posterior(rows.solve(blocks)[0])
+        L = _factor_of_sites(self.K, core.s, self.problem.options.n_jobs) / core.s[:, None]
+        features = InducingFeatures(kernel, self.groups.X, L)
+        return ExactPosterior(kernel, features, core.alpha[:, None])
+
+    def _solve(self, b, a):
+        n_jobs = self.problem.options.n_jobs
+        noise = self._noise(a, b)
+        a, b = self.groups.sum(a / noise.gain), self.groups.sum(b / noise.gain)
+        s = np.sqrt(np.maximum(np.abs(a), TINY))
+        if np.any(a < 0.0):
+            T, log_det = _inverse_with_signs(self.K, s, a < 0.0, n_jobs)
+        else:
+            L = _factor_of_sites(self.K, s, n_jobs)
+            log_det = linalg.log_det_from_cholesky(L)
+            T = linalg.inverse_lower(L, n_jobs)
+            del L
+        alpha = s * (T.T @ (_signs(a) * (T @ (np.where(a < 0.0, -b, b) / s))))
+        variance = _variances(self.K, s, a, T, n_jobs)
+        return JointCore(T, s, a, b, alpha, self.K @ alpha, variance, log_det, noise)
+
+    def _noise(self, a, b):
+        index, weight = self.groups.index, self.groups.weight
+        copies = np.maximum(weight, 1.0)  # less than one is one that says less
+        linear, precision = b / copies, a / copies
+        gain = 1.0 + self.r * precision
+        if np.any(gain <= 0.0):
+            raise np.linalg.LinAlgError(NO_POSTERIOR)
+        return Noise(index, self.r, copies * (weight > 0), linear, precision, gain)
+
+
+def _cotangent(core, inverse, rows, columns):
+    """Gradient wrt some entries of K, from the lower triangle of ``B⁻¹``."""
+    G = inverse[rows, columns] * (-0.5 * core.s[rows, None])
+    G *= core.s[columns]
+    G += (0.5 * core.alpha[rows, None]) * core.alpha[columns]
+    return G
+
+
+def join_rows(groups, problem):
+    """The `JointRows` of a problem whose basis are the distinct inputs of its `DistinctInputs`."""
+    K, pulls = kernel_matrix(problem.kernel, groups.X, problem.options.n_jobs)
+    _, noise, pull_diagonal = kernels.diagonal(problem.kernel, groups.X)
+    r = np.broadcast_to(noise, len(groups.X))[groups.index]
+    K = linalg.mirror_lower(K)
+    return JointRows(problem, problem.layout(), groups, K, pulls, r, pull_diagonal)
+
+
+def _factor_of_sites(K, s, n_jobs):
+    """Cholesky factor of ``B``, of which only the lower triangle is made."""
+    B = np.zeros(K.shape)
+
+    def fill(rows):
+        head = slice(0, rows.stop)
+        np.multiply(K[rows, head], s[head], out=B[rows, head])
+        B[rows, head] *= s[rows, None]
+
+    for_each(fill, row_blocks(*K.shape), n_jobs)
+    B.flat[:: len(B) + 1] += 1.0
+    return linalg.cholesky(B, n_jobs, failure=_NO_KERNEL)
+
+
+def _inverse_with_signs(K, s, negative, n_jobs):
+    """``T`` where some precisions are negative, its columns in the order of K, and ``log |B|``."""
+    p, q = np.flatnonzero(~negative), np.flatnonzero(negative)
+    L = _factor_of_sites(K[np.ix_(p, p)], s[p], n_jobs)
+    first = linalg.inverse_lower(L, n_jobs)
+    C = (s[q, None] * K[np.ix_(q, p)] * s[p]) @ first.T
+    rest = C @ C.T - s[q, None] * K[np.ix_(q, q)] * s[q]
+    rest.flat[:: len(q) + 1] += 1.0
+    last = linalg.cholesky(rest, n_jobs, failure=NO_POSTERIOR)
+    log_det = linalg.log_det_from_cholesky(L) + linalg.log_det_from_cholesky(last)
+    last = linalg.inverse_lower(last, n_jobs)
+    T = np.zeros(K.shape)
+    T[: len(p), p] = first
+    T[len(p) :, p] = -last @ (C @ first)
+    T[len(p) :, q] = last
+    return T, log_det
+
+
+def _signs(a):
+    """``D``: those of the precisions, where the negative ones come last."""
+    return np.where(np.arange(len(a)) < np.count_nonzero(a >= 0.0), 1.0, -1.0)
+
+
+def _inverse(core, n_jobs):
+    """``B⁻¹``, of which the lower triangle is known."""
+    if np.any(core.a < 0.0):
+        return (core.T.T * _signs(core.a)) @ core.T
+    return linalg.lower_gram(core.T, n_jobs)
+
+
+def _variances(K, s, a, T, n_jobs):
+    """``h``, from what is left of the prior variance where a site hardly changes it."""
+    prior, signs = np.array(K.diagonal()), _signs(a)
+    if s**2 @ prior < np.finfo(float).eps:  # a bound of the relative change of all of them
+        return prior
+    h = (np.where(a < 0.0, -1.0, 1.0) - signs @ T**2) / s**2
+    flat = np.flatnonzero(s**2 * prior < _FLAT)
+    blocks = [flat[rows] for rows in row_blocks(len(flat), len(K))]
+    lost = ordered_map(lambda block: (K[block] * s @ T.T) ** 2 @ signs, blocks, n_jobs)
+    for block, change in zip(blocks, lost):
+        h[block] = prior[block] - change
+    return h

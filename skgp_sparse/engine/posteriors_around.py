@@ -1,22 +1,27 @@
-"""Posteriors around another one: beside a mean, or at rows that lack values.
+"""Posteriors around another one: beside a mean, at rows that lack values, less uncertain.
 
 Each asks the other posterior and changes what it says: `PosteriorWithMissingValues` averages over
 values of the columns that are missing, and `PosteriorWithMean` adds another prediction with a
-weight that follows the variance.
+weight that follows the variance. `TightPosterior` has the variances of the whole posterior given
+inducing points.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.special import expit
 from scipy.stats import norm, qmc
 
+from skgp_sparse import kernels
+from skgp_sparse.data.dataset import Batch, row_blocks
 from skgp_sparse.engine import posterior as contract
-from skgp_sparse.engine.posterior import PosteriorAround, Slopes, float64
+from skgp_sparse.engine.feature_posterior import SparsePosterior
+from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, PosteriorAround, Slopes, float64
 from skgp_sparse.ground.linalg import TINY, weighted_quantile
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import AnyArray, Array, Bools, Scalars
@@ -321,3 +326,89 @@ def normal_mixture(posterior, X, X_std, n_jobs):
     moments = [posterior.mean_and_variance(X + X_std * z, n_jobs) for z in normal]
     means, variances = (np.stack(one) for one in zip(*moments))
     return means.mean(axis=0), variances.mean(axis=0)[:, None] + means.var(axis=0)
+
+
+_SMALLEST_SHARE = 1e-8  # variance of a direction that is told from none, as a share of the process
+
+
+# With the residual process ``R = K - V Vᵀ`` of the rows, ``N = diag(σ²/w)``, ``x = r/σ²``, and
+# the slope of a variational objective, ``v = -2 ∂F/∂x = 2 φ' reduce'``, the posterior of the rows
+# is
+#
+#     q(f | u) = N( Kfu Kuu⁻¹ u,  N^½ S v S N^½ ),     S = (N^-½ R N^-½)^½
+#
+# instead of ``R``, which is the case v = 1 (Titsias 2025, eq. 13, where N is the same for all
+# rows and cancels). The mean is that of v = 1, and so is q(u). At any place ``*`` the residual
+# process is ``R_*f R⁻¹ (f - Kfu Kuu⁻¹ u)`` plus a rest that is independent of f, so that (eq. 17)
+#
+#     var = var of v = 1  -  ‖(1 - v)^½ S⁻¹ N^-½ R_f*‖².
+#
+# The variances take the eigenvalues of an n × n matrix. Directions in which the residual process
+# hardly varies, the jitter of ``Kuu`` among them, keep v = 1.
+@dataclass(frozen=True, eq=False)
+class TightPosterior(PosteriorAround):
+    """The process given data, with smaller variances than those of its inducing points alone."""
+
+    X: np.ndarray  # (n, d) of training
+    weights: np.ndarray  # (n, n) ``N^-½ S⁻¹ (1 - v)^½``
+    explained: np.ndarray  # (m, n) ``Vᵀ`` times these
+
+    name = "inducing"
+    answers = frozenset([BOUNDS])
+    remedy = "Set tight_variance to False, and call fit, not partial_fit."
+    holds_rows = True
+
+    features = property(attrgetter("posterior.features"))
+    width = n_rows_kept = property(lambda self: len(self.X))
+
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+        """Mean (n, p) and latent variance (n,)."""
+        mean, variance = self.posterior.mean_and_variance(X, n_jobs)
+        blocks = row_blocks(len(X), self.width)
+        gain = contract.by_blocks(lambda X: (self._gains(X) ** 2).sum(axis=1), X, blocks, n_jobs)
+        signal = np.broadcast_to(kernels.diagonal(self.kernel, float64(X))[0], len(X))
+        return mean, contract.without_negative(variance - gain, signal)
+
+    def covariance(self, X: AnyArray) -> Array:
+        """Latent covariance (n, n)."""
+        gains = self._gains(float64(X))
+        cov = self.posterior.covariance(X) - gains @ gains.T
+        signal = kernels.diagonal(self.kernel, float64(X))[0]
+        cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
+        return cov
+
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+        """Latent samples minus the mean (n, n_samples), of many rows correlated as for v = 1."""
+        if len(X) <= JOINT_ROWS:
+            return contract.joint_deviations(self, X, n_samples, random_state)
+        before, now = (one.mean_and_variance(X)[1] for one in (self.posterior, self))
+        shrunk = np.sqrt(np.divide(now, before, out=np.zeros_like(now), where=before > 0))
+        return shrunk[:, None] * self.posterior.deviations(X, n_samples, random_state)
+
+    def _gains(self, X: Array) -> Array:
+        """``R_*f N^-½ S⁻¹ (1 - v)^½`` (q, n)."""
+        V = self.features.whiten(self.features.raw(X))
+        return kernels.evaluate(self.kernel, X, self.X) @ self.weights - V @ self.explained
+
+
+def tightened(plain: SparsePosterior, rows: Batch, bound: Any) -> TightPosterior:
+    """The `TightPosterior` given all rows and a variational bound without a noise share."""
+    X, _, noise, weight, _ = rows.used()
+    signal, learned, _ = kernels.diagonal(plain.kernel, X)
+    s2 = noise + learned
+    V = plain.features.whiten(plain.features.raw(X))
+    residual = plain.features.residual_covariance(X, V)
+    x = np.maximum(residual.diagonal(), 0.0) / s2
+    root = np.sqrt(weight / s2)  # N^-½
+    residual *= root
+    residual *= root[:, None]
+    values, directions = eigh(residual, overwrite_a=True, check_finite=False, driver="evd")
+    kept = values > _SMALLEST_SHARE * np.mean(signal * root**2)
+    directions = directions[:, kept]
+    weights = (directions / np.sqrt(values[kept])) @ directions.T  # S⁻¹
+    weights *= root[:, None]
+    phi, slope = bound.for_weights(weight).penalty(x)
+    # 2 φ' reduce', at x = r/σ²
+    v = 2.0 * bound.reduce(float(weight @ phi), np.sum(weight))[1] * slope
+    weights *= np.sqrt(np.maximum(1.0 - v, 0.0))
+    return TightPosterior(plain, X, weights, V.T @ weights)

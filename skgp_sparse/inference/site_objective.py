@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.engine import collapsed_sites
+from skgp_sparse.engine import collapsed_sites, exact
 from skgp_sparse.engine.basis import (
     Basis,
     Evaluation,
@@ -198,7 +198,7 @@ class SiteObjectives(contracts.ObjectiveFactory):
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
         groups = DistinctInputs.of(rows)
         basis, inner = InducingBasis(groups.X), self.inner._replace(tol=tol)
-        project = partial(collapsed_sites.join_rows, groups)
+        project = partial(exact.join_rows, groups)
         return SiteObjective(rows, self.method, basis, options, inner, project)
 
     def in_basis(self, rows: Dataset, basis: Basis, options: Options):

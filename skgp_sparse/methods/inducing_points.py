@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import inducing, kernels
 from skgp_sparse.engine.basis import FourierBasis, InducingBasis
-from skgp_sparse.engine.exact import tightened
+from skgp_sparse.engine.posteriors_around import tightened
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
 from skgp_sparse.inference import contracts
