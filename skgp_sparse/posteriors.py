@@ -1,4 +1,4 @@
-"""Posterior methods: what a posterior is given, as inducing points, features, near or all rows.
+"""Posterior methods: predictions from inducing points, features, near rows or all rows.
 
 Pass the name of a posterior method or an object as the parameter `posterior` of an estimator. An
 object may have parameters, such as ``posterior=InducingPoints(n_mean=2000)``, which a search sets
