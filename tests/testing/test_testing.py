@@ -77,13 +77,10 @@ def test_few_rows_are_enough():
 
 @pytest.mark.second
 @pytest.mark.parametrize("title", re.findall("## (A .* of your own)", GUIDE))
-def test_examples_of_the_guide_pass(title):
+def test_examples_of_the_guide_end_with_their_check(title):  # test_guide runs them
     section = GUIDE.split(f"## {title}\n")[1].split("\n## ")[0]
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL):
-        assert block.splitlines()[-1].startswith("check_")
-        exec(compile(block, f"extending.md, {title}", "exec"), names)
-    assert names
+    blocks = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    assert blocks and all(block.splitlines()[-1].startswith("check_") for block in blocks)
 
 
 # bounds
