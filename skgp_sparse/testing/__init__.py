@@ -356,7 +356,7 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
     Parameters
     ----------
     likelihood : skgp_sparse.likelihoods.Likelihood
-        The instance to check.
+        The instance to check, whose parameters all have values (none is None).
     y : array-like of shape (n,), default=None
         Observations in the domain of the likelihood. The check uses at most eight distinct values.
         It is not needed for a `Binary` likelihood, whose labels are -1 and 1.
@@ -392,7 +392,7 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
         _check_curves(likelihood, curves, rows)
     except AssertionError as error:
         strip = getattr(likelihood, "strip", None)
-        hint = "" if strip is None else f" Either this is wrong, or strip={strip:.3g} is too wide."
+        hint = "" if strip is None else f" Numerical integrals need a small strip, now {strip:.3g}."
         raise AssertionError(f"{error}{hint}") from error
     if isinstance(likelihood, Binary):
         rows[0], what = 1.0, f"{likelihood!r}.probability"
