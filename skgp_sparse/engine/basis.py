@@ -289,9 +289,9 @@ class Features(ABC):
         Parameters
         ----------
         S : ndarray of shape (m, m)
-            The gradient wrt Kuu is ``Tᵀ S T - ½ u uᵀ``: S is minus half of ``Σ V_bar Vᵀ``.
+            Minus half of ``Σ V_bar Vᵀ``, but for ``½ v vᵀ``.
         u : ndarray of shape (m, p)
-            The part of it of low rank, after whitening.
+            v after whitening: the gradient wrt Kuu is ``Tᵀ S T - ½ u uᵀ``.
         inputs : bool
             Whether the gradient wrt the basis' own parameters is wanted.
 

@@ -285,7 +285,7 @@ class ExactPosterior(FeaturePosterior):
         return features, features.whiten(contract.root_of_covariance(self, features.Z).T)
 
     def _given_all(self, X: Array) -> tuple[Array, Array, Array]:
-        """Mean, variance and the prior variance that features leave: all rows are features."""
+        """Mean, variance and 0, the residual: all rows are features."""
         mean, h, rest, _ = self._moments(X)
         return mean, np.maximum(rest, 0.0), h
 
