@@ -291,7 +291,7 @@ class Features(ABC):
         S : ndarray of shape (m, m)
             Minus half of ``Σ V_bar Vᵀ``, but for ``½ v vᵀ``.
         u : ndarray of shape (m, p)
-            v after whitening: the gradient wrt Kuu is ``Tᵀ S T - ½ u uᵀ``.
+            The same v after whitening: the gradient wrt Kuu is ``Tᵀ S T - ½ u uᵀ``.
         inputs : bool
             Whether the gradient wrt the basis' own parameters is wanted.
 
