@@ -27,7 +27,7 @@ class HyperPrior(BaseEstimator, ABC):
     """The contract of a prior of hyperparameters, which has a variance and may have a location."""
 
     variance: float
-    _least_location = -np.finfo(float).max
+    _least_location = -np.finfo(float).max  # that a parameter `location` may have
 
     @abstractmethod
     def of(self, kernel: Kernel, scale: Array) -> "ThetaPrior":

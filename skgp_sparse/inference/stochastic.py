@@ -41,7 +41,7 @@ from skgp_sparse.inference.contracts import Settings, SparseFit, VectorFunction,
 from skgp_sparse.inference.optimizers import climb
 
 _HELD = 8000, 20  # held-out rows: at most so many, and one in so many
-_NONE = np.empty(0, dtype=np.intp)
+_NONE = np.empty(0, dtype=np.intp)  # of the rows
 SHARE_OF_A_KIND = 0.1  # of a sample, where there are so many
 MOST = 1 << 20  # rows that are in memory for batches, where the table is not
 

@@ -120,7 +120,7 @@ class Trials:
 
 
 class Rival:
-    """A posterior that is tried beside neighbours: `first`, then `again`, and its `fit`."""
+    """A posterior that is tried beside neighbours: `begun`, `first`, `again`, and its `fit`."""
 
     wins_ties = False
 
