@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from skgp_sparse.ground.linalg import LOG_2PI, log_normal_density
-from skgp_sparse.ground.validation import AnyArray, Array, MaybeArray, Triple, as_text
+from skgp_sparse.ground.validation import AnyArray, Array, MaybeArray, Pair, Triple, as_text
 
 __all__ = [
     "calibration_error",
@@ -634,7 +634,7 @@ def _quantiles(
     return mean[..., None] + std[..., None] * ndtri(probabilities)
 
 
-def _mean_and_std(estimator: BaseEstimator, X: ArrayLike, name: str) -> tuple[Array, Array]:
+def _mean_and_std(estimator: BaseEstimator, X: ArrayLike, name: str) -> Pair:
     """Mean and standard deviation that ``predict(X, return_std=True)`` returns."""
     try:
         mean, std = estimator.predict(X, return_std=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse.ground.linalg import log_normal_density
-from skgp_sparse.ground.validation import Array, Ints, Scalars, Triple
+from skgp_sparse.ground.validation import Array, Ints, Pair, Scalars, Triple
 
 NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
 _QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
@@ -58,7 +58,7 @@ def merge(moments: Iterable[Moments | None]) -> Any:
     return reduce(Moments.merged, known) if known else None
 
 
-def mean_and_spread(values: Array, weight: Array | None) -> tuple[Array, Array]:
+def mean_and_spread(values: Array, weight: Array | None) -> Pair:
     """Mean and standard deviation of each column; no sum or square overflows or underflows."""
     if weight is not None:
         values, weight = values[weight > 0], weight[weight > 0]

@@ -29,7 +29,7 @@ from skgp_sparse.engine.feature_posterior import ExactPosterior
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.parallel import for_each, ordered_map
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import Array, Pair
 
 _FEWEST_PAIRS = 4  # shares of the rows that the longest lag of a variogram leaves
 _STANDARD_ERRORS = 4.0  # by which near rows must be more alike than any
@@ -100,7 +100,7 @@ def lag_correlation(x: Array, y: Array) -> float:
 
 
 # A table may be sorted by its targets, or by time, which would make rows of one value alike.
-def _in_order(x: Array, y: Array) -> tuple[Array, Array]:
+def _in_order(x: Array, y: Array) -> Pair:
     """A column and targets of rows that have a value, in its order; equal ones in a random one."""
     there = np.random.RandomState(0).permutation(np.flatnonzero(np.isfinite(x)))
     order = there[np.argsort(x[there], kind="stable")]

@@ -27,7 +27,7 @@ from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Pair, Scalars
 
 
 class Normals(NamedTuple):
@@ -124,7 +124,7 @@ class FeaturePosterior(Posterior):
         """Mean (n, p)."""
         return self._by_blocks(lambda block: self.features.raw(block) @ self.u, X, n_jobs)
 
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> Pair:
         """Mean (n, p) and latent variance (n,)."""
 
         def of_block(block: Array) -> Array:
@@ -212,9 +212,7 @@ class FeaturePosterior(Posterior):
     # where r is the prior variance that inducing points leave. Of the exact process, 1 - q
     # follows from the diagonal of ``(K + D)⁻¹`` without rounding (Rasmussen and Williams 2006,
     # section 5.4.2).
-    def _left_out_of_sites(
-        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int
-    ) -> tuple[Array, Array]:
+    def _left_out_of_sites(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int) -> Pair:
         """Moments given Gaussian sites; ``_given_all(X)`` has m, h and r."""
         rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
         terms = terms._replace(sites=terms.sites[..., chosen])
@@ -261,9 +259,7 @@ class ExactPosterior(FeaturePosterior):
     n_rows_kept = property(attrgetter("width"))
     TB = property(lambda self: np.empty((0, self.width)))
 
-    def leave_one_out(
-        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> tuple[Array, Array]:
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Moments of chosen rows, each given all others, in O(n³) time without sites."""
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
@@ -308,9 +304,7 @@ class SparsePosterior(FeaturePosterior):
     _of_points = _OF_ANY_FEATURES | {contract.FUNCTIONS, contract.NORMALS, contract.BOUNDS}
     answers = property(lambda self: _OF_ANY_FEATURES if self.points is None else self._of_points)
 
-    def leave_one_out(
-        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> tuple[Array, Array]:
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Moments of chosen rows, each given all others, in O(n m²) time."""
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
@@ -328,7 +322,7 @@ class SparsePosterior(FeaturePosterior):
 
         return contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs)
 
-    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> Pair:
         """Mean and variance (n, p) at inputs that have a normal distribution each."""
         one_group = np.zeros(self.u.shape[1], dtype=int)
         given = InducingPosterior.of(self.features, one_group, None, self.u, self.TB[None])

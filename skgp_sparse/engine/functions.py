@@ -29,7 +29,7 @@ from skgp_sparse.engine.basis import Features
 from skgp_sparse.engine.posterior import Posterior, float64
 from skgp_sparse.ground.linalg import weighted_quantile
 from skgp_sparse.ground.parallel import for_each, resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Ints, Pair
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
 _NEIGHBORS = 30  # of a prediction, where there are more: quick, and as good for shares
@@ -56,7 +56,7 @@ def quantiles_of_columns(tables: Sequence[Dataset | None]) -> Array | None:
     return np.stack([weighted_quantile(x, weight, levels) for x in X.T], axis=1)
 
 
-def _some_of(rows: ArrayDataset, size: int) -> tuple[Array, Array]:
+def _some_of(rows: ArrayDataset, size: int) -> Pair:
     """Inputs (k, d) as users know them, and weights (k,)."""
     X, weight = rows.inputs(), rows.row_weights()
     if rows.places is not None:  # equal rows have a weight together

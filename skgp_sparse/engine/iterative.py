@@ -22,7 +22,7 @@ from skgp_sparse.engine.neighbors import NeighborsPosterior
 from skgp_sparse.engine.posterior import PosteriorAround, RowTerms, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import ordered_map, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Ints
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Pair
 
 Product = Callable[[Array], Array]
 Report = Callable[[int, float], bool]  # (n_iter, excess) -> stop?
@@ -235,9 +235,7 @@ class IterativePosterior(PosteriorAround):
 
         return contract.by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
 
-    def leave_one_out(
-        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> tuple[Array, Array]:
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Moments of chosen rows, each given the nearest others."""
         return self.posterior.leave_one_out(rows, chosen, terms, n_jobs)
 

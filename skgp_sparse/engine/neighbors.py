@@ -25,7 +25,7 @@ from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, ordered_map, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Pair
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -222,7 +222,7 @@ class LeaveOneOut(NamedTuple):
         return [*map(self.take, slices(len(self.near), block_size(self.near.shape[1])))]
 
     # In a metric they are offsets from the row, before and after it: kernels are stationary then.
-    def points(self, metric: Array | None) -> tuple[Array, Array]:
+    def points(self, metric: Array | None) -> Pair:
         """Point sets (s, k + 1, d): those near to a row, and the row."""
         P = self.X[np.column_stack([self.near, self.own])]
         if metric is None:
@@ -289,7 +289,7 @@ def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, mat
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
-    def of_block(pair: tuple) -> tuple[Array, Array]:
+    def of_block(pair: tuple) -> Pair:
         block, K = pair
         K = kernels.linearize_stack(kernel, block.points(metric)[1])[0] if K is None else K
         local = _solve(K, block.y_near, noise.near(block))[0]
@@ -404,7 +404,7 @@ class SiteRows(NamedTuple):
         return LeaveOneOut(self.X, own, near, y, known, weight, targets[:, :, None], noise, ones)
 
 
-def targets_and_noise(linear: Array, precision: Array) -> tuple[Array, Array]:
+def targets_and_noise(linear: Array, precision: Array) -> Pair:
     """Targets and noise of places from their sites."""
     noise = 1.0 / np.maximum(precision, SMALLEST_PRECISION)
     return linear * noise, noise
@@ -450,7 +450,7 @@ class NeighborsPosterior(Posterior):
         """Mean (n, p)."""
         return self.mean_and_variance(X, n_jobs)[0]
 
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> Pair:
         """Mean (n, p) and latent variance (n,)."""
 
         def of_queries(some: slice) -> tuple[Any, ...]:
@@ -487,7 +487,7 @@ class NeighborsPosterior(Posterior):
             mean, variance = terms.cavities(chosen)
             return mean[:, None], variance
 
-        def of_block(some: slice) -> tuple[Array, Array]:
+        def of_block(some: slice) -> Pair:
             numbers, block = chosen[some], rows.block(chosen[some])
             near = self.around(block.X, n_jobs, self.k + 1)
             left = left_out(self.rows, block, numbers, near, np.ones(len(numbers)))

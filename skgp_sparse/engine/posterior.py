@@ -26,7 +26,7 @@ from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import cholesky
 from skgp_sparse.ground.parallel import ordered_map
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Pair, Scalars
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
@@ -71,7 +71,7 @@ class RowTerms(NamedTuple):
     bound: Any = None  # whose share of the residual variance is noise; None: no residual
     method: Any = None  # of inference, of sites; None: the noise is Gaussian
     sites: Array | Any = None  # (2, c, n) natural parameters, where the method keeps them
-    cavities: Callable[[Ints], tuple[Array, Array]] | None = None  # mean and variance of chosen
+    cavities: Callable[[Ints], Pair] | None = None  # mean and variance of chosen
 
 
 class Posterior(ABC):
@@ -129,7 +129,7 @@ class Posterior(ABC):
     is_exact: bool = False
     metric: Array | None = None
     factor: float = 1.0
-    points: tuple[Array, Array] | None = None
+    points: Pair | None = None
 
     @abstractmethod
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
@@ -149,7 +149,7 @@ class Posterior(ABC):
         """
 
     @abstractmethod
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> Pair:
         """Predict means and variances.
 
         Parameters
@@ -276,9 +276,7 @@ class Posterior(ABC):
         remedy = self.remedy or (_OF_NORMALS if question == NORMALS else _REMEDY)
         return f"is not available for posterior_={self.name!r}. {remedy}"
 
-    def leave_one_out(
-        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> tuple[Array, Array]:
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Predict training rows, each given all others.
 
         Parameters
@@ -356,7 +354,7 @@ class Posterior(ABC):
         """
         raise self._not_available(FUNCTIONS)
 
-    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> Pair:
         """Predict at inputs that have a normal distribution each.
 
         Parameters
@@ -469,7 +467,7 @@ def without_negative(variance: Array, signal: Scalars) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorAround(Posterior):
-    """A posterior that predicts what another one does, or has means or variances of its own."""
+    """A posterior that asks another one at `inputs`, and changes what it says to `outputs`."""
 
     posterior: Posterior
 
@@ -480,21 +478,30 @@ class PosteriorAround(Posterior):
     holds_rows = property(attrgetter("posterior.holds_rows"))
     factor = property(attrgetter("posterior.factor"))
 
+    def inputs(self, X: AnyArray) -> AnyArray:
+        """Rows (n, d) that the other posterior is asked about."""
+        return X
+
+    def outputs(self, X: AnyArray, mean: Array, variance: Array, n_jobs: int = 1) -> Pair:
+        """Mean and latent variance of rows, from those of the other posterior at their inputs."""
+        return self.mean(X, n_jobs), variance
+
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean, in the shape of that of the posterior."""
-        return self.posterior.mean(X, n_jobs)
+        return self.posterior.mean(self.inputs(X), n_jobs)
 
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Own mean, and the latent variance of the posterior."""
-        return self.mean(X, n_jobs), self.posterior.mean_and_variance(X, n_jobs)[1]
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> Pair:
+        """Mean and latent variance, as of `outputs`."""
+        moments = self.posterior.mean_and_variance(self.inputs(X), n_jobs)
+        return self.outputs(X, *moments, n_jobs)
 
     def covariance(self, X: AnyArray) -> Array:
         """Latent covariance."""
-        return self.posterior.covariance(X)
+        return self.posterior.covariance(self.inputs(X))
 
     def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the mean."""
-        return self.posterior.deviations(X, n_samples, random_state)
+        return self.posterior.deviations(self.inputs(X), n_samples, random_state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -512,7 +519,7 @@ class Prior(Posterior):
         """Zeros (n, p)."""
         return np.zeros((len(X), self.n_targets))
 
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> Pair:
         """Zeros (n, p) and prior variance (n,)."""
         signal = kernels.diagonal(self.kernel, float64(X))[0]
         return self.mean(X), np.array(np.broadcast_to(signal, len(X)))
@@ -561,7 +568,7 @@ class IndependentPosteriors(Posterior):
         """Means (n, k)."""
         return np.hstack([one.mean(X, n_jobs) for one in self.each])
 
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> Pair:
         """Means and latent variances, both (n, k)."""
         means, variances = zip(*(one.mean_and_variance(X, n_jobs) for one in self.each))
         return np.hstack(means), np.column_stack(variances)
@@ -575,9 +582,7 @@ class IndependentPosteriors(Posterior):
         draws = [one.deviations(X, n_samples, random_state) for one in self.each]
         return np.stack(draws, axis=-1)
 
-    def leave_one_out(
-        self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1
-    ) -> tuple[Array, Array]:
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Means and variances (k, c) of chosen rows, each given all others."""
         sites = np.split(terms.sites, len(self.each), axis=1)
         pairs = zip(self.each, (terms._replace(sites=own) for own in sites))

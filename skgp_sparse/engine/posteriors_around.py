@@ -24,7 +24,7 @@ from skgp_sparse.engine.feature_posterior import SparsePosterior
 from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, PosteriorAround, Slopes, float64
 from skgp_sparse.ground.linalg import TINY, weighted_quantile
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.ground.validation import AnyArray, Array, Bools, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Pair, Scalars
 
 _NOISE_SHARE = 0.02  # s
 _VALUES = 32  # K
@@ -90,10 +90,13 @@ class PosteriorWithMissingValues(PosteriorAround):
         """Mean, in the shape of that of the process."""
         return averaged(lambda rows: self.posterior.mean(rows, n_jobs), float64(X), self.values)
 
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Mean and latent variance."""
+    def inputs(self, X: AnyArray) -> Array:
+        """Rows with one of the values where they lack one."""
+        return self._filled(float64(X), 0)
+
+    def outputs(self, X: AnyArray, mean: Array, variance: Array, n_jobs: int = 1) -> Pair:
+        """Mean and latent variance, averaged over the values where rows lack one."""
         X = float64(X)
-        mean, variance = self.posterior.mean_and_variance(self._filled(X, 0), n_jobs)
         lacking = np.flatnonzero(missing_entries(X, self.values).any(axis=1))
         for block in slices(len(lacking), _ROWS_PER_BLOCK):
             rows = lacking[block]
@@ -218,17 +221,20 @@ class PosteriorWithMean(PosteriorAround):
         """Reason of the process, or that the other prediction has no such answer."""
         return self.posterior.why_not(question) or super().why_not(question)
 
+    def outputs(self, X: AnyArray, mean: Array, variance: Array, n_jobs: int = 1) -> Pair:
+        """Weighted mean and latent variance."""
+        total = variance + contract.noise_in_blocks(self.posterior, X)
+        mean, factor = self._weighted(X, mean, total)
+        return mean, factor * variance
+
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Weighted mean (n, p)."""
-        return self.moments(X, n_jobs)[0]
-
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Weighted mean and latent variance."""
-        return self.moments(X, n_jobs)[:2]
+        return self.mean_and_variance(X, n_jobs)[0]
 
     def moments(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array, Array]:
         """Weighted mean, latent variance and variance of the noise."""
-        mean, factor, variance, noise = self._weighted(float64(X), n_jobs)
+        mean, variance, noise = self.posterior.moments(X, n_jobs)
+        mean, factor = self._weighted(X, mean, variance + noise)
         return mean, factor * variance, factor * noise
 
     def covariance(self, X: AnyArray) -> Array:
@@ -280,18 +286,19 @@ class PosteriorWithMean(PosteriorAround):
         found.shared, found.factors = self, np.repeat(np.eye(u.shape[1]), n_functions, axis=1)
         return found
 
-    def mean_and_factor(self, X: Array) -> tuple[Array, Array]:
+    def mean_and_factor(self, X: Array) -> Pair:
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
-        mean, factor, *_ = self._weighted(X)
+        mean, variance, noise = self.posterior.moments(X)
+        mean, factor = self._weighted(X, mean, variance + noise)
         return mean, np.sqrt(factor)
 
-    def slopes_of_mean_and_factor(self, X: Array) -> tuple[Array, Array]:
+    def slopes_of_mean_and_factor(self, X: Array) -> Pair:
         """Derivatives (n, p, d) and (n, d) of `mean_and_factor`."""
         weight, slope = self._weight_and_slope(self.posterior.gradients(X, False))
         half = 0.5 * self.weights.log_factor[1] * np.sqrt(self.weights.factor(weight))
         return self.gradients(X, False).mean_slope, half[:, None] * slope.mean(axis=1)
 
-    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
+    def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> Pair:
         """Moments of the mixture of predictions at inputs of a Sobol sequence."""
         return normal_mixture(self, X, X_std, n_jobs)
 
@@ -299,12 +306,11 @@ class PosteriorWithMean(PosteriorAround):
         """The posterior, which predicts more quickly where it predicts from neighbours."""
         return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
 
-    def _weighted(self, X, n_jobs=1):
-        """Weighted mean, factors of variances, and the variances of the process."""
-        mean, variance, noise = self.posterior.moments(X, n_jobs)
-        weight = self.weights.of(variance + noise)
-        mean = self.weights.of_process(weight) * mean + weight * self.predict(X)
-        return mean, self.weights.factor(weight), variance, noise
+    def _weighted(self, X: AnyArray, mean: Array, total: Array) -> Pair:
+        """Weighted mean and factors of variances, from mean and variance, with noise, of rows."""
+        weight = self.weights.of(total)
+        mean = self.weights.of_process(weight) * mean + weight * self.predict(float64(X))
+        return mean, self.weights.factor(weight)
 
     def _factor(self, X):
         """Factors (n,) of variances."""
@@ -361,9 +367,8 @@ class TightPosterior(PosteriorAround):
     features = property(attrgetter("posterior.features"))
     width = n_rows_kept = property(lambda self: len(self.X))
 
-    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array]:
-        """Mean (n, p) and latent variance (n,)."""
-        mean, variance = self.posterior.mean_and_variance(X, n_jobs)
+    def outputs(self, X: AnyArray, mean: Array, variance: Array, n_jobs: int = 1) -> Pair:
+        """Mean (n, p) and smaller latent variance (n,)."""
         blocks = row_blocks(len(X), self.width)
         gain = contract.by_blocks(lambda X: (self._gains(X) ** 2).sum(axis=1), X, blocks, n_jobs)
         signal = np.broadcast_to(kernels.diagonal(self.kernel, float64(X))[0], len(X))

@@ -19,7 +19,7 @@ from skgp_sparse.engine.posteriors_around import MeanWeights
 from skgp_sparse.explain.views import LabelView, Offset, RealView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import BOOLS, Array, Ints, Scalars, is_name, require
+from skgp_sparse.ground.validation import BOOLS, Array, Ints, Pair, Scalars, is_name, require
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.solvers import Fit
 
@@ -65,7 +65,7 @@ class LeftOutRows(NamedTuple):
     noise: Scalars  # (k,) learned, 0 with a likelihood
 
     @classmethod
-    def of(cls, fit: Fit, chosen: Ints, moments: tuple[Array, Array]) -> "LeftOutRows":
+    def of(cls, fit: Fit, chosen: Ints, moments: Pair) -> "LeftOutRows":
         """The rows with moments of latent values, and noise as the posterior has it."""
         block, noise = fit.rows.block(chosen), np.zeros(len(chosen))
         if fit.likelihood is None:
@@ -83,11 +83,11 @@ class LeftOutRows(NamedTuple):
         return np.broadcast_to(self.block.noise, len(self.chosen))
 
     @property
-    def latent(self) -> tuple[Array, Array]:
+    def latent(self) -> Pair:
         """Moments (k,) of what a likelihood sees."""
         return self.mean[:, 0] + self.block.offset, self.variance
 
-    def responses(self) -> tuple[Array, Array]:
+    def responses(self) -> Pair:
         """Means (k, p) and variances (k,) of the targets."""
         if self.likelihood is None:
             return self.mean, self.total
@@ -235,7 +235,7 @@ def why_unknown(fit: Fit) -> str | None:
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 
-def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> tuple[Array, Array]:
+def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> Pair:
     """Moments of chosen rows, each given all others; a row that was not given is predicted."""
     posterior, used, given, known = fit.posterior, fit.used_rows, fit.rows, fit.left_out
     if known is not None and known.posterior is posterior:
@@ -312,7 +312,7 @@ def check_interval(coverage: float, method: str, side: str, name: str) -> None:
 
 def interval(
     view: RealView, X: Array, offset: Offset, coverage: float, side: str, width: Array | None
-) -> tuple[Array, Array]:
+) -> Pair:
     """Ends, (n,) or (n, p), of intervals of the predictive distribution, or of a `width_of`."""
     if width is None:
         tail = 0.5 * (1.0 - coverage) if side == "both" else 1.0 - coverage

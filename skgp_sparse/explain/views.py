@@ -25,10 +25,9 @@ from skgp_sparse.engine.functions import SampledFunctions, in_units
 from skgp_sparse.engine.posterior import Posterior, Prior, noise_in_blocks, require
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars, as_text
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Pair, Scalars, as_text
 from skgp_sparse.likelihoods import Likelihood
 
-Pair = tuple[Array, Array]
 Offset = Scalars | None
 Change = Callable[["TargetView"], "TargetView"]
 _ENTRIES_PER_BLOCK = 1 << 20  # entries of the systems that are solved together

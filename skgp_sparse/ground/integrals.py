@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from skgp_sparse.ground.linalg import LOG_2PI, row_dots
 from skgp_sparse.ground.parallel import empty, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Scalars, Triple
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Pair, Scalars, Triple
 
 Function = Callable[..., tuple[Array, ...]]
 
@@ -112,7 +112,7 @@ def _parts(rows: Ints, n_nodes: int) -> Iterator[Ints]:
 
 
 @lru_cache(maxsize=64)
-def _sinh_rule(limit: float) -> tuple[Array, Array]:
+def _sinh_rule(limit: float) -> Pair:
     """Nodes, and their weights before those of the normal distribution."""
     count = int(np.ceil(limit / _STEP_OF_SINH))
     u = np.linspace(-limit, limit, 2 * count + 1)
@@ -120,7 +120,7 @@ def _sinh_rule(limit: float) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=64)
-def _rule(std: float) -> tuple[Array, Array]:
+def _rule(std: float) -> Pair:
     for edge, count in _FEW_NODES:
         if std <= edge:
             nodes, weights = np.polynomial.hermite_e.hermegauss(count)
@@ -197,7 +197,7 @@ def log_moments(
     strip: float,
     *by_row: Array,
     start: Array | None = None,
-    tops: tuple[Array, Array] | None = None,
+    tops: Pair | None = None,
 ) -> tuple[Array, ...]:
     """``log E[p(f)^a]`` for ``f ~ N(mean_i, variance_i)``, with its derivatives."""
     power = np.broadcast_to(np.asarray(power, dtype=float), mean.shape)
@@ -242,7 +242,7 @@ def _find_interval(rows: _Rows, peak: Array, width: Array) -> tuple[Array, ...]:
     return top[:, None], gain[:, None], top - z[every, first], z[every, last] - top
 
 
-def _find_top(rows: _Rows, z: Array) -> tuple[Array, Array]:
+def _find_top(rows: _Rows, z: Array) -> Pair:
     """Where the integrands are largest, and the negative second derivative of the logarithm."""
     top, gain = z.copy(), np.ones_like(z)
     active, low, high = np.arange(len(z)), np.full_like(z, -np.inf), np.full_like(z, np.inf)
@@ -313,7 +313,7 @@ def _sum(rows: _Rows, top: Array, gain: Array, step: Array, offset: Array) -> tu
     return value, first, second, *(row_dots(weights, other) for other in extras)
 
 
-def trapezoid(exponent: Array, step: Scalars) -> tuple[Array, Array]:
+def trapezoid(exponent: Array, step: Scalars) -> Pair:
     """Log of the sums of exponentials over ``√(2π) / step``, and their weights, which add to 1."""
     highest = exponent.max(axis=1)
     weights = np.exp(exponent - highest[:, None])

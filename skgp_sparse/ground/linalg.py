@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import cython_blas, lapack
 
 from skgp_sparse.ground.parallel import empty, for_each, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Pair, Scalars
 
 _COLUMNS_WORTH_THREADS = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which products are computed
@@ -336,7 +336,7 @@ _LARGE_DIAGONAL = 1e200  # C, whose size has no say in L and V
 # for any C that is large enough. Back substitution goes from column to column of all matrices.
 #
 # A matrix that is not positive definite gets jitter, as little as it takes.
-def whitened(A: Array, B: Array, unit: float, noise: Scalars = 0.0) -> tuple[Array, Array]:
+def whitened(A: Array, B: Array, unit: float, noise: Scalars = 0.0) -> Pair:
     """``L`` and ``L⁻¹ B`` (s, k, c) of every matrix ``A + noise = L Lᵀ`` (s, k, k)."""
     s, k, c = B.shape
     corner = np.arange(k, k + c)

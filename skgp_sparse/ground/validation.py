@@ -59,6 +59,7 @@ AnyArray = npt.NDArray[Any]  # of any type of numbers, or of labels
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.intp]
 Scalars = float | Array  # one number for all rows, or an array of one for each
+Pair = tuple[Array, Array]
 Triple = tuple[Array, Array, Array]
 MaybeArray = npt.ArrayLike | None
 Index = slice | Ints  # what selects rows
@@ -137,8 +138,7 @@ class IterationReporter:
             name = f"optimize {about}" if about else "optimize"
             self.run = self._begin(self.context, name, self.max_iter + 1)
         self.iteration = iteration
-        step = self._begin(self.run, "iteration", 0)
-        return bool(step.call_on_fit_task_end(**self.task))
+        return bool(self._begin(self.run, "iteration", 0).call_on_fit_task_end(**self.task))
 
     def end(self) -> None:
         """The fit is over, and the estimator fitted."""

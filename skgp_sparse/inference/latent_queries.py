@@ -16,15 +16,13 @@ from skgp_sparse.engine.feature_posterior import InducingPosterior, Normals
 from skgp_sparse.engine.normal_inputs import LatentRows, log_likelihoods, patterns_of
 from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.parallel import ordered_map, slices
-from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars
+from skgp_sparse.ground.validation import Array, Bools, Ints, Pair, Scalars
 
 _RANK = 1e-8  # singular values below this share of the largest one are 0
 _BEYOND = 0.01  # standard deviation of the means beyond the rank
 
 
-def principal_components(
-    Y: Array, d: int, random_state: np.random.RandomState
-) -> tuple[Array, Array]:
+def principal_components(Y: Array, d: int, random_state: np.random.RandomState) -> Pair:
     """Scores of the principal components, of unit variance (n, d), and their length scales (d,).
 
     Beyond the rank, scores are small random numbers. Length scales ``√min(d, 3) sv_1 / sv_j`` are
@@ -107,7 +105,7 @@ def _locate_block(
     of_each = np.repeat(np.arange(len(rows)), len(mean) // len(rows))
     y, (patterns, of_column) = y[of_each], patterns_of(mask[of_each])
 
-    def bound(x: Array, some: Ints) -> tuple[Array, Array]:
+    def bound(x: Array, some: Ints) -> Pair:
         mean, log_variance = np.split(x, 2, axis=1)
         inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
         latent = LatentRows(inputs, patterns[some], of_column)
@@ -131,7 +129,7 @@ def _divergences(mean: Array, variance: Array) -> Array:
 
 
 def maximise_each(
-    function: Callable[[Array, Ints], tuple[Array, Array]], x: Array, variances: Array
+    function: Callable[[Array, Ints], Pair], x: Array, variances: Array
 ) -> tuple[Array, Array, Array]:
     """Maximise a function of each row (n, d), side by side, by BFGS: x, values and slopes (n,).
 

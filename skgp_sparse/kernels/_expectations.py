@@ -20,12 +20,12 @@ from scipy.stats import norm, qmc
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from skgp_sparse.ground.parallel import empty
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Ints, Pair
 
 from ._differentiable import assemble, diagonal, linearize
 from ._visitors import Term, spectrum
 
-Rule = tuple[Array, Array]  # nodes (h, d) and weights (h,) for expectations under N(0, I)
+Rule = Pair  # nodes (h, d) and weights (h,) for expectations under N(0, I)
 Gradients = tuple[Array, Array, Array, Array]  # wrt theta, Z, mean and variance
 
 
@@ -185,7 +185,7 @@ class RbfExpectations:
         self.of_pairs = np.hstack([ones, self.middle, self.middle**2, self.half**2])
         self.C, self.second = self._values()
 
-    def _values(self) -> tuple[Array, Array]:
+    def _values(self) -> Pair:
         """C and ``C + P Pᵀ`` of all pairs (pairs, n)."""
         shape = len(self.j), len(self.mean)
         C, second, other = empty(shape), empty(shape), empty(shape)

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import applied
-from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars, as_text
+from skgp_sparse.ground.validation import Array, Bools, Ints, Pair, Scalars, as_text
 
 from ._differentiable import DifferentiableKernel, Node, Pull, Pulled, node, parts_by_columns, shown
 from ._leaves import CORRELATION, agreement
@@ -493,7 +493,7 @@ class Missing(MappedKernel):
         noise: Scalars = 0.0,
         noise_bounds: tuple[float, float] | Literal["fixed"] = (1e-5, 1e2),
         columns: Literal["auto"] | Sequence[int] = "auto",
-        units: tuple[Array, Array] | None = None,
+        units: Pair | None = None,
     ) -> None:
         self.kernel = kernel
         self.correlation = correlation

@@ -22,14 +22,14 @@ from skgp_sparse.data.moments import spread_of_the_shortest_quarter
 from skgp_sparse.engine import exact
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array, Ints, Scalars
+from skgp_sparse.ground.validation import Array, Ints, Pair, Scalars
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job, Problems, start_on_subset
 from skgp_sparse.methods.exact import Exact
 
-Place = tuple[Array, Array]  # theta or logarithms of length scales, and spreads of columns
+Place = Pair  # theta or logarithms of length scales, and spreads of columns
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
 _SOME_ROWS = 10_000  # that tell
 _SHARES_OF_TIME = 12  # of the time that is left, one of which is for each fit that is compared
