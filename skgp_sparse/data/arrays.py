@@ -242,10 +242,8 @@ class ArrayDataset(Dataset):
         if not is_small(self.X.size):
             return self
         dataset = self.counting()
-        known = [0.0 if column is None else column for column in (dataset.noise, dataset.offset)]
-        columns = [dataset.X, dataset.y, *(np.broadcast_to(one, len(dataset)) for one in known)]
-        columns += [] if dataset.X_std is None else [dataset.X_std]  # all but the weight
-        same = Distinct(np.column_stack(columns))
+        columns = [getattr(dataset, name) for name in _COLUMNS if name != "weight"]
+        same = Distinct(np.column_stack([one for one in columns if np.ndim(one)]))
         total = same.copies(dataset.weight)
         places = np.full(len(self), -1)
         places[self.row_weights() > 0] = same.index

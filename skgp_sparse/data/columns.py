@@ -125,11 +125,8 @@ def _together(X: "DataFrame", chosen: list, dtype: type, objects: Callable | Non
     else:
         read = cache(lambda: objects()[:, chosen].astype(dtype))
     kind = CATEGORY if dtype is object else NUMBER
-    return [Column(kind, partial(_column, read, k), kind == NUMBER) for k in range(len(chosen))]
-
-
-def _column(read: Callable[[], AnyArray], k: int) -> AnyArray:
-    return read()[:, k]
+    readers = (partial(lambda k: read()[:, k], k) for k in range(len(chosen)))
+    return [Column(kind, one, kind == NUMBER) for one in readers]
 
 
 def _of_series(series: "Series") -> Column:

@@ -352,9 +352,7 @@ class ChunkedDataset(Dataset):
 
     def of_problem(self, task: Any) -> "ChunkedDataset":
         """The table of a `Task` with its labels; that of a pair of classes skips other rows."""
-        index = None
-        if not task.has_all_rows:
-            index = task.labels(self._labels)[0]
+        index = None if task.has_all_rows else task.labels(self._labels)[0]
         weight, relabel = self.weight, partial(_labels_of, task)
         weight = weight if weight is None or index is None else weight[index]
         return replace(self, weight=weight, index=index, relabel=relabel, classes=None)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse.ground.linalg import log_normal_density
-from skgp_sparse.ground.validation import Array, Ints, Pair, Scalars, Triple
+from skgp_sparse.ground.validation import AnyArray, Array, Pair, Scalars, Triple
 
 NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
 _QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
@@ -185,10 +185,8 @@ class TargetScaler(NamedTuple):
 
     def forward(self, y: Array) -> Array:
         """Standardised targets (n, q), from those of the user (n, p)."""
-        varies = self.scale > 0
-        if varies.all():
-            return (y - self.mean) / self.scale
-        return (y[:, varies] - self.mean[varies]) / self.scale[varies]
+        varies = slice(None) if self.scale.all() else self.scale > 0
+        return (y[..., varies] - self.mean[varies]) / self.scale[varies]
 
     def inverse(self, values: Array) -> Array:
         """Values (n, p) in the units of the user, from those (n, q) of standardised targets."""
@@ -216,30 +214,43 @@ def scale_of(mean: Scalars, std: Scalars, shared: bool = False, few: bool = Fals
         size = np.abs(mean) if few else std
         std = np.where(size > 0, size, np.maximum(rounding, 1.0))
     varies = std > 0
-    if shared:
-        std = np.where(varies, root_mean_square(std[varies, None], None), 0.0)
-    return std
+    return np.where(varies, root_mean_square(std[varies, None], None), 0.0) if shared else std
 
 
 _SMALL_TABLE = 1_000_000  # numbers: 8 MB, sorted in less than 0.1 s
 
 
 class Distinct:
-    """Distinct rows of an array, sorted, and where each row is among them.
+    """Distinct rows of an array, and where each row is among them.
 
-    The array (n, d) has no infinities; missing values come last. `first`, (u,), has the number of
-    the first of equal rows, and `index`, (n,), the distinct row of each row.
+    Rows of an array (n, d), and of other columns (n,), are equal where all their numbers are;
+    missing values are. `first`, (u,), has the number of the first of equal rows, and `index`, (n,),
+    the distinct row of each row. Distinct rows are sorted, missing values last, or are in the order
+    in which they came.
     """
 
-    def __init__(self, key: Array) -> None:
-        missing = np.isnan(key)
-        key = np.where(missing, np.inf, key) if missing.any() else key
-        _, self.first, index = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        self.index: Ints = index.ravel()
+    def __init__(self, X: AnyArray, *columns: Array, is_sorted: bool = True) -> None:
+        codes = _codes(len(X), *X.T, *columns)
+        _, first, index = np.unique(codes, return_index=True, return_inverse=True)
+        order = np.lexsort(X[first].T[::-1]) if is_sorted else np.argsort(first)
+        self.first, self.index = first[order], np.argsort(order)[index]
 
     def copies(self, weight: Array | None = None) -> Any:
         """How often each distinct row is there, by weights (n,) of the rows if they have any."""
         return np.bincount(self.index, weight, minlength=len(self.first))
+
+
+def _codes(n: int, *columns: AnyArray) -> AnyArray:
+    """Numbers (n,) of rows: equal of equal ones, and of one in 1e19 pairs of others."""
+    code = np.zeros(n, dtype=np.uint64)
+    for x in columns:  # -0 is 0, and all NaN are one
+        bits = np.add(np.where(np.isnan(x), np.nan, x), 0.0, dtype=np.float64).view(np.uint64)
+        code = code + np.uint64(0x9E3779B97F4A7C15) ^ bits
+        # all bits depend on all before (Steele, Lea and Flood 2014, SplitMix)
+        code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        code ^= code >> np.uint64(31)
+    return code
 
 
 def unique_rows(X: Array) -> Array:

@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, Dataset
+from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
@@ -103,33 +104,17 @@ def distinct_rows(X: Array, block: Batch) -> DistinctRows:
     """`DistinctRows` of a `Batch` with the user's inputs; weight zero belongs to the first one."""
     n = len(X)
     noise, weight = (np.array(np.broadcast_to(c, n), float) for c in (block.noise, block.weight))
-    codes = _codes(X, noise)
     used = weight > 0
-    _, first, index = np.unique(codes[used], return_index=True, return_inverse=True)
-    if len(first) == n:
+    some = slice(None) if used.all() else used
+    same = Distinct(X[some], noise[some], is_sorted=False)
+    if len(same.first) == n:
         return DistinctRows(X, block.y, noise, weight, None)
-    first = np.flatnonzero(used)[first]
-    order = np.argsort(first)  # distinct rows in the order in which they came
-    group = np.zeros(n, dtype=np.intp)
-    group[used] = np.argsort(order)[index]
-    first = first[order]
+    first, group = np.flatnonzero(used)[same.first], np.zeros(n, dtype=np.intp)
+    group[used] = same.index
     total = np.bincount(group, weight, minlength=len(first))
     sums = [np.bincount(group, weight * column, minlength=len(first)) for column in block.y.T]
     y = np.stack(sums, axis=1) / total[:, None]
     return DistinctRows(X[first], y, noise[first], total, group)
-
-
-def _codes(X: Array, noise: Array) -> AnyArray:
-    """A number for every row: equal for equal rows, and for one in 1e19 pairs of others."""
-    code = np.zeros(len(X), dtype=np.uint64)
-    for column in (*X.T, noise):
-        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # -0 is 0
-        code = code + np.uint64(0x9E3779B97F4A7C15) ^ bits
-        # all bits depend on all before (Steele, Lea and Flood 2014, SplitMix)
-        code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        code ^= code >> np.uint64(31)
-    return code
 
 
 _BLOCK = 1 << 18  # entries of the kernel matrices of a block, whose memory is used again

@@ -531,3 +531,13 @@ def test_distinct_rows_are_found_chunk_by_chunk():
     np.testing.assert_array_equal(rows.distinct(), expected)
     np.testing.assert_array_equal(rows.distinct(most=9), expected)
     assert rows.distinct(most=8) is None
+
+
+def test_equal_rows_have_equal_numbers_whatever_their_bits():
+    X = np.random.default_rng(0).choice([-1.5, 0.0, 2.0, np.nan], size=(60, 2))
+    X[:9] *= -1.0  # zeros and NaN have a sign
+    same, ordered = inside.moments.Distinct(X), inside.moments.Distinct(X, is_sorted=False)
+    filled = np.nan_to_num(X, nan=9.0)  # last, as missing values are
+    np.testing.assert_array_equal(filled[same.first], np.unique(filled, axis=0))
+    np.testing.assert_array_equal(X[same.first[same.index]], X)
+    assert np.all(np.diff(ordered.first) > 0) and np.array_equal(np.sort(same.first), ordered.first)
