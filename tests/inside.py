@@ -122,7 +122,6 @@ from skgp_sparse.kernels._expectations import gauss_hermite
 from skgp_sparse.kernels._sklearn_kernels import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
 from skgp_sparse.likelihoods._labels import EachClass, Softmax, clipped_moments, log_probability
-from skgp_sparse.methods import contract
 from skgp_sparse.methods import exact as methods_exact
 from skgp_sparse.methods import neighbors as neighbors_of_methods
 from skgp_sparse.methods.contract import (
@@ -131,12 +130,12 @@ from skgp_sparse.methods.contract import (
     Request,
     ValidationScore,
     ValidationSet,
-    within_reach,
 )
 from skgp_sparse.methods.exact import Exact
-from skgp_sparse.methods.neighbor_search import NearestNeighborSearch, full
+from skgp_sparse.methods.neighbors import NearestNeighborSearch, full
 from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
-from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, scales
+from skgp_sparse.methods.small_fits import on_subsets, with_likelier_noise, within_reach
+from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, initial_values
 from skgp_sparse.steps import mean as mean_functions
 from skgp_sparse.steps.fit_warnings import warn_at_bounds
 from skgp_sparse.targets import model, streams

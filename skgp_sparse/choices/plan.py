@@ -23,11 +23,12 @@ from skgp_sparse.ground.validation import as_text, is_auto, is_name
 from skgp_sparse.inference.contracts import Start
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.likelihoods import Censored
-from skgp_sparse.methods.contract import Job, PosteriorMethod, Request, start_on_subset
+from skgp_sparse.methods.contract import Job, PosteriorMethod, Request
 from skgp_sparse.methods.exact import Exact, IterativeExact
 from skgp_sparse.methods.inducing_points import FourierFeatures, InducingPoints
 from skgp_sparse.methods.neighbors import Neighbors
 from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
+from skgp_sparse.methods.small_fits import on_subset
 from skgp_sparse.solvers import LBFGS, Fit
 
 # The numbers of the plan; numbers of rows are of distinct ones. What others would cost and buy is
@@ -50,10 +51,10 @@ ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
 ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it
 BEFORE = {  # steps before the search, in the order in which they are taken, and their functions
     "residuals": "mean:residuals",
-    "common start": "several_classes:common_start",
-    "likely scale": "scales:likely_scale",
-    "logarithms": "scales:logarithms",
-    "exact if quiet": "scales:exact_if_quiet",
+    "common start": "initial_values:common_start",
+    "likely scale": "initial_values:likely_scale",
+    "logarithms": "initial_values:logarithms",
+    "exact if quiet": "initial_values:exact_if_quiet",
 }
 AFTER = {  # those after it
     "noise": "heteroscedastic_noise:learned_noise",
@@ -250,9 +251,6 @@ def _tries_logarithms(request: Request, facts: Facts, posterior_method: Posterio
     return is_open and (facts.n_rows <= EXACT_ROWS or not mixes)
 
 
-_JITTER = Jitter(1e-6)
-
-
 # The true input of a row with X_std is ``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is
 # learned for each row under this prior, together with hyperparameters and inducing points. To hold
 # ``q`` at the prior would be worse than to ignore X_std: what the targets say about inputs would
@@ -265,8 +263,8 @@ class UncertainInputs(PosteriorMethod):
 
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
-        job = start_on_subset(job, random_state)
-        rows, options = job.rows, job.settings.options._replace(jitter=_JITTER)
+        job = on_subset(job, random_state)
+        rows, options = job.rows, job.settings.options._replace(jitter=Jitter(1e-6))
         Z = job.points.initialise(rows, job.kernel, random_state)
         known: Any = job.model.sparse(rows, Z, options)  # a `CollapsedObjective`
         X = rows.everything().X

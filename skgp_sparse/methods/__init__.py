@@ -2,9 +2,9 @@
 
 - `contract`: what every posterior method does, what it fits, and what is logged of those that are
   tried; held-out rows, which compare models
+- `small_fits`: small exact fits, or an earlier fit, at which a search begins
 - `exact`: all rows, exactly or by a solve
 - `inducing_points`: inducing points, and random features
-- `neighbors`: the rows that are nearest to a query, also where rows have a likelihood
-- `neighbor_search`: the search for its hyperparameters, metric and smoothness
+- `neighbors`: the rows that are nearest to a query, and the search for hyperparameters and metric
 - `selection`: which posterior predicts these rows best
 """

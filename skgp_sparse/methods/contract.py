@@ -1,8 +1,7 @@
-"""The contract of a posterior method, the job that it fits, and how every fit begins.
+"""The contract of a posterior method, the job that it fits, and rows that are held out.
 
-Beside it stand `started_on_subsets`, which finds
-hyperparameters by exact fits to more and more rows, and the rows that are held out, by which models
-are compared (`ValidationSet`) and variances have a common factor (`variance_factor`).
+Models are compared by these rows (`ValidationSet`), and variances have a common factor by them
+(`variance_factor`).
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -20,25 +19,17 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metadata_routing import UNUSED
 
-from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.ground.linalg import LOG_2PI, weighted_quantile
 from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
-from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior, joined
+from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, value_or_minus_inf
-from skgp_sparse.inference.optimizers import Maximum, climb
-from skgp_sparse.inference.starts import fit_exact
+from skgp_sparse.inference.contracts import Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.solvers import LBFGS, Fit, Stochastic, resolve_solver
-
-_ITERATIONS = 200  # of the small exact fit
-_LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
-_O = TypeVar("_O", bound=Objective)
-_COARSER = 10.0  # the tolerance of a start, in units of that of the fit
+from skgp_sparse.solvers import Fit, resolve_solver
 
 
 class Points(NamedTuple):
@@ -70,6 +61,7 @@ class Job(NamedTuple):
     points: Points
     settings: Settings
     before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
+    curvature: object = None  # of the objective, which fits to subsets have found
     is_complete: bool = True  # whether there is something to learn
     thorough: contracts.ThoroughSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
@@ -113,96 +105,6 @@ class Problems(NamedTuple):
     def scaler(self) -> TargetScaler:
         """Units of the targets."""
         return self.jobs[0].rows.scaler
-
-
-def start_on_subset(job: Job, random_state: RandomState) -> Job:
-    """The job with model and hyperparameters of a small exact fit, where restarts happen."""
-    if job.is_started:
-        return job
-    tol, size = _COARSER * job.settings.tol, job.settings.start_rows
-    small = job.with_settings(max_iter=_ITERATIONS, tol=tol, progress=None)
-    function, maximum = _fit_to_some(small, size, random_state)
-    objective, learned = function.at(maximum.x)
-    model, kernel = job.model.informed_by(objective), within_reach(learned, job.kernel, job.rows)
-    job = job._replace(model=model, kernel=kernel, is_started=True)
-    return job.with_settings(n_restarts=0, find_periods=False)
-
-
-def _fit_to_some(
-    job: Job, size: int, random_state: RandomState, curvature: object = None
-) -> tuple[VectorFunction, Maximum]:
-    """The `VectorFunction` and the `Maximum` of a fit to random rows; a curvature: it goes on."""
-    rows = job.rows.sampled(job.model.sample(job.rows, size, random_state))
-    objective = job.model.exact(rows, job.settings.options, rough=True)
-    if curvature is not None:
-        return goes_on(objective, job.kernel, job.settings, curvature)
-    return fit_exact(objective, job.kernel, job.settings, random_state)
-
-
-def best_start(objective: _O, kernel: Kernel, warm: _O, job: Job) -> tuple[_O, Kernel]:
-    """The objective and the kernel of the cold or of the warm start, where it is higher."""
-    cold, prior = (objective, kernel), job.settings.prior
-    if job.before is None or not job.settings.solver.moves:
-        return cold
-    starts = (warm, job.before[0]), cold
-    return max(starts, key=lambda one: value_or_minus_inf(one[0], one[1], prior=prior))
-
-
-def within_reach(learned: Kernel, kernel: Kernel, rows: Dataset) -> Kernel:
-    """The learned kernel, its length scales at most a few typical distances or the other's."""
-    theta, scale = learned.theta, rows.scale()
-    for positions, columns in kernels.length_scale_places(kernel, rows.n_features):
-        spread = scale[columns] if len(positions) > 1 else scale[columns].max()
-        longest = np.log(_LONGEST_LENGTH_SCALE * spread * np.sqrt(len(columns)))
-        longest = np.maximum(longest, kernel.theta[positions])
-        theta[positions] = np.minimum(theta[positions], longest)
-    return learned.clone_with_theta(theta)
-
-
-def of_few_rows(solver: contracts.Solver) -> contracts.Solver:
-    """The solver for a sample of bounded size, where parts of it would save next to nothing."""
-    return LBFGS() if isinstance(solver, Stochastic) else solver
-
-
-_SUBSETS = (1, 100), (2, 40)  # rows, in units of those of a start, and iterations at most
-_WORTH_A_SUBSET = 1.3  # rows, in units of those of a subset, from which it is fitted first
-_TOL = 2e-3  # nats per row
-_MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
-
-
-def started_on_subsets(job: Job, random_state: RandomState) -> tuple[Job, Any]:
-    """The `Job` with the hyperparameters of exact fits to random subsets, and the curvature there.
-
-    Each fit goes on from the one before, and hands on its curvature. Of few rows the noise may
-    seem to be next to nothing, and more rows would end in another optimum from there: where more
-    noise is likelier with more rows, it is taken, and the curvature is forgotten.
-    """
-    curvature, tol = None, max(_TOL, job.settings.tol)
-    few = job.with_settings(tol=tol, progress=None, thorough=None)
-    for starts, most in _SUBSETS:
-        size, few = starts * job.settings.start_rows, few.with_settings(max_iter=most)
-        if curvature is not None and len(job.rows) < _WORTH_A_SUBSET * size:
-            break
-        function, maximum = _fit_to_some(few, size, random_state, curvature)
-        few, curvature = few._replace(kernel=function.at(maximum.x)[1]), maximum.curvature
-    job = job._replace(kernel=few.kernel).with_settings(n_restarts=0, find_periods=False)
-    return job, curvature
-
-
-def goes_on(objective: Objective, kernel: Kernel, settings: Settings, curvature: object) -> Any:
-    """The `VectorFunction` and the `Maximum` of a search that goes on from one of fewer rows."""
-    likelier = with_likelier_noise(objective, kernel, settings.prior)
-    curvature = curvature if likelier is kernel else None
-    function = VectorFunction(objective, likelier, prior=settings.prior)
-    return function, climb(function, settings, curvature=curvature)
-
-
-def with_likelier_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior) -> Kernel:
-    """The kernel, or the same with more noise where that is likelier."""
-    if not kernels.positions_of(kernel, "noise_level"):
-        return kernel
-    found = [kernel, *(contracts.with_more_noise(kernel, more) for more in _MORE_NOISE)]
-    return max(found, key=lambda one: value_or_minus_inf(objective, one, prior=prior))
 
 
 class Candidate(NamedTuple):

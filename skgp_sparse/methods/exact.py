@@ -29,7 +29,7 @@ from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.validation import Array, Ints, as_text
 from skgp_sparse.inference.contracts import Settings, Start, arithmetic
 from skgp_sparse.inference.stochastic import held_out_rows
-from skgp_sparse.methods import contract
+from skgp_sparse.methods import contract, small_fits
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request
 from skgp_sparse.solvers import Fit, Stochastic, fit_at, warn_unless_converged
 
@@ -64,9 +64,9 @@ class Exact(PosteriorMethod):
         if settings.solver.starts_on_subset and n > _THOROUGH and not has_sites:
             return self._after_subsets(job, random_state)
         if settings.solver.starts_on_subset and n >= _WORTH_A_START * settings.start_rows:
-            job = contract.start_on_subset(job, random_state)
+            job = small_fits.on_subset(job, random_state)
         objective: Any = job.model.exact(job.rows, job.settings.options)
-        _, kernel = contract.best_start(objective, job.kernel, objective, job)
+        _, kernel = small_fits.best_start(objective, job.kernel, objective, job)
         if len(objective.inducing_points) <= _THOROUGH:
             settings = settings._replace(thorough=job.thorough)
         else:
@@ -75,14 +75,14 @@ class Exact(PosteriorMethod):
 
     def _after_subsets(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows that goes on from fits to subsets."""
-        begun, curvature = contract.started_on_subsets(job, random_state)
+        begun = small_fits.on_subsets(job, random_state)
         settings, objective = job.settings, job.model.exact(job.rows, job.settings.options)
-        kernel = contract.best_start(objective, begun.kernel, objective, job)[1]
-        curvature = curvature if kernel is begun.kernel else None
+        kernel = small_fits.best_start(objective, begun.kernel, objective, job)[1]
+        curvature = begun.curvature if kernel is begun.kernel else None
         kernel = _with_next_to_no_noise(kernel, job)
         if job.is_free:
             settings = settings._replace(max_iter=min(_ITERATIONS, settings.max_iter))
-        function, maximum = contract.goes_on(objective, kernel, settings, curvature)
+        function, maximum = small_fits.goes_on(objective, kernel, settings, curvature)
         if not job.is_free:
             warn_unless_converged(maximum, settings)
         kernel = function.at(maximum.x)[1]
@@ -170,7 +170,7 @@ class IterativeExact(PosteriorMethod):
     def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` given all rows."""
         if job.settings.solver.starts_on_subset:
-            job = contract.start_on_subset(job, random_state)
+            job = small_fits.on_subset(job, random_state)
         *_, learned = self.learn(job, random_state)
         return self.go_on(job, learned, random_state)
 

@@ -15,7 +15,7 @@ from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto,
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import SparseFit, arithmetic
 from skgp_sparse.inference.objectives import DecoupledObjective
-from skgp_sparse.methods import contract
+from skgp_sparse.methods import small_fits
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Request
 from skgp_sparse.solvers import Fit
 
@@ -103,7 +103,7 @@ class InducingPoints(PosteriorMethod):
                 "on a cluster, or set posterior to 'inducing'."
             )
         if job.settings.solver.starts_on_subset:
-            job = with_enough_points(contract.start_on_subset(job, random_state), random_state)
+            job = with_enough_points(small_fits.on_subset(job, random_state), random_state)
         fit, rows = self.go_on(job, self.objective(job, random_state), random_state), job.rows
         objective: Any = fit.objective
         Z = objective.inducing_points
@@ -133,7 +133,7 @@ class InducingPoints(PosteriorMethod):
             Z: Any = None if job.before is None or job.points.are_given else job.before[1]
             if np.shape(Z) == (job.points.size, job.rows.n_features):
                 warm = objective.at(basis=Z)
-        objective, kernel = contract.best_start(objective, kernel, warm, job)
+        objective, kernel = small_fits.best_start(objective, kernel, warm, job)
         start = contracts.Start(objective, kernel, settings, random_state, job.model)
         return settings.solver.solve(start)
 
@@ -192,7 +192,7 @@ def with_enough_points(job: Job, random_state: RandomState) -> Job:
     rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
     few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
     n_iter, solver = min(_ITERATIONS, job.settings.max_iter), job.settings.solver
-    few = few.with_settings(max_iter=n_iter, solver=contract.of_few_rows(solver), progress=None)
+    few = few.with_settings(max_iter=n_iter, solver=small_fits.of_few_rows(solver), progress=None)
     posterior = InducingPoints()
     with collected():  # it need not converge
         kernel = posterior.go_on(few, posterior.objective(few, random_state), random_state).kernel
@@ -272,7 +272,7 @@ class FourierFeatures(PosteriorMethod):
                 "another posterior, or set mean to None."
             )
         if job.settings.solver.starts_on_subset:
-            job = contract.start_on_subset(job, random_state)
+            job = small_fits.on_subset(job, random_state)
         rows, settings = job.rows, job.settings._replace(move_basis=False)
         origin = rows.block(slice(1)).X[0]
         basis = FourierBasis.drawn(job.kernel, self.n_components // 2, origin, random_state)
@@ -281,7 +281,7 @@ class FourierFeatures(PosteriorMethod):
         if settings.solver.starts_on_subset and not job.model.has_sites:
             some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
             kernel = _with_likelier_noise(kernel, objective.on(some))
-        _, kernel = contract.best_start(objective, kernel, objective, job)
+        _, kernel = small_fits.best_start(objective, kernel, objective, job)
         start = contracts.Start(objective, kernel, settings, random_state, job.model)
         return settings.solver.solve(start)
 

@@ -1,31 +1,506 @@
 """Neighbours: every prediction is given the rows that are nearest to the query.
 
-`SiteSearch` learns from rows with a likelihood.
+`Neighbors` is the method. A `NeighborSearch` looks for its hyperparameters and its metric:
+
+1. Hyperparameters maximise the density of rows that are left out, each given its neighbours.
+2. Columns may be mixed: a metric has a penalty on its distance from where it begins. It is kept if
+   it predicts rows that are held out better.
+
+`NearestNeighborSearch` is that of rows with Gaussian noise.
+
+1. It begins at the likeliest of some starts around the initial hyperparameters and around those of
+   a small exact fit. The density hardly falls where a default variance grows without end, which
+   makes predictions wild where no row is near. There a mean takes over; without one, the evidence
+   of the exact fit says how large the variance may become.
+2. A metric begins with the length scales of unmixed columns or with shorter ones. Neighbours are
+   looked for again between two runs, as near has changed.
+3. Where the kernel is the default one, it may be smoother or else rougher.
+4. The best model so far goes on with more rows, as long as a run gains much.
+5. One factor of all variances makes the rows held out most likely.
+
+`SiteSearch` is that of rows with a likelihood.
+
+1. It begins at the hyperparameters of a small exact fit, or at those of an earlier fit where they
+   are better.
+2. In turn, sweeps over at most 20,000 rows, fewer if they have many columns, find their sites, and
+   some iterations maximise the density, with sites and neighbours held.
+3. Sweeps over all rows find the sites that predictions are given. Those of many rows begin where
+   the sites of the others predict them.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import neighbors
-from skgp_sparse.engine.neighbors import DistinctRows, NeighborsPosterior, SiteRows
+from skgp_sparse.engine.neighbors import DistinctRows, LeaveOneOut, NeighborsPosterior, SiteRows
 from skgp_sparse.engine.posterior import scale_of, scaled_inputs
-from skgp_sparse.ground.validation import Array, Ints, check_number, is_auto
+from skgp_sparse.ground.validation import Array, Index, Ints, check_number, is_auto
+from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
-from skgp_sparse.inference.local_site_objective import LocalSiteObjective, next_sites
+from skgp_sparse.inference.local_site_objective import (
+    LocalSiteObjective,
+    MetricPrior,
+    NeighborsObjective,
+    next_sites,
+)
 from skgp_sparse.inference.optimizers import End, climb
-from skgp_sparse.methods import contract, neighbor_search
+from skgp_sparse.methods import contract, small_fits
 from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
-from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
 from skgp_sparse.solvers import Fit, fit_at
+
+FEW, MANY = 100, 200  # neighbours of a prediction, by default
+_FIT = 30  # neighbours of rows that are left out, by default
+_LEAVE_ONE_OUT = "leave-one-out log density"  # what is maximised
+
+
+class Neighbors(PosteriorMethod):
+    """The posterior is given, for every query, the training rows that are nearest to it.
+
+    Parameters
+    ----------
+    n_neighbors : int or "auto", default="auto"
+        The number of distinct rows that a prediction is given.
+    n_neighbors_fit : int, default=30
+        The number of distinct rows that predict a row which is left out in training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp_sparse import SparseGPRegressor
+    >>> from skgp_sparse.posteriors import Neighbors
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, size=(3000, 1))
+    >>> y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=3000)
+    >>> model = SparseGPRegressor(posterior=Neighbors(n_neighbors=50), random_state=0).fit(X, y)
+    >>> model.posterior_, round(model.score(X, y), 2)
+    ('neighbors', 0.98)
+    """
+
+    name = "neighbors"
+    is_exact_for_few = learns_metric = takes_learned_noise = True
+
+    def __init__(
+        self,
+        n_neighbors: int | Literal["auto"] = "auto",
+        n_neighbors_fit: int = _FIT,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.n_neighbors_fit = n_neighbors_fit
+
+    def fit(self, job: Job, random_state: RandomState) -> Fit:
+        """The `Fit` given neighbours."""
+        solver, has_sites = job.settings.solver, job.model.has_sites
+        compares = solver.moves and (wants_full(job) or not has_sites)
+        validation: Any = None
+        if compares or not has_sites:
+            validation = ValidationSet(job.rows, random_state, has_sites)
+        begun = small_fits.on_subset(job, random_state) if solver.starts_on_subset else job
+        k = None if is_auto(self.n_neighbors) else self.n_neighbors
+        search = search_of(job, begun, validation, random_state, k, self.n_neighbors_fit)
+        if not compares:
+            return search.conclude(search.learned())
+        best, _ = search.with_neighbors(search.refined(search.first()))
+        return search.conclude(best.model)._replace(selection=tuple(validation.candidates))
+
+    @property
+    def exact_rows(self) -> int:  # type: ignore[override]
+        """Neighbours of predictions before it is known how many pay: so many rows are exact."""
+        return FEW if isinstance(self.n_neighbors, str) else self.n_neighbors
+
+    def check_parameters(self, name: str) -> None:
+        """Raise unless numbers of neighbours are positive."""
+        if not is_auto(self.n_neighbors):
+            check_number(self.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
+        check_number(self.n_neighbors_fit, "posterior__n_neighbors_fit", name, Integral, low=1)
+
+    def refuses(self, request: contract.Request) -> str | None:
+        """Several latent values of a row."""
+        if request.n_latent > 1:
+            return (
+                "needs one latent value per row, and a softmax has one per class. Got "
+                "multi_class='softmax', in place of which there is multi_class='one_vs_rest'"
+            )
+        return None
+
+
+# -- the search: by rows that are left out, which neighbours predict ------------------------------
+
+
+class NeighborSearch(ABC):
+    """Looks for the best model of predictions from neighbours, by rows held out.
+
+    Parameters
+    ----------
+    job, begun : Job
+        The job, and the same where it begins at the hyperparameters of a small exact fit.
+    validation : ValidationSet or None
+        Rows held out, by which models are compared; None where there is one model.
+    random_state : RandomState
+        Of rows that are drawn.
+    k : int or None
+        Neighbours of a prediction; None: nobody asked for a number.
+    k_fit : int
+        Neighbours of a row that is left out.
+    """
+
+    doubt = 0.0  # standard errors by which a metric has to be better
+
+    def __init__(
+        self,
+        job: Job,
+        begun: Job,
+        validation: ValidationSet | Any,
+        random_state: RandomState,
+        k: int | None = None,
+        k_fit: int = _FIT,
+    ) -> None:
+        self.job, self.begun, self.validation = job, begun, validation
+        self.random_state, self.k, self.k_fit = random_state, k, k_fit
+        self.n_jobs, self.n_iter, self.stopped = job.settings.options.n_jobs, 0, False
+
+    @abstractmethod
+    def learned(self) -> Any:
+        """The model after the first iterations."""
+
+    @abstractmethod
+    def scored(self, model: Any) -> ValidationScore:
+        """The `ValidationScore` of a model."""
+
+    @abstractmethod
+    def mixed(self, best: ValidationScore) -> ValidationScore:
+        """The `ValidationScore` of a metric that is learned, from the best one without."""
+
+    @abstractmethod
+    def conclude(self, model: Any) -> Fit:
+        """The `Fit` of a model to all rows of the job."""
+
+    def first(self) -> ValidationScore:
+        """The `ValidationScore` to begin with."""
+        return self.scored(self.learned())
+
+    def refined(self, best: ValidationScore) -> ValidationScore:
+        """The best `ValidationScore`, in a metric or without."""
+        if not wants_full(self.job) or self.is_over():
+            return best
+        mixed = if_possible(self.mixed, best, otherwise=best)
+        return mixed if mixed.is_better_than(best, self.doubt) else best
+
+    def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, Index]:
+        """The score with as many neighbours as pay, and the places of the rows that it is of."""
+        return best, slice(None)
+
+    def is_over(self) -> bool:
+        """Whether a callback or the deadline has asked to end the search."""
+        return self.stopped or self.job.settings.deadline.is_over()
+
+
+def search_of(job: Job, *given: Any) -> NeighborSearch:
+    """The `NeighborSearch` of the rows of a job."""
+    return (SiteSearch if job.model.has_sites else NearestNeighborSearch)(job, *given)
+
+
+_SEARCH = 1.25  # time that is left, in units of that of the search: others follow
+_ROUGHLY = 50  # neighbours of predictions by which models are compared
+_AT_FIRST, _SMOOTHNESS = 1.5, (2.5, 0.5)  # of a Matérn kernel: to begin with, and afterwards
+_SCALES, _QUIETER = (1.0, 0.4), (0.0, 2.0, 4.6)  # of starts: factors, and logarithms of noise
+_SEVERAL = 600  # rows held out that say how many neighbours pay
+_CENTRAL = 0.93  # of the rows held out, at least, are in intervals of 95 %
+_LARGER = 25.0  # a variance than that of starts, at most: rows with neighbours do not tell it
+_LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
+_WORTH = 0.005  # nats per row that twice as many neighbours have to gain
+_STARTS = 500  # rows that tell which start is the likeliest
+_FIRST = 1000, 30  # rows that are left out and iterations of a run, from that one
+_OF_METRIC = 3000, 15
+_BRIEF = 1000, 6  # of a metric that begins with shorter length scales, and of a smoothness
+_LAST = 4000, 20  # of the best model
+_GAIN = 0.03  # nats per row of a last run, after which another one follows ...
+_MOST_RUNS = 5  # ... of so many at most
+_OF_NOISE = 6  # iterations with another noise
+_CONCLUDED = 4000  # rows that the value of the fit is of
+
+
+class NearestNeighborModel(NamedTuple):
+    """Model of predictions from neighbours: all that they need beside the rows."""
+
+    kernel: Kernel
+    metric: np.ndarray | None = None
+    prior: MetricPrior | None = None  # of the metric
+    k: int = FEW
+    factor: float = 1.0
+    curvature: object = None  # that the last run found, for `maximise`
+
+
+class NearestNeighborSearch(NeighborSearch):
+    """Looks for the best `NearestNeighborModel` of rows with Gaussian noise."""
+
+    doubt = 1.0
+
+    def __init__(self, job: Job, *given: Any) -> None:
+        super().__init__(job.within(_SEARCH), *given)
+        self.known = neighbors.known_rows(job.rows, job.settings.options.memory)
+
+    def learned(self) -> NearestNeighborModel:
+        """The model from the likeliest of some hyperparameters, after a run."""
+        if not self.job.settings.solver.moves:
+            return NearestNeighborModel(self.job.kernel, k=self.k or FEW)
+        return self.climbed(self._started(), _FIRST)
+
+    def refined(self, best: ValidationScore) -> ValidationScore:
+        """The best `ValidationScore` of other metrics and smoothness, after last runs."""
+        best = first = super().refined(best)
+        for nu in _SMOOTHNESS if self.job.is_free else ():
+            if self.is_over() or best.is_better_than(first):
+                break
+            other = if_possible(self._of_smoothness, first.model, nu, otherwise=best)
+            best = max(best, other, key=density_of)
+        return best if self.is_over() else self._to_the_end(best)
+
+    def _run(self, local: NearestNeighborModel, budget: tuple[int, int]) -> ValidationScore:
+        """The `ValidationScore` of a model after some iterations."""
+        return self.scored(self.climbed(local, budget))
+
+    def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, Index]:
+        """The score of few rows held out, with as many neighbours as pay, and their places."""
+        if self.k is not None:
+            return self.scored(best.model, self.k), slice(None)
+        if self.is_over():
+            return best, slice(None)
+        few, places = self.validation.some(_SEVERAL)
+        best = self.scored(best.model, _ROUGHLY, few)
+        for k in (FEW, MANY):
+            more = None if self.is_over() else if_possible(self.scored, best.model, k, few)
+            if more is None or not more.density > best.density + _WORTH:
+                break
+            best = more
+        return best, places
+
+    def climbed(self, local: NearestNeighborModel, budget: tuple[int, int]) -> NearestNeighborModel:
+        """The model after some iterations with neighbours held; `budget`: rows and iterations."""
+        if self.is_over():
+            return local
+        (size, most), settings = budget, self.job.settings
+        objective = self.objective(local, *self.validation.others(size))
+        function = VectorFunction(objective, local.kernel, prior=settings.prior)
+        few = settings._replace(max_iter=min(most, settings.max_iter), progress=self._progress)
+        maximum = climb(function, few, alike=True, curvature=deepcopy(local.curvature))
+        self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.end is End.STOPPED
+        objective, kernel = function.at(maximum.x)
+        metric, curvature = objective.metric, maximum.curvature
+        return local._replace(kernel=kernel, metric=metric, curvature=curvature)
+
+    def scored(
+        self, local: NearestNeighborModel, k: int = _ROUGHLY, few: ValidationSet | None = None
+    ) -> ValidationScore:
+        """The `ValidationScore` of a model, calibrated by the rows held out, given k neighbours."""
+        validation = few or self.validation
+        local = local._replace(k=k, factor=1.0)
+        left = self._left(validation.chosen, validation.count, local, k)
+        with arithmetic():
+            mean, variance = neighbors.moments(local.kernel, left, local.metric, self.n_jobs)
+        variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
+        factor = _factor(left, mean, variance)
+        nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
+        smoothness = f"nu={nus[0]}, " if nus else ""
+        name = f"neighbors ({smoothness}{name_of(local.metric)}{k} neighbors)"
+        score = validation.score(name, mean, factor * variance + validation.noise)
+        return score._replace(model=local._replace(factor=factor))
+
+    def conclude(self, local: NearestNeighborModel) -> Fit:
+        """The `Fit` of a model; its value is that of random rows."""
+        objective = self.objective(local, *self.validation.sample(_CONCLUDED))
+        objective = replace(objective, posterior=nearest_of(self.known, local))
+        return fit_at(objective, local.kernel, self.n_iter)._replace(refit=with_other_noise)
+
+    def objective(self, local: NearestNeighborModel, chosen: Ints, count: Array) -> Any:
+        """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
+        left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
+        given: dict = {"metric": local.metric, "prior": local.prior, "n_jobs": self.n_jobs}
+        return NeighborsObjective(left=left, rows=rows, total=rows.total_weight(), **given)
+
+    def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int) -> LeaveOneOut:
+        """Rows that are left out, and their neighbours in a model."""
+        block = self.job.rows.block(chosen)
+        nearest = nearest_of(self.known, local).around(block.X, self.n_jobs, k + 1)
+        return neighbors.left_out(self.known, block, chosen, nearest, count)
+
+    def _started(self) -> NearestNeighborModel:
+        """The model at the likeliest of some kernels and noises, unless all of them fail."""
+        rows, found, prior = self.validation.others(_STARTS), [], self.job.settings.prior
+        initial = [self.begun.kernel] if self.begun.is_started else []
+        initial = [self._of_the_search(kernel) for kernel in (*initial, self.job.kernel)]
+        if self.job.is_free and "mean" not in self.job.steps:
+            initial = _bounded(initial)
+        for kernel in initial:
+            try:
+                objective = self.objective(NearestNeighborModel(kernel), *rows)
+                for one in _around(kernel, self.job.rows.n_features):
+                    value = contracts.value_or_minus_inf(objective, one, prior=prior)
+                    found.append((value, one))
+            except np.linalg.LinAlgError as failure:
+                error = failure
+        if not found:
+            raise error
+        return NearestNeighborModel(max(found, key=lambda pair: pair[0])[1])
+
+    def _of_the_search(self, kernel: Kernel) -> Kernel:
+        """The kernel with the bounds and the smoothness with which the search begins."""
+        if self.job.thorough:  # whose noise may be next to nothing
+            kernel = self.job.thorough.kernel.clone_with_theta(kernel.theta)
+        return with_nu(kernel, _AT_FIRST) if self.job.is_free else kernel
+
+    def mixed(self, best: ValidationScore) -> ValidationScore:
+        """The `ValidationScore` of a metric that is learned, from the best one without.
+
+        A column that matters only in a sum with others has a long length scale as long as columns
+        are not mixed: the metric begins with shorter ones where a few iterations show that it pays.
+        """
+        local, initial = best.model, self._of_the_search(self.job.kernel)
+        kernel = shortened(local.kernel, initial, self.job.rows.n_features)
+        if not (kernel is local.kernel or self.is_over()):
+            few, places = self.validation.some(_SEVERAL)
+            start = self._with_metric(local._replace(kernel=kernel))
+            tried = self.scored(self.climbed(start, _BRIEF), few=few)
+            if tried.is_better_than(best.take(places)):
+                return self._run(tried.model, _OF_METRIC)
+        return self._run(self._with_metric(local), _OF_METRIC)
+
+    def _to_the_end(self, best: ValidationScore) -> ValidationScore:
+        """The best `ValidationScore` of last runs, with new neighbours, as long as they gain."""
+        for _ in range(_MOST_RUNS):
+            last = if_possible(self._run, best.model, _LAST, otherwise=best)
+            gain, best = density_of(last) - density_of(best), max(best, last, key=density_of)
+            if self.is_over() or not gain > _GAIN:
+                break
+        return best
+
+    def _of_smoothness(self, local: NearestNeighborModel, nu: float) -> ValidationScore:
+        """The `ValidationScore` of another smoothness."""
+        return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _BRIEF)
+
+    def _with_metric(self, local: NearestNeighborModel) -> NearestNeighborModel:
+        """The model whose metric may be learned."""
+        prior = full(local.kernel, self.job.rows.n_features)
+        return local._replace(metric=prior.start, prior=prior, curvature=None)
+
+    def _progress(self, iteration: int, value: float) -> bool:
+        """Tell the user's callbacks; returns whether to stop."""
+        progress, n = self.job.settings.progress, self.job.rows.total_weight()
+        note = f"leave-one-out density {value / n:.4f}"
+        return progress is not None and progress(iteration, value, note=note)
+
+
+def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
+    """The `Fit` refined from a kernel of other noise, metric held, and its variances calibrated."""
+    objective: Any = fit.objective  # a `NeighborsObjective`, whose posterior ...
+    before: Any = fit.posterior  # ... is a `NeighborsPosterior`
+    left, n_jobs = objective.left, job.settings.options.n_jobs
+    function = VectorFunction(objective, kernel, prior=job.settings.prior)
+    most = min(_OF_NOISE, job.settings.max_iter)
+    tell = job.settings.progress and partial(job.settings.progress, quantity=_LEAVE_ONE_OUT)
+    maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
+    kernel = function.at(maximum.x)[1]
+    with arithmetic():
+        mean, variance = neighbors.moments(kernel, left, before.metric, n_jobs)
+        value = objective.value_of(mean, variance)
+    factor = _factor(left, mean, np.maximum(variance - left.noise, 0.0))
+    posterior = NeighborsPosterior.of(kernel, before.rows, before.k, before.metric, factor)
+    objective, n_iter = replace(objective, posterior=posterior), fit.n_iter + maximum.n_iter
+    changed = {"objective": objective, "posterior": posterior, "value": value, "n_iter": n_iter}
+    return fit._replace(kernel=kernel, **changed)
+
+
+def _factor(left: LeaveOneOut, mean: Array, variance: Array) -> float:
+    """The `variance_factor` that rows ask for which are left out, from their latent variances."""
+    errors = (left.y - mean) ** 2
+    return contract.variance_factor(
+        errors, variance, left.noise, left.count, _CENTRAL, _LEAST_FACTOR
+    )
+
+
+def _around(kernel: Kernel, d: int) -> Iterator[Kernel]:
+    """A kernel, and the same at some scales and with less noise."""
+    of_length = [place for places, _ in kernels.length_scale_places(kernel, d) for place in places]
+    of_noise = [place for places in kernels.positions_of(kernel, "noise_level") for place in places]
+    for scale, quieter in product(_SCALES, _QUIETER if of_noise else (0.0,)):
+        theta = kernel.theta
+        theta[of_length] += np.log(scale)
+        theta[of_noise] -= quieter
+        yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+
+
+def nearest_of(known: DistinctRows, local: NearestNeighborModel) -> NeighborsPosterior:
+    """`NeighborsPosterior` of a model given the known rows."""
+    return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
+
+
+def with_nu(kernel: Kernel, nu: float) -> Kernel:
+    """The kernel with another smoothness of its Matérn kernels."""
+    names = [name for name in kernel.get_params() if name.split("__")[-1] == "nu"]
+    return clone(kernel).set_params(**dict.fromkeys(names, nu))
+
+
+def _bounded(starts: list) -> list:
+    """Default kernels, whose variance may become a few times the largest one of them."""
+    given = [kernel.get_params() for kernel in starts]
+    name = next(key for key in given[0] if key.endswith("constant_value"))
+    (low, high), most = given[0][f"{name}_bounds"], max(one[name] for one in given)
+    limits = {f"{name}_bounds": (low, min(high, _LARGER * most))}
+    return [clone(kernel).set_params(**limits) for kernel in starts]
+
+
+def density_of(score: ValidationScore) -> float:
+    """How likely a model makes the rows held out; -inf where its numbers are none."""
+    return score.density if np.isfinite(score.density) else -np.inf
+
+
+_MOST_ENTRIES = 2000  # of a full metric, unless it is asked for: more would fit noise
+_LONGEST = 0.5  # length scale of a start, in units of the initial one
+_NATS = 0.01  # per row, of a squared distance of an entry of the metric from its start ...
+NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
+
+
+def wants_full(job: Job) -> bool:
+    """Whether a job asks for a full metric."""
+    d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
+    is_tried = job.metric == "auto" and may_mix and d**2 <= _MOST_ENTRIES
+    is_tried = is_tried and kernels.may_mix(job.kernel)
+    return d > 1 and (job.metric == "full" or is_tried)
+
+
+def full(kernel: Kernel, d: int, nats: float = _NATS) -> MetricPrior:
+    """The `MetricPrior` of a metric (d, d) that may well rescale columns."""
+    scale, unmixed = kernels.length_scales(kernel, np.ones(d)), np.eye(d)
+    return MetricPrior(unmixed, scale[:, None] / scale, nats * (1.0 - unmixed))
+
+
+def shortened(kernel: Kernel, initial: Kernel, d: int) -> Kernel:
+    """The kernel whose length scales are at most half of the initial ones, itself if they are."""
+    if len(kernel.theta) != len(initial.theta):
+        return kernel
+    theta, shorter = initial.theta, kernel.theta
+    for places, _ in kernels.length_scale_places(kernel, d):
+        shorter[places] = np.minimum(shorter[places], theta[places] + np.log(_LONGEST))
+    return kernel if np.array_equal(shorter, kernel.theta) else kernel.clone_with_theta(shorter)
+
+
+def name_of(metric: Array | None) -> str:
+    """Name of a metric, for users, and a comma; an empty string where there is none."""
+    return "" if metric is None else "full metric, "
+
+
+# -- rows with a likelihood, which have sites ------------------------------------------------------
 
 _RUNS, _LEFT_OUT = 5, 2000  # searches of neighbours, at most, and rows of an evaluation ...
 _RUNS_OF_WIDE, _LEFT_OUT_OF_WIDE = 2, 1000  # ... and of more than `_WIDE` columns
@@ -33,10 +508,10 @@ _ITERATIONS = 8  # after each search
 _TRAINED = 20_000  # rows whose sites training knows, of up to so many columns:
 _WIDE = 64  # from there on, distances and evaluations take long
 _PER_SECOND, _FEWEST = 2000, 500  # where time is limited: so many per second that is left
-_FIRST, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
+_SWEEPS, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
 _NEGLIGIBLE_GAIN = 0.002  # nats per row: a run that gains less is the last one
-_LAST, _LAST_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
-_SEARCH = 2.0  # time that is left, in units of that of the search: the rest is for all rows
+_FINAL, _FINAL_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
+_OF_SITES = 2.0  # time that is left, in units of that of the search: the rest is for all rows
 _TOL = 1e-7  # nats per row of which the sites are short then ...
 _TOL_OF_MANY = 1e-4  # ... or this
 
@@ -44,63 +519,33 @@ _TOL_OF_MANY = 1e-4  # ... or this
 LocalSites = tuple[LocalSiteObjective, Kernel]  # sites of some rows, found at a kernel
 
 
-class SiteSearch(neighbor_search.NeighborSearch):
-    """Looks for sites and hyperparameters of rows with a likelihood; its `Job` has begun.
+class SiteSearch(NeighborSearch):
+    """Looks for sites and hyperparameters of rows with a likelihood."""
 
-    1. Hyperparameters are those of a small exact fit, or those of an earlier fit where they are
-       better.
-    2. In turn, sweeps over at most 20,000 rows, fewer if they have many columns, find their sites,
-       and some iterations maximise the density of rows that are left out, with sites and neighbours
-       held.
-    3. Where columns may be mixed, it does the same in a full metric, which is kept if it predicts
-       rows that are held out better.
-    4. Sweeps over all rows find the sites that predictions are given. Those of many rows begin
-       where the sites of the others predict them.
-    """
+    def __init__(self, job: Job, begun: Job, *given: Any) -> None:
+        super().__init__(begun.within(_OF_SITES), begun, *given)
+        self.prior, self.is_wide = job.settings.prior, job.rows.n_features > _WIDE
+        self.k: int = self.k or FEW
 
-    def __init__(
-        self,
-        job: Job,
-        random_state: RandomState,
-        validation: ValidationSet | None = None,
-        k: int = neighbor_search.FEW,
-        k_fit: int = neighbor_search.FIT,
-    ) -> None:
-        super().__init__(job.within(_SEARCH), validation, k_fit)
-        self.random_state, self.prior, self.k = random_state, job.settings.prior, k
-        self.is_wide = job.rows.n_features > _WIDE
-
-    def learn(self, rows: Dataset) -> LocalSites:
-        """`LocalSites` of a table, or of some of its rows where it has many."""
-        in_time = max(_PER_SECOND * self.job.settings.deadline.left(), _FEWEST)
-        most = int(min(in_time, most_trained(rows.n_features)))
+    def learned(self) -> LocalSites:
+        """`LocalSites` of rows that are not held out, or of some of them where they are many."""
+        rows, most = self.job.rows, most_trained(self.job.rows.n_features)
+        if self.validation is not None:
+            rows = self.validation.training_rows(most)
+        most = int(min(max(_PER_SECOND * self.job.settings.deadline.left(), _FEWEST), most))
         if len(rows) > most:
             rows = rows.sampled(rows.sample(most, self.random_state))
         with arithmetic():
             local = self._start(SiteRows.of(rows)[0])
-            if not self.job.settings.solver.moves:
-                return local
-            return self._climbed(local)
-
-    def first(self, starts: Sequence[Kernel] = ()) -> ValidationScore:
-        """The `ValidationScore` without a learned metric; the job has its start already."""
-        most = most_trained(self.job.rows.n_features)
-        return self._scored(self.learn(self.validation.training_rows(most)))
-
-    def refined(self, best: ValidationScore) -> ValidationScore:
-        """The best `ValidationScore`, in a full metric or without."""
-        if not neighbor_search.wants_full(self.job) or self.is_over():
-            return best
-        mixed = if_possible(lambda: self._scored(self._mixed(best.model)), otherwise=best)
-        return max(best, mixed, key=neighbor_search.density_of)
+            return self._climbed(local) if self.job.settings.solver.moves else local
 
     def conclude(self, local: LocalSites) -> Fit:
         """The `Fit` to all rows of the job."""
         (objective, kernel), (everything, distinct) = local, SiteRows.of(self.job.rows)
         are_many = everything.n_rows > most_trained(self.job.rows.n_features)
-        most, tol = _LAST, _TOL
+        most, tol = _FINAL, _TOL
         if are_many or self.job.settings.deadline.is_over():
-            most, tol = _LAST_OF_MANY, _TOL_OF_MANY
+            most, tol = _FINAL_OF_MANY, _TOL_OF_MANY
         with arithmetic():
             sites = objective.sites
             if objective.near.n_rows < everything.n_rows:
@@ -118,24 +563,24 @@ class SiteSearch(neighbor_search.NeighborSearch):
         likelihood, total = model.method.likelihood, rows.total_weight()
         of_all = {"rows": rows, "total": total, "likelihood": likelihood, "n_jobs": self.n_jobs}
         first = LocalSiteObjective(near=known, sites=np.zeros((2, known.n_rows)), **of_all)
-        start = self._around(first, job.kernel, _FIRST), job.kernel
-        if job.before is None or not job.settings.solver.moves:
-            return start
-        other = self._around(first, job.before[0], _FIRST), job.before[0]
-        return max(start, other, key=lambda one: self._value(*one))
+        cold = warm = self._around(first, job.kernel, _SWEEPS)
+        if job.before is not None and job.settings.solver.moves:
+            warm = self._around(first, job.before[0], _SWEEPS)
+        return small_fits.best_start(cold, job.kernel, warm, job)
 
-    def _mixed(self, local: LocalSites) -> LocalSites:
-        """The `LocalSites` in a metric that is learned."""
-        (objective, kernel), d = local, self.job.rows.n_features
+    def mixed(self, best: ValidationScore) -> ValidationScore:
+        """The `ValidationScore` of `LocalSites` in a metric that is learned."""
+        (objective, kernel), d = best.model, self.job.rows.n_features
         with arithmetic():
-            prior = neighbor_search.full(kernel, d, neighbor_search.NATS_WITH_SITES)
+            prior = full(kernel, d, NATS_WITH_SITES)
             objective = replace(objective, metric=prior.start, prior=prior)
-            return self._climbed((self._around(objective, kernel, _NEXT), kernel))
+            local = self._climbed((self._around(objective, kernel, _NEXT), kernel))
+        return self.scored(local)
 
-    def _scored(self, local: LocalSites) -> ValidationScore:
+    def scored(self, local: LocalSites) -> ValidationScore:
         """The `ValidationScore` of sites and hyperparameters."""
         objective, kernel = local
-        name = f"neighbors ({neighbor_search.name_of(objective.metric)}{self.k} neighbors)"
+        name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
         process = posterior_of(objective, kernel, objective.near.X, self.k)
         likelihood = objective.likelihood
         score = self.validation.score_posterior(name, process, self.n_jobs, likelihood)
@@ -144,7 +589,7 @@ class SiteSearch(neighbor_search.NeighborSearch):
     def _climbed(self, local: LocalSites) -> LocalSites:
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = local, self.job.settings
-        quantity = neighbor_search.LEAVE_ONE_OUT
+        quantity = _LEAVE_ONE_OUT
         tell = settings.progress and partial(settings.progress, quantity=quantity)
         for index in range(_RUNS_OF_WIDE if self.is_wide else _RUNS):
             if index:
@@ -204,83 +649,3 @@ def posterior_of(
     targets, noise = neighbors.targets_and_noise(*objective.near.at_places(objective.sites))
     places = DistinctRows(X, targets[:, None], noise, np.ones(len(X)), None)
     return NeighborsPosterior.of(kernel, places, k, objective.metric)
-
-
-class Neighbors(PosteriorMethod):
-    """The posterior is given, for every query, the training rows that are nearest to it.
-
-    Parameters
-    ----------
-    n_neighbors : int or "auto", default="auto"
-        The number of distinct rows that a prediction is given.
-    n_neighbors_fit : int, default=30
-        The number of distinct rows that predict a row which is left out in training.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skgp_sparse import SparseGPRegressor
-    >>> from skgp_sparse.posteriors import Neighbors
-    >>> rng = np.random.RandomState(0)
-    >>> X = rng.uniform(-3, 3, size=(3000, 1))
-    >>> y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=3000)
-    >>> model = SparseGPRegressor(posterior=Neighbors(n_neighbors=50), random_state=0).fit(X, y)
-    >>> model.posterior_, round(model.score(X, y), 2)
-    ('neighbors', 0.98)
-    """
-
-    name = "neighbors"
-    is_exact_for_few = learns_metric = takes_learned_noise = True
-
-    def __init__(
-        self,
-        n_neighbors: int | Literal["auto"] = "auto",
-        n_neighbors_fit: int = neighbor_search.FIT,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_neighbors_fit = n_neighbors_fit
-
-    def fit(self, job: Job, random_state: RandomState) -> Fit:
-        """The `Fit` given neighbours."""
-        if job.model.has_sites:
-            return self._fit_with_sites(job, random_state)
-        k = None if isinstance(self.n_neighbors, str) else self.n_neighbors
-        validation, starts = ValidationSet(job.rows, random_state), [job.kernel]
-        search = NearestNeighborSearch(job, validation, k, self.n_neighbors_fit)
-        if not job.settings.solver.moves:
-            return search.conclude(NearestNeighborModel(job.kernel, k=self.exact_rows))
-        if job.settings.solver.starts_on_subset:
-            starts.append(contract.start_on_subset(job, random_state).kernel)
-        best = search.refined(search.first(starts))
-        return search.conclude(search.with_neighbors(best)[0].model)
-
-    def _fit_with_sites(self, job: Job, random_state: RandomState) -> Fit:
-        """The `Fit` to rows with a likelihood."""
-        if job.settings.solver.starts_on_subset:
-            job = contract.start_on_subset(job, random_state)
-        search = SiteSearch(job, random_state, None, self.exact_rows, self.n_neighbors_fit)
-        if not (neighbor_search.wants_full(job) and job.settings.solver.moves):
-            return search.conclude(search.learn(job.rows))
-        search.validation = ValidationSet(job.rows, random_state, has_sites=True)
-        fit = search.conclude(search.refined(search.first()).model)
-        return fit._replace(selection=tuple(search.validation.candidates))
-
-    @property
-    def exact_rows(self) -> int:  # type: ignore[override]
-        """Neighbours of predictions before it is known how many pay: so many rows are exact."""
-        return neighbor_search.FEW if isinstance(self.n_neighbors, str) else self.n_neighbors
-
-    def check_parameters(self, name: str) -> None:
-        """Raise unless numbers of neighbours are positive."""
-        if not is_auto(self.n_neighbors):
-            check_number(self.n_neighbors, "posterior__n_neighbors", name, Integral, low=1)
-        check_number(self.n_neighbors_fit, "posterior__n_neighbors_fit", name, Integral, low=1)
-
-    def refuses(self, request: contract.Request) -> str | None:
-        """Several latent values of a row."""
-        if request.n_latent > 1:
-            return (
-                "needs one latent value per row, and a softmax has one per class. Got "
-                "multi_class='softmax', in place of which there is multi_class='one_vs_rest'"
-            )
-        return None

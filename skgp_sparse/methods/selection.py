@@ -22,11 +22,16 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.exceptions import collected
 from skgp_sparse.inference.contracts import arithmetic, if_possible
-from skgp_sparse.methods import contract, neighbor_search
+from skgp_sparse.methods import small_fits
 from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
-from skgp_sparse.methods.neighbor_search import NearestNeighborModel, NearestNeighborSearch
-from skgp_sparse.methods.neighbors import Neighbors, SiteSearch, most_trained
+from skgp_sparse.methods.neighbors import (
+    NearestNeighborModel,
+    Neighbors,
+    density_of,
+    most_trained,
+    search_of,
+)
 from skgp_sparse.solvers import Fit, fit_at
 
 _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the start on few rows
@@ -87,14 +92,9 @@ class Trials:
         begun = rival.begun(first, random_state).with_settings(deadline=deadline)
         self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
         self.rival = rival(begun, validation, random_state)
-        self.search: neighbor_search.NeighborSearch = (
-            SiteSearch(begun, random_state, validation)
-            if job.model.has_sites
-            else NearestNeighborSearch(job, validation)
-        )
-        starts = [begun.kernel, job.kernel]
+        self.search = search_of(job, begun, validation, random_state)
         failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
-        self.of_neighbors = if_possible(self.search.first, starts, otherwise=failed)
+        self.of_neighbors = if_possible(self.search.first, otherwise=failed)
         self.of_rival, self.is_found = failed, self.of_neighbors is not failed
         if deadline.allows(_OF_RIVAL) or not self.is_found:
             self.of_rival = if_possible(self.rival.first, otherwise=failed)
@@ -103,11 +103,11 @@ class Trials:
 
     def _go_on(self) -> None:
         """Hold the trials after the first ones."""
-        best, density = self.of_neighbors, neighbor_search.density_of
-        best = max(best, if_possible(self.search.refined, best, otherwise=best), key=density)
+        best = self.of_neighbors
+        best = max(best, if_possible(self.search.refined, best, otherwise=best), key=density_of)
         if not (self.search.is_over() or best.is_better_than(self.of_rival, _BEHIND)):
             again = if_possible(self.rival.again, best.model, otherwise=self.of_rival)
-            self.of_rival = max(again, self.of_rival, key=density)
+            self.of_rival = max(again, self.of_rival, key=density_of)
         best, rows = if_possible(self.search.with_neighbors, best, otherwise=(best, slice(None)))
         self.of_neighbors, self.of_rival = best, self.of_rival.take(rows)
 
@@ -142,7 +142,7 @@ class ExactRival(Rival):
     @staticmethod
     def begun(job: Job, random_state: RandomState) -> Job:
         """The `Job` with the hyperparameters of exact fits to random subsets."""
-        return contract.started_on_subsets(job, random_state)[0]
+        return small_fits.on_subsets(job, random_state)
 
     def first(self) -> ValidationScore:
         """The `ValidationScore` of the process."""
@@ -184,7 +184,7 @@ class RivalOfPoints(Rival):
     @staticmethod
     def begun(job: Job, random_state: RandomState) -> Job:
         """The `Job` with the hyperparameters of a small exact fit, and enough points."""
-        return with_enough_points(contract.start_on_subset(job, random_state), random_state)
+        return with_enough_points(small_fits.on_subset(job, random_state), random_state)
 
     def first(self) -> ValidationScore:
         """The `ValidationScore` where the initialiser puts the points."""

@@ -29,7 +29,7 @@ from skgp_sparse.ground.validation import Array, Ints
 from skgp_sparse.kernels import has_noise, length_scale_places
 from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.solvers import Fit
-from skgp_sparse.steps.scales import some_rows
+from skgp_sparse.steps.initial_values import some_rows
 
 
 def warn_of_fits(found: Problems) -> Problems:

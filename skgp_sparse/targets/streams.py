@@ -36,8 +36,9 @@ from skgp_sparse.inference.contracts import value_or_minus_inf
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.stochastic import Reservoir
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, of_few_rows
+from skgp_sparse.methods.contract import Job
 from skgp_sparse.methods.inducing_points import InducingPoints
+from skgp_sparse.methods.small_fits import of_few_rows
 from skgp_sparse.solvers import Fit, KeepParameters
 from skgp_sparse.targets.model import ObservationModel as Model
 from skgp_sparse.targets.model import Problems, step_named
@@ -267,12 +268,9 @@ def _moved(job: Job, warm_start: WarmStart, random_state: RandomState) -> Fit:
         starts = [job.model.sparse(few, Z, settings.options) for Z in places]
         values = [value_or_minus_inf(one, before[0], prior=settings.prior) for one in starts]
         before = before[0], places[int(np.argmax(values))]
-    begun = begun._replace(rows=few, before=before).with_settings(
-        solver=solver,
-        max_iter=min(settings.max_iter, _ITERATIONS),
-        n_restarts=0,
-        find_periods=solver.starts_on_subset,
-    )
+    changed: dict = {"max_iter": min(settings.max_iter, _ITERATIONS), "n_restarts": 0}
+    changed |= {"solver": solver, "find_periods": solver.starts_on_subset}
+    begun = begun._replace(rows=few, before=before).with_settings(**changed)
     with collected() as warnings:
         fit = InducingPoints().fit(begun, random_state)
     warn_again(warnings, but=(ConvergenceWarning,))

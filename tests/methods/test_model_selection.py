@@ -103,8 +103,8 @@ def test_subsets_go_on_from_one_another():
     X, y = additive(1500)
     kernel = ConstantKernel() * RBF(np.ones(6)) + WhiteKernel(0.5)
     job = job_of(kernel, X, y)
-    begun, curvature = inside.contract.started_on_subsets(job, np.random.RandomState(0))
-    assert curvature.pairs and begun.settings.n_restarts == 0
+    begun = inside.on_subsets(job, np.random.RandomState(0))
+    assert begun.curvature.pairs and begun.settings.n_restarts == 0
     objective = job.model.exact(job.rows, job.settings.options)
     best = SparseGPRegressor(kernel, posterior="exact", random_state=0).fit(X, y)
     gap = objective.value(best.kernel_) - objective.value(begun.kernel)
@@ -119,12 +119,12 @@ def test_noise_that_few_rows_put_at_nothing_is_raised():
         rows, job_of(RBF(), X, y).settings.options
     )
     quiet = ConstantKernel() * RBF(np.full(6, 4.0)) + WhiteKernel(1e-6, (1e-8, 10.0))
-    raised = inside.contract.with_likelier_noise(objective, quiet, NO_PRIOR)
+    raised = inside.with_likelier_noise(objective, quiet, NO_PRIOR)
     assert_allclose(raised.k2.noise_level, 1e-6 * np.exp(6.0))
     loud = quiet.clone_with_theta(np.append(quiet.theta[:-1], np.log(0.3)))
-    assert inside.contract.with_likelier_noise(objective, loud, NO_PRIOR) is loud
+    assert inside.with_likelier_noise(objective, loud, NO_PRIOR) is loud
     without = ConstantKernel() * RBF(np.ones(6))
-    assert inside.contract.with_likelier_noise(objective, without, NO_PRIOR) is without
+    assert inside.with_likelier_noise(objective, without, NO_PRIOR) is without
 
 
 @pytest.mark.second

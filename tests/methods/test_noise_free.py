@@ -113,7 +113,7 @@ def test_optional_steps_lose_by_numerical_failures_only():
 
 
 @pytest.mark.second(share=0.38)
-@pytest.mark.parametrize("step", ["_mixed", "_of_smoothness"])
+@pytest.mark.parametrize("step", ["mixed", "_of_smoothness"])
 def test_searches_of_neighbors_go_on_without_a_step(monkeypatch, step):
     monkeypatch.setattr(NearestNeighborSearch, step, fail)
     assert check("neighbors", *table(2, 120)).posterior_ == "neighbors"

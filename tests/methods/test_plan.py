@@ -198,7 +198,7 @@ def test_a_fit_without_steps_reads_no_file_of_them():
         assert not [name for name in sys.modules if name.startswith("skgp_sparse.steps")]
         SparseGPRegressor().fit(X, np.sin(X[:, 0]))
         read = {name for name in sys.modules if name.startswith("skgp_sparse.steps.")}
-        assert read == {"skgp_sparse.steps.scales", "skgp_sparse.steps.fit_warnings"}
+        assert read == {"skgp_sparse.steps.initial_values", "skgp_sparse.steps.fit_warnings"}
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 

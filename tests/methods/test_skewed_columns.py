@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import differences
 from inside import ArrayDataset, ColumnTable
-from inside import scales as skewed
+from inside import initial_values as skewed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern

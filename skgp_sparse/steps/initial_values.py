@@ -1,11 +1,15 @@
-"""Length scales of the default kernel to begin with, columns on a scale of logarithms, small noise.
+"""Where a fit begins: length scales of the default kernel, logarithms, small noise, classes.
 
 Each step asks a small exact fit, or the evidence of some rows: where length scales begin
-(`likely_scale`), whether skewed columns are seen by their logarithms (`logarithms`), and whether
-noise is so small that all rows are fitted exactly (`exact_if_quiet`).
+(`likely_scale`), whether skewed columns are seen by their logarithms (`logarithms`), whether noise
+is so small that all rows are fitted exactly (`exact_if_quiet`), and where several classes begin
+together (`common_start`).
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -21,13 +25,19 @@ from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import spread_of_the_shortest_quarter
 from skgp_sparse.engine import exact
 from skgp_sparse.exceptions import collected
+from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints, Pair, Scalars
-from skgp_sparse.inference.contracts import ThoroughSearch
+from skgp_sparse.inference.contracts import Start, ThoroughSearch, VectorFunction
+from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, Problems, start_on_subset
+from skgp_sparse.likelihoods._labels import EachClass
+from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.methods.exact import Exact
+from skgp_sparse.methods.small_fits import on_subset
+from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
 
 Place = Pair  # theta or logarithms of length scales, and spreads of columns
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
@@ -100,7 +110,7 @@ def logarithms(problems: Problems) -> Problems:
 def exact_if_quiet(problems: Problems) -> Problems:
     """The problem with an exact process where a small fit finds next to no noise."""
     with single_threaded_blas():
-        job = start_on_subset(problems.jobs[0], problems.random_states[0])
+        job = on_subset(problems.jobs[0], problems.random_states[0])
     some = job.rows.block(slice(2000))
     noise = np.mean(kernels.diagonal(job.kernel, some.X)[1]) + np.mean(some.noise)
     is_quiet = noise < _QUIET * job.rows.target_variance()
@@ -312,3 +322,80 @@ def _scores(likelihood: Likelihood, block: Batch) -> Array:
     slope = likelihood.expected(y, offset, np.full(len(offset), 1e-6))[1]
     scores = ndtri((rankdata(slope) - 0.5) / len(slope))
     return (scores - scores.mean())[:, None]
+
+
+# -- several classes that begin together, with hyperparameters and inducing points in common -------
+# 1. A small exact fit has a latent value for each class. Its objective is the sum of those of the
+#    problems, one class against all others, at common hyperparameters.
+# 2. Each problem goes on from there for a few iterations of its own, inducing points included.
+
+_CLASSES = 8  # that have a latent value in the small fit
+_ROWS_OF_ALL = 250  # of the small fit
+_ITERATIONS_OF_EACH = 5  # of each problem
+_TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
+
+
+def known_points(Z: Array, *given: object) -> Array:
+    """Inducing points to begin with, whatever an initialiser is given."""
+    return Z
+
+
+class FewIterations(LBFGS):
+    """L-BFGS near an optimum with rough sites; `max_iter` is what the user allows."""
+
+    def __init__(self, max_iter: int) -> None:
+        self.max_iter = max_iter
+
+    def solve(self, start: Start) -> Fit:
+        """Hyperparameters and inducing points, and then exact sites."""
+        objective, kernel, settings, *_ = start
+        rough = replace(objective, inner=_roughly(objective.inner))
+        function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
+        maximum = climb(function, settings)
+        if maximum.n_iter >= self.max_iter:
+            warn_unless_converged(maximum, settings)
+        rough, kernel = function.at(maximum.x)
+        found = replace(rough, inner=objective.inner)
+        return fit_at(found, kernel, maximum.n_iter, function.inner_state)
+
+
+def common_start(problems: Problems) -> Problems:
+    """The problems, begun by a small fit of all classes, where all rows are seen at once."""
+    jobs = problems.jobs
+    if type(jobs[0].settings.solver) is not LBFGS:
+        return problems
+    random_state = deepcopy(problems.random_states[0])
+    together = job_of_all(jobs[0], problems.rows, len(jobs))
+    with single_threaded_blas():
+        together = with_logarithms(at_likely_scale(together), problems.observations.columns())
+        start = on_subset(together.with_settings(start_rows=_ROWS_OF_ALL), random_state)
+        Z = start.points.initialise(start.rows, start.kernel, random_state)
+    most = jobs[0].settings.max_iter
+    settings: Any = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}
+    settings["max_iter"] = min(_ITERATIONS_OF_EACH, most)
+    return problems._replace(jobs=[_begun(job, start, Z).with_settings(**settings) for job in jobs])
+
+
+def _begun(job: Job, start: Job, Z: Array) -> Job:
+    """The job of a problem with the hyperparameters and the inducing points of a start."""
+    points = job.points._replace(initialise=partial(known_points, Z))
+    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
+    return job.with_priors(job.priors)
+
+
+def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
+    """The `Job` of all classes, of some where they are many, from that of one problem."""
+    some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
+    labels = np.full(n_classes, float(len(some)))
+    labels[some] = np.arange(len(some))
+    model: Any = job.model
+    method = replace(model.method, likelihood=EachClass(model.method.likelihood, len(some)))
+    model = replace(model, method=method, inner=_roughly(model.inner))
+    rows = rows.of_problem(Task(tuple(labels.tolist()))).in_one_form()
+    job = job._replace(name="", rows=rows, model=model)
+    return job.with_settings(tol=n_classes * job.settings.tol)
+
+
+def _roughly(inner: Inner) -> Inner:
+    """An inner loop that ends where an outer one does not see what is left."""
+    return inner._replace(tol=max(inner.tol, _TOL))

@@ -1,0 +1,111 @@
+"""Where the search for hyperparameters begins: at those of small exact fits, or of an earlier fit.
+
+A start takes a `Job` and returns the job that begins there. (Steps of the plan do the same before a
+method sees its job: the likely scale, columns on a scale of logarithms, classes that begin
+together.) `best_start` chooses between a start and an earlier fit.
+"""
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.gaussian_process.kernels import Kernel
+
+from skgp_sparse import kernels
+from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.hyperpriors import ThetaPrior
+from skgp_sparse.inference import contracts
+from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, value_or_minus_inf
+from skgp_sparse.inference.optimizers import Maximum, climb
+from skgp_sparse.inference.starts import fit_exact
+from skgp_sparse.methods.contract import Job
+from skgp_sparse.solvers import LBFGS, Stochastic
+
+_ITERATIONS, _COARSER = 200, 10.0  # of a fit to one subset; its tolerance, in units of the fit's
+_SUBSETS = (1, 100), (2, 40)  # rows, in units of those of a start, and iterations at most
+_WORTH_A_SUBSET = 1.3  # rows, in units of those of a subset, from which it is fitted first
+_TOL = 2e-3  # nats per row
+_LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
+_MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
+_O = TypeVar("_O", bound=Objective)
+
+
+def on_subset(job: Job, random_state: RandomState) -> Job:
+    """The job with model and hyperparameters of a small exact fit, where restarts happen."""
+    if job.is_started:
+        return job
+    small = job.with_settings(max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None)
+    function, maximum = _fit_to_some(small, job.settings.start_rows, random_state)
+    objective, learned = function.at(maximum.x)
+    model, kernel = job.model.informed_by(objective), within_reach(learned, job.kernel, job.rows)
+    job = job._replace(model=model, kernel=kernel, is_started=True)
+    return job.with_settings(n_restarts=0, find_periods=False)
+
+
+def on_subsets(job: Job, random_state: RandomState) -> Job:
+    """The job with the hyperparameters of exact fits to random subsets, and the curvature there.
+
+    Each fit goes on from the one before, and hands on its curvature. Of few rows the noise may
+    seem to be next to nothing, and more rows would end in another optimum from there: where more
+    noise is likelier with more rows, it is taken, and the curvature is forgotten.
+    """
+    few = job.with_settings(tol=max(_TOL, job.settings.tol), progress=None, thorough=None)
+    for starts, most in _SUBSETS:
+        size, few = starts * job.settings.start_rows, few.with_settings(max_iter=most)
+        if few.curvature is not None and len(job.rows) < _WORTH_A_SUBSET * size:
+            break
+        function, maximum = _fit_to_some(few, size, random_state)
+        kernel = function.at(maximum.x)[1]
+        few = few._replace(kernel=kernel, curvature=maximum.curvature)
+    job = job._replace(kernel=few.kernel, curvature=few.curvature, is_started=True)
+    return job.with_settings(n_restarts=0, find_periods=False)
+
+
+def best_start(objective: _O, kernel: Kernel, warm: _O, job: Job) -> tuple[_O, Kernel]:
+    """The objective and the kernel of the cold or of the warm start, where it is higher."""
+    cold, prior = (objective, kernel), job.settings.prior
+    if job.before is None or not job.settings.solver.moves:
+        return cold
+    starts = (warm, job.before[0]), cold
+    return max(starts, key=lambda one: value_or_minus_inf(one[0], one[1], prior=prior))
+
+
+def of_few_rows(solver: contracts.Solver) -> contracts.Solver:
+    """The solver for a sample of bounded size, where parts of it would save next to nothing."""
+    return LBFGS() if isinstance(solver, Stochastic) else solver
+
+
+def _fit_to_some(job: Job, size: int, random_state: RandomState) -> tuple[VectorFunction, Maximum]:
+    """The `VectorFunction` and the `Maximum` of a fit to random rows; a curvature: it goes on."""
+    rows = job.rows.sampled(job.model.sample(job.rows, size, random_state))
+    objective = job.model.exact(rows, job.settings.options, rough=True)
+    if job.curvature is not None:
+        return goes_on(objective, job.kernel, job.settings, job.curvature)
+    return fit_exact(objective, job.kernel, job.settings, random_state)
+
+
+def goes_on(objective: Objective, kernel: Kernel, settings: Settings, curvature: object) -> Any:
+    """The `VectorFunction` and the `Maximum` of a search that goes on from one of fewer rows."""
+    likelier = with_likelier_noise(objective, kernel, settings.prior)
+    curvature = curvature if likelier is kernel else None
+    function = VectorFunction(objective, likelier, prior=settings.prior)
+    return function, climb(function, settings, curvature=curvature)
+
+
+def with_likelier_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior) -> Kernel:
+    """The kernel, or the same with more noise where that is likelier."""
+    if not kernels.positions_of(kernel, "noise_level"):
+        return kernel
+    found = [kernel, *(contracts.with_more_noise(kernel, more) for more in _MORE_NOISE)]
+    return max(found, key=lambda one: value_or_minus_inf(objective, one, prior=prior))
+
+
+def within_reach(learned: Kernel, kernel: Kernel, rows: Dataset) -> Kernel:
+    """The learned kernel, its length scales at most a few typical distances or the other's."""
+    theta, scale = learned.theta, rows.scale()
+    for positions, columns in kernels.length_scale_places(kernel, rows.n_features):
+        spread = scale[columns] if len(positions) > 1 else scale[columns].max()
+        longest = np.log(_LONGEST_LENGTH_SCALE * spread * np.sqrt(len(columns)))
+        longest = np.maximum(longest, kernel.theta[positions])
+        theta[positions] = np.minimum(theta[positions], longest)
+    return learned.clone_with_theta(theta)
