@@ -28,6 +28,7 @@ from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Settings
+from skgp_sparse.inference.stochastic import held_out_rows
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.solvers import Fit, resolve_solver
 
@@ -408,19 +409,19 @@ class ValidationScore(NamedTuple):
         gain = self.of_rows - other.of_rows
         mean = np.average(gain, weights=self.weight)
         spread = np.average((gain - mean) ** 2, weights=self.weight)
-        return mean > errors * np.sqrt(spread / self.weight.sum())
+        n_effective = self.weight.sum() ** 2 / (self.weight @ self.weight)  # Kish 1965
+        return mean > errors * np.sqrt(spread / n_effective)
 
 
 class ValidationSet:
-    """Random rows of a table that compare models; some copies of repeated rows may be held out."""
+    """Random rows of a table that compare models; of the w copies of a row, one is held out."""
 
     def __init__(self, rows: Dataset, random_state: RandomState, has_sites: bool = False) -> None:
         self.rows, self.random_state = rows, random_state
         self.candidates: list[Candidate] = []
         share = _SHARE_WITH_SITES if has_sites else _SHARE
-        sample, count = self.sample(share * _MOST_ROWS)
-        drawn = copies(count, min(_MOST_ROWS, max(len(rows) // share, 1)), random_state)
-        self.chosen, self.count = sample[drawn > 0], drawn[drawn > 0]
+        self.chosen = held_out_rows(rows, _MOST_ROWS, share, random_state)
+        self.count = rows.row_weights()[self.chosen]
         self.block, self.clock = rows.block(self.chosen), perf_counter()
         self.scale = rows.scaler.scale[rows.scaler.scale > 0]  # of the targets that vary
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)
@@ -438,10 +439,8 @@ class ValidationSet:
     def others(self, size: int) -> tuple[Ints, Array]:
         """Numbers of at most so many random rows beside these, and how often they count."""
         chosen, count = self.sample(size + len(self.chosen))
-        left = np.ones(len(chosen)) if self.rows.weight is None else self.rows.weight[chosen]
-        held_out = np.zeros(len(self.rows))
-        held_out[self.chosen] = self.count
-        left = np.minimum(count, left - held_out[chosen] * np.minimum(left, 1.0))
+        left = self.rows.row_weights()[chosen]
+        left = np.minimum(count, left - np.isin(chosen, self.chosen) * np.minimum(left, 1.0))
         places = np.flatnonzero(left > _WEIGHT_TOLERANCE)
         if len(places) > size:
             places = np.sort(self.random_state.permutation(places)[:size])
@@ -487,13 +486,3 @@ class ValidationSet:
         if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):
             return chosen, np.ones(len(chosen))
         return chosen, rows.weight[chosen]
-
-
-def copies(weight: Array, size: int, random_state: RandomState) -> Array:
-    """How many of `size` random rows are copies of each row; those of a weight below 1 have one."""
-    order = random_state.permutation(len(weight))
-    total = np.cumsum(weight[order])
-    places = (np.arange(size) + random_state.uniform()) * total[-1] / max(size, 1)
-    drawn = np.empty(len(weight))
-    drawn[order] = np.bincount(np.searchsorted(total, places, "right"), minlength=len(weight))
-    return np.minimum(drawn, np.maximum(np.floor(weight), 1.0))

@@ -5,6 +5,7 @@ method sees its job: the likely scale, columns on a scale of logarithms, classes
 together.) `best_start` chooses between a start and an earlier fit.
 """
 
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ _SUBSETS = (1, 100), (2, 40)  # rows, in units of those of a start, and iteratio
 _WORTH_A_SUBSET = 1.3  # rows, in units of those of a subset, from which it is fitted first
 _TOL = 2e-3  # nats per row
 _LONGEST_LENGTH_SCALE = 5.0  # typical distances between rows
-_MORE_NOISE = 1.0, 3.0, 6.0  # logarithms of factors
+_NEAR, _MORE_NOISE = 0.1, (1.0, 3.0, 6.0)  # in logarithms: to a lower bound, and factors of noise
 _O = TypeVar("_O", bound=Objective)
 
 
@@ -47,18 +48,32 @@ def on_subsets(job: Job, random_state: RandomState) -> Job:
 
     Each fit goes on from the one before, and hands on its curvature. Of few rows the noise may
     seem to be next to nothing, and more rows would end in another optimum from there: where more
-    noise is likelier with more rows, it is taken, and the curvature is forgotten.
+    noise is likelier with more rows, it is taken, and the curvature is forgotten. Where the noise
+    ends at its lower bound, the last fit goes on within the wider bounds of small fits.
     """
     few = job.with_settings(tol=max(_TOL, job.settings.tol), progress=None, thorough=None)
     for starts, most in _SUBSETS:
         size, few = starts * job.settings.start_rows, few.with_settings(max_iter=most)
         if few.curvature is not None and len(job.rows) < _WORTH_A_SUBSET * size:
             break
-        function, maximum = _fit_to_some(few, size, random_state)
-        kernel = function.at(maximum.x)[1]
-        few = few._replace(kernel=kernel, curvature=maximum.curvature)
+        few = _gone_on(few, size, random_state)
+    if job.thorough is not None and _is_at_least_noise(few.kernel):
+        wide = few._replace(kernel=job.thorough.kernel.clone_with_theta(few.kernel.theta))
+        few = _gone_on(wide, size, random_state)
     job = job._replace(kernel=few.kernel, curvature=few.curvature, is_started=True)
     return job.with_settings(n_restarts=0, find_periods=False)
+
+
+def _gone_on(job: Job, size: int, random_state: RandomState) -> Job:
+    """The job with the hyperparameters and the curvature of a fit to random rows."""
+    function, maximum = _fit_to_some(job, size, random_state)
+    return job._replace(kernel=function.at(maximum.x)[1], curvature=maximum.curvature)
+
+
+def _is_at_least_noise(kernel: Kernel) -> bool:
+    """Whether all noise is at its lower bound."""
+    places = [*chain(*kernels.positions_of(kernel, "noise_level"))]
+    return bool(places) and bool(np.all(kernel.theta[places] < kernel.bounds[places, 0] + _NEAR))
 
 
 def best_start(objective: _O, kernel: Kernel, warm: _O, job: Job) -> tuple[_O, Kernel]:

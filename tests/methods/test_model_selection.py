@@ -112,6 +112,14 @@ def test_subsets_go_on_from_one_another():
     assert objective.value(job.kernel) < objective.value(begun.kernel) - 100
 
 
+@pytest.mark.second
+def test_noise_of_subsets_may_be_as_small_as_that_of_few_rows():
+    X = np.random.RandomState(0).uniform(-2.0, 2.0, size=(600, 2))
+    job = job_of(None, X, np.exp(X.sum(axis=1) / 2.0))
+    noise = inside.on_subsets(job, np.random.RandomState(0)).kernel.k2.noise_level
+    assert noise < 0.1 * job.kernel.k2.noise_level_bounds[0]
+
+
 def test_noise_that_few_rows_put_at_nothing_is_raised():
     X, y = additive(300, noise=1.0)
     rows = inside.ArrayDataset(X, y[:, None] / y.std())

@@ -66,14 +66,6 @@ def test_more_rows(posterior, d, n):
         check(posterior, *table_of, **kernel, max_iter=3)
 
 
-@pytest.mark.full(share=0.0)
-@pytest.mark.parametrize("function", ["exponential", "cubic", "linear"])
-def test_thousands_of_rows(function):
-    X, y = table(2, 2300, function)
-    model = check("auto", X, y)
-    assert model.score(X, y) > 0.999
-
-
 def test_neighbors_predict_a_smooth_function():
     X, y = table(2, 150)
     new, truth = table(2, 50, seed=1)
