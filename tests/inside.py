@@ -124,6 +124,7 @@ from skgp_sparse.likelihoods._base import Parametric, best_constant
 from skgp_sparse.likelihoods._labels import EachClass, Softmax, clipped_moments, log_probability
 from skgp_sparse.methods import exact as methods_exact
 from skgp_sparse.methods import neighbors as neighbors_of_methods
+from skgp_sparse.methods import small_fits
 from skgp_sparse.methods.contract import (
     Job,
     Points,

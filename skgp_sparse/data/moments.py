@@ -223,16 +223,16 @@ _SMALL_TABLE = 1_000_000  # numbers: 8 MB, sorted in less than 0.1 s
 class Distinct:
     """Distinct rows of an array, and where each row is among them.
 
-    Rows of an array (n, d), and of other columns (n,), are equal where all their numbers are;
-    missing values are. `first`, (u,), has the number of the first of equal rows, and `index`, (n,),
-    the distinct row of each row. Distinct rows are sorted, missing values last, or are in the order
-    in which they came.
+    Rows of X (n, d), with other columns (n,), are equal if all their numbers are; a missing value
+    equals another one. `first`, (u,), is the place of the first of equal rows, and `index`, (n,),
+    the distinct row of each row. Distinct rows are sorted, missing values last; without
+    `is_sorted`, they stay in the order in which they came.
     """
 
     def __init__(self, X: AnyArray, *columns: Array, is_sorted: bool = True) -> None:
-        codes = _codes(len(X), *X.T, *columns)
-        _, first, index = np.unique(codes, return_index=True, return_inverse=True)
-        order = np.lexsort(X[first].T[::-1]) if is_sorted else np.argsort(first)
+        keys = *X.T, *columns
+        _, first, index = np.unique(_hashes(len(X), *keys), return_index=True, return_inverse=True)
+        order = np.lexsort([key[first] for key in keys[::-1]]) if is_sorted else np.argsort(first)
         self.first, self.index = first[order], np.argsort(order)[index]
 
     def copies(self, weight: Array | None = None) -> Any:
@@ -240,8 +240,8 @@ class Distinct:
         return np.bincount(self.index, weight, minlength=len(self.first))
 
 
-def _codes(n: int, *columns: AnyArray) -> AnyArray:
-    """Numbers (n,) of rows: equal of equal ones, and of one in 1e19 pairs of others."""
+def _hashes(n: int, *columns: AnyArray) -> AnyArray:
+    """Hashes (n,) of rows: those of equal rows are equal, others coincide once in 1e19 pairs."""
     code = np.zeros(n, dtype=np.uint64)
     for x in columns:  # -0 is 0, and all NaN are one
         bits = np.add(np.where(np.isnan(x), np.nan, x), 0.0, dtype=np.float64).view(np.uint64)

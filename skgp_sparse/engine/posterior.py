@@ -467,7 +467,7 @@ def without_negative(variance: Array, signal: Scalars) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorAround(Posterior):
-    """A posterior that asks another one at `inputs`, and changes what it says to `outputs`."""
+    """A posterior that asks another one at `inputs`, and makes `outputs` of its answer."""
 
     posterior: Posterior
 
@@ -483,7 +483,7 @@ class PosteriorAround(Posterior):
         return X
 
     def outputs(self, X: AnyArray, mean: Array, variance: Array, n_jobs: int = 1) -> Pair:
-        """Mean and latent variance of rows, from those of the other posterior at their inputs."""
+        """Own mean, and the latent variance of the other posterior, whose moments are given."""
         return self.mean(X, n_jobs), variance
 
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:

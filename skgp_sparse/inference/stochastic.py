@@ -50,7 +50,7 @@ MOST = 1 << 20  # rows that are in memory for batches, where the table is not
 
 
 def held_out_rows(rows: Dataset, most: int, share: int, random_state: RandomState) -> Ints:
-    """Numbers of random rows that count: at most so many, one in `share`, at least one; sorted."""
+    """Sorted numbers of random rows of positive weight: one in `share`, 1 to `most` of them."""
     n = len(rows) if rows.weight is None else int(np.count_nonzero(rows.weight))
     size = max(min(most, n // share), 1)
     if rows.weight is None:

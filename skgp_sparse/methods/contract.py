@@ -405,12 +405,11 @@ class ValidationScore(NamedTuple):
     def is_better_than(self, other: "ValidationScore", errors: float = 1.0) -> bool:
         """Whether it is ahead of another one by so many standard errors of their difference."""
         if not (np.isfinite(self.density) and np.isfinite(other.density)):
-            return self.density > other.density
+            return bool(np.isfinite(self.density))
         gain = self.of_rows - other.of_rows
         mean = np.average(gain, weights=self.weight)
         spread = np.average((gain - mean) ** 2, weights=self.weight)
-        n_effective = self.weight.sum() ** 2 / (self.weight @ self.weight)  # Kish 1965
-        return mean > errors * np.sqrt(spread / n_effective)
+        return mean > errors * np.sqrt(spread / self.weight.sum())
 
 
 class ValidationSet:
@@ -421,7 +420,8 @@ class ValidationSet:
         self.candidates: list[Candidate] = []
         share = _SHARE_WITH_SITES if has_sites else _SHARE
         self.chosen = held_out_rows(rows, _MOST_ROWS, share, random_state)
-        self.count = rows.row_weights()[self.chosen]
+        weight = rows.row_weights()[self.chosen]  # the sum is the effective number (Kish 1965)
+        self.count = weight if rows.merged else weight * (weight.sum() / (weight @ weight))
         self.block, self.clock = rows.block(self.chosen), perf_counter()
         self.scale = rows.scaler.scale[rows.scaler.scale > 0]  # of the targets that vary
         self.noise = np.broadcast_to(self.block.noise, len(self.chosen)).astype(float)

@@ -70,7 +70,7 @@ class Exact(PosteriorMethod):
         if len(objective.inducing_points) <= _THOROUGH:
             settings = settings._replace(thorough=job.thorough)
         else:
-            kernel = _with_next_to_no_noise(kernel, job)
+            kernel = small_fits.with_next_to_no_noise(kernel, job)
         return settings.solver.solve(Start(objective, kernel, settings, random_state))
 
     def _after_subsets(self, job: Job, random_state: np.random.RandomState) -> Fit:
@@ -79,7 +79,7 @@ class Exact(PosteriorMethod):
         settings, objective = job.settings, job.model.exact(job.rows, job.settings.options)
         kernel = small_fits.best_start(objective, begun.kernel, objective, job)[1]
         curvature = begun.curvature if kernel is begun.kernel else None
-        kernel = _with_next_to_no_noise(kernel, job)
+        kernel = small_fits.with_next_to_no_noise(kernel, job)
         if job.is_free:
             settings = settings._replace(max_iter=min(_ITERATIONS, settings.max_iter))
         function, maximum = small_fits.goes_on(objective, kernel, settings, curvature)
@@ -93,7 +93,7 @@ class Exact(PosteriorMethod):
         """The `Fit` of all rows after a small one."""
         settings = job.settings
         objective = job.model.exact(job.rows, settings.options)
-        kernel = _with_next_to_no_noise(job.kernel, job)
+        kernel = small_fits.with_next_to_no_noise(job.kernel, job)
         return settings.solver.solve(Start(objective, kernel, settings, random_state))
 
     def refuses(self, request: Request) -> str | None:
@@ -101,12 +101,6 @@ class Exact(PosteriorMethod):
         if request.points_are_given:
             return "has all rows as inducing points, so that inducing_init cannot be an array"
         return None
-
-
-def _with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
-    """The kernel within the bounds of small fits: as little noise for many rows as for few."""
-    wide: Any = job.thorough.kernel if job.thorough else kernel
-    return wide.clone_with_theta(kernel.theta)
 
 
 # -- all rows: for tables whose noise is so small that inducing points would lose much -------------

@@ -6,7 +6,7 @@
 2. Columns may be mixed: a metric has a penalty on its distance from where it begins. It is kept if
    it predicts rows that are held out better.
 
-`NearestNeighborSearch` is that of rows with Gaussian noise.
+`NearestNeighborSearch` is the search for rows with Gaussian noise:
 
 1. It begins at the likeliest of some starts around the initial hyperparameters and around those of
    a small exact fit. The density hardly falls where a default variance grows without end, which
@@ -18,7 +18,7 @@
 4. The best model so far goes on with more rows, as long as a run gains much.
 5. One factor of all variances makes the rows held out most likely.
 
-`SiteSearch` is that of rows with a likelihood.
+`SiteSearch` is the search for rows with a likelihood:
 
 1. It begins at the hyperparameters of a small exact fit, or at those of an earlier fit where they
    are better.
@@ -103,9 +103,8 @@ class Neighbors(PosteriorMethod):
         """The `Fit` given neighbours."""
         solver, has_sites = job.settings.solver, job.model.has_sites
         compares = solver.moves and (wants_full(job) or not has_sites)
-        validation: Any = None
-        if compares or not has_sites:
-            validation = ValidationSet(job.rows, random_state, has_sites)
+        is_needed = compares or not has_sites
+        validation: Any = ValidationSet(job.rows, random_state, has_sites) if is_needed else None
         begun = small_fits.on_subset(job, random_state) if solver.starts_on_subset else job
         k = None if is_auto(self.n_neighbors) else self.n_neighbors
         search = search_of(job, begun, validation, random_state, k, self.n_neighbors_fit)
@@ -144,13 +143,15 @@ class NeighborSearch(ABC):
     Parameters
     ----------
     job, begun : Job
-        The job, and the same where it begins at the hyperparameters of a small exact fit.
+        The job, and a copy that begins at the hyperparameters of a small exact fit; the job itself
+        where there is none.
     validation : ValidationSet or None
-        Rows held out, by which models are compared; None where there is one model.
+        Rows held out, by which models are compared; None where rows have a likelihood
+        and no metric is learned.
     random_state : RandomState
-        Of rows that are drawn.
+        Of what `SiteSearch` draws; the other search draws by `validation`.
     k : int or None
-        Neighbours of a prediction; None: nobody asked for a number.
+        Neighbours of a prediction; None if it is open.
     k_fit : int
         Neighbours of a row that is left out.
     """
@@ -320,7 +321,7 @@ class NearestNeighborSearch(NeighborSearch):
     def conclude(self, local: NearestNeighborModel) -> Fit:
         """The `Fit` of a model; its value is that of random rows."""
         objective = self.objective(local, *self.validation.sample(_CONCLUDED))
-        objective = replace(objective, posterior=nearest_of(self.known, local))
+        objective = replace(objective, posterior=posterior_of_model(self.known, local))
         return fit_at(objective, local.kernel, self.n_iter)._replace(refit=with_other_noise)
 
     def objective(self, local: NearestNeighborModel, chosen: Ints, count: Array) -> Any:
@@ -332,7 +333,7 @@ class NearestNeighborSearch(NeighborSearch):
     def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int) -> LeaveOneOut:
         """Rows that are left out, and their neighbours in a model."""
         block = self.job.rows.block(chosen)
-        nearest = nearest_of(self.known, local).around(block.X, self.n_jobs, k + 1)
+        nearest = posterior_of_model(self.known, local).around(block.X, self.n_jobs, k + 1)
         return neighbors.left_out(self.known, block, chosen, nearest, count)
 
     def _started(self) -> NearestNeighborModel:
@@ -345,7 +346,7 @@ class NearestNeighborSearch(NeighborSearch):
         for kernel in initial:
             try:
                 objective = self.objective(NearestNeighborModel(kernel), *rows)
-                for one in _around(kernel, self.job.rows.n_features):
+                for one in _starts_around(kernel, self.job.rows.n_features):
                     value = contracts.value_or_minus_inf(objective, one, prior=prior)
                     found.append((value, one))
             except np.linalg.LinAlgError as failure:
@@ -429,7 +430,7 @@ def _factor(left: LeaveOneOut, mean: Array, variance: Array) -> float:
     )
 
 
-def _around(kernel: Kernel, d: int) -> Iterator[Kernel]:
+def _starts_around(kernel: Kernel, d: int) -> Iterator[Kernel]:
     """A kernel, and the same at some scales and with less noise."""
     of_length = [place for places, _ in kernels.length_scale_places(kernel, d) for place in places]
     of_noise = [place for places in kernels.positions_of(kernel, "noise_level") for place in places]
@@ -440,7 +441,7 @@ def _around(kernel: Kernel, d: int) -> Iterator[Kernel]:
         yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
-def nearest_of(known: DistinctRows, local: NearestNeighborModel) -> NeighborsPosterior:
+def posterior_of_model(known: DistinctRows, local: NearestNeighborModel) -> NeighborsPosterior:
     """`NeighborsPosterior` of a model given the known rows."""
     return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
 
@@ -511,7 +512,7 @@ _PER_SECOND, _FEWEST = 2000, 500  # where time is limited: so many per second th
 _SWEEPS, _NEXT = 6, 4  # sweeps before the first run, and before each of the others
 _NEGLIGIBLE_GAIN = 0.002  # nats per row: a run that gains less is the last one
 _FINAL, _FINAL_OF_MANY = 30, 1  # sweeps over all rows, where training knew all of them or not
-_OF_SITES = 2.0  # time that is left, in units of that of the search: the rest is for all rows
+_SEARCH_OF_SITES = 2.0  # time that is left, in units of that of the search
 _TOL = 1e-7  # nats per row of which the sites are short then ...
 _TOL_OF_MANY = 1e-4  # ... or this
 
@@ -520,11 +521,11 @@ LocalSites = tuple[LocalSiteObjective, Kernel]  # sites of some rows, found at a
 
 
 class SiteSearch(NeighborSearch):
-    """Looks for sites and hyperparameters of rows with a likelihood."""
+    """Looks for sites and hyperparameters of rows with a likelihood; its job has begun."""
 
     def __init__(self, job: Job, begun: Job, *given: Any) -> None:
-        super().__init__(begun.within(_OF_SITES), begun, *given)
-        self.prior, self.is_wide = job.settings.prior, job.rows.n_features > _WIDE
+        super().__init__(begun.within(_SEARCH_OF_SITES), begun, *given)
+        self.is_wide = job.rows.n_features > _WIDE
         self.k: int = self.k or FEW
 
     def learned(self) -> LocalSites:
@@ -553,7 +554,7 @@ class SiteSearch(NeighborSearch):
             objective = replace(objective, near=everything, sites=sites)
             objective = self._around(objective, kernel, most, tol)
             objective = replace(objective, chosen=self._chosen(objective))
-            posterior = posterior_of(objective, kernel, distinct.X, self.k)
+            posterior = posterior_of_sites(objective, kernel, distinct.X, self.k)
         return fit_at(replace(objective, posterior=posterior), kernel, self.n_iter)
 
     def _start(self, known: SiteRows) -> LocalSites:
@@ -581,7 +582,7 @@ class SiteSearch(NeighborSearch):
         """The `ValidationScore` of sites and hyperparameters."""
         objective, kernel = local
         name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
-        process = posterior_of(objective, kernel, objective.near.X, self.k)
+        process = posterior_of_sites(objective, kernel, objective.near.X, self.k)
         likelihood = objective.likelihood
         score = self.validation.score_posterior(name, process, self.n_jobs, likelihood)
         return score._replace(model=local)
@@ -589,13 +590,12 @@ class SiteSearch(NeighborSearch):
     def _climbed(self, local: LocalSites) -> LocalSites:
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = local, self.job.settings
-        quantity = _LEAVE_ONE_OUT
-        tell = settings.progress and partial(settings.progress, quantity=quantity)
+        tell = settings.progress and partial(settings.progress, quantity=_LEAVE_ONE_OUT)
         for index in range(_RUNS_OF_WIDE if self.is_wide else _RUNS):
             if index:
                 objective = self._around(objective, kernel, _NEXT)
             objective = replace(objective, chosen=self._chosen(objective))
-            function = VectorFunction(objective, kernel, prior=self.prior)
+            function = VectorFunction(objective, kernel, prior=self.job.settings.prior)
             first = self._value(objective, kernel)
             most = min(_ITERATIONS, settings.max_iter - self.n_iter)
             maximum = climb(function, settings, max_iter=most, callback=tell)
@@ -608,13 +608,13 @@ class SiteSearch(NeighborSearch):
 
     def _value(self, objective: LocalSiteObjective, kernel: Kernel) -> float:
         """The objective and the prior together."""
-        return objective.value(kernel) + self.prior.log_density(kernel.theta)
+        return objective.value(kernel) + self.job.settings.prior.log_density(kernel.theta)
 
     def _predicted_sites(
         self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows
     ) -> Array:
         """Sites (2, n) of all rows, predicted from those that are known."""
-        near = posterior_of(objective, kernel, objective.near.X, self.k_fit)
+        near = posterior_of_sites(objective, kernel, objective.near.X, self.k_fit)
         mean, variance = near.mean_and_variance(everything.X, self.n_jobs)
         variance = variance + kernels.diagonal(kernel, everything.X)[1]
         place, y, offset = everything.place, everything.y[:, 0], everything.offset
@@ -642,7 +642,7 @@ def most_trained(n_features: int) -> int:
     return int(_TRAINED * min(1.0, np.sqrt(_WIDE / n_features)))
 
 
-def posterior_of(
+def posterior_of_sites(
     objective: LocalSiteObjective, kernel: Kernel, X: Array, k: int
 ) -> NeighborsPosterior:
     """`NeighborsPosterior` given k places with their sites; X has the places as they are kept."""

@@ -1,8 +1,8 @@
 """Where the search for hyperparameters begins: at those of small exact fits, or of an earlier fit.
 
-A start takes a `Job` and returns the job that begins there. (Steps of the plan do the same before a
-method sees its job: the likely scale, columns on a scale of logarithms, classes that begin
-together.) `best_start` chooses between a start and an earlier fit.
+`on_subset` and `on_subsets` take a `Job` and return the job that begins at the hyperparameters of
+small exact fits. `best_start` chooses between them and an earlier fit. (Steps of the plan change
+where a job begins before a method sees it: see `steps/initial_values.py`.)
 """
 
 from itertools import chain
@@ -22,7 +22,7 @@ from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import LBFGS, Stochastic
 
-_ITERATIONS, _COARSER = 200, 10.0  # of a fit to one subset; its tolerance, in units of the fit's
+_ITERATIONS, _COARSER = 200, 10.0  # of `on_subset`; its tolerance, in units of that of the job
 _SUBSETS = (1, 100), (2, 40)  # rows, in units of those of a start, and iterations at most
 _WORTH_A_SUBSET = 1.3  # rows, in units of those of a subset, from which it is fitted first
 _TOL = 2e-3  # nats per row
@@ -49,16 +49,16 @@ def on_subsets(job: Job, random_state: RandomState) -> Job:
     Each fit goes on from the one before, and hands on its curvature. Of few rows the noise may
     seem to be next to nothing, and more rows would end in another optimum from there: where more
     noise is likelier with more rows, it is taken, and the curvature is forgotten. Where the noise
-    ends at its lower bound, the last fit goes on within the wider bounds of small fits.
+    ends at its lower bound, one more fit, to as many other rows, goes on within wider bounds.
     """
     few = job.with_settings(tol=max(_TOL, job.settings.tol), progress=None, thorough=None)
     for starts, most in _SUBSETS:
-        size, few = starts * job.settings.start_rows, few.with_settings(max_iter=most)
-        if few.curvature is not None and len(job.rows) < _WORTH_A_SUBSET * size:
+        rows = starts * job.settings.start_rows
+        if few.curvature is not None and len(job.rows) < _WORTH_A_SUBSET * rows:
             break
-        few = _gone_on(few, size, random_state)
-    if job.thorough is not None and _is_at_least_noise(few.kernel):
-        wide = few._replace(kernel=job.thorough.kernel.clone_with_theta(few.kernel.theta))
+        size, few = rows, _gone_on(few.with_settings(max_iter=most), rows, random_state)
+    wide = few._replace(kernel=with_next_to_no_noise(few.kernel, job))
+    if _has_least_noise(few.kernel) and not _has_least_noise(wide.kernel):
         few = _gone_on(wide, size, random_state)
     job = job._replace(kernel=few.kernel, curvature=few.curvature, is_started=True)
     return job.with_settings(n_restarts=0, find_periods=False)
@@ -70,8 +70,14 @@ def _gone_on(job: Job, size: int, random_state: RandomState) -> Job:
     return job._replace(kernel=function.at(maximum.x)[1], curvature=maximum.curvature)
 
 
-def _is_at_least_noise(kernel: Kernel) -> bool:
-    """Whether all noise is at its lower bound."""
+def with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
+    """The kernel within the bounds of small fits: as little noise for many rows as for few."""
+    wide: Any = job.thorough.kernel if job.thorough else kernel
+    return wide.clone_with_theta(kernel.theta)
+
+
+def _has_least_noise(kernel: Kernel) -> bool:
+    """Whether the noise is learned, and all of it at its lower bound."""
     places = [*chain(*kernels.positions_of(kernel, "noise_level"))]
     return bool(places) and bool(np.all(kernel.theta[places] < kernel.bounds[places, 0] + _NEAR))
 
@@ -91,7 +97,10 @@ def of_few_rows(solver: contracts.Solver) -> contracts.Solver:
 
 
 def _fit_to_some(job: Job, size: int, random_state: RandomState) -> tuple[VectorFunction, Maximum]:
-    """The `VectorFunction` and the `Maximum` of a fit to random rows; a curvature: it goes on."""
+    """The `VectorFunction` and the `Maximum` of a fit to random rows.
+
+    It goes on if the job has a curvature.
+    """
     rows = job.rows.sampled(job.model.sample(job.rows, size, random_state))
     objective = job.model.exact(rows, job.settings.options, rough=True)
     if job.curvature is not None:

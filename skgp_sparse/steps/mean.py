@@ -293,7 +293,7 @@ def _loss(likelihood: Likelihood | str) -> str:
 
 def _folds(form: Table, random_state: RandomState, name: str) -> Ints:
     """Numbers of folds (n,); equal inputs are together, classes are in all of them."""
-    index = Distinct(np.asarray(form.X, np.float64)).index
+    index = Distinct(form.X).index
     first = np.unique(index, return_index=True)[1]
     if len(first) < _FEWEST_ROWS:
         raise ValueError(

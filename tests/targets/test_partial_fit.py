@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from chunked_arrays import Arrays
 from conftest import NAMED_BOUNDS, agree
-from inside import Reservoir, contract, moments, streams
+from inside import Reservoir, moments, small_fits, streams
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -267,7 +267,7 @@ def changing(n, sign, seed):
 
 @pytest.mark.second
 def test_moves_need_not_converge_and_do_not_say_so(monkeypatch):
-    monkeypatch.setattr(contract, "_ITERATIONS", 2)
+    monkeypatch.setattr(small_fits, "_ITERATIONS", 2)
     model = small(n_inducing=20).partial_fit(*changing(200, 1.0, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
