@@ -667,8 +667,9 @@ def _spread(values: Array, weight: Array) -> float:
 def expect(g: Callable, mean: Array, variance: Array, *by_row: Array, strip: float = 0.3) -> Any:
     """Compute ``E[g(f)]`` for ``f ~ N(mean, variance)`` by quadrature.
 
-    The relative error is about 1e-12 if ``g`` is analytic in the strip, and grows no faster than a
-    power of ``f``.
+    The relative error is about 1e-12 if ``g`` is analytic in the strip, grows no faster than a
+    power of ``f``, and changes most near ``f = 0``. Where the standard deviation is many times the
+    strip, nodes are close to each other only there: shift a ``g`` that changes elsewhere.
 
     Parameters
     ----------

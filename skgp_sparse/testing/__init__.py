@@ -369,7 +369,7 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
     AssertionError
         If a requirement is not met. The message says which one.
     ValueError
-        If `y` is missing and the likelihood is not `Binary`.
+        If `y` is missing and the likelihood is not `Binary`, or is outside of its domain.
 
     Examples
     --------
@@ -383,11 +383,11 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
         raise ValueError(f"check_likelihood needs y: observations in the domain of {likelihood!r}.")
     rng = check_random_state(random_state)
     y = np.unique(column_or_1d([-1.0, 1.0] if y is None else y)).astype(float)
+    likelihood.check(y, "check_likelihood")
     means = _MEANS + rng.uniform(-0.1, 0.1, len(_MEANS)) * (np.abs(_MEANS) < 50.0)
     grid = np.meshgrid(rng.permutation(y)[:_MOST_OBSERVATIONS], means, _VARIANCES, indexing="ij")
     rows = np.reshape(grid, (3, -1))
-    kinds = list(_POWERS)[: 2 + likelihood.is_log_concave]
-    curves = {kind: _curve(likelihood, kind) for kind in kinds}
+    curves = {one: _curve(likelihood, one) for one in [*_POWERS][: 2 + likelihood.is_log_concave]}
     try:
         _check_curves(likelihood, curves, rows)
     except AssertionError as error:
