@@ -64,7 +64,8 @@ class Progress:
             print(f"[{self.name}] {text}")
 
 
-_KEPT = "kernel bound likelihood mean alpha normalize_y multi_class categorical_features".split()
+_KEPT = "kernel bound likelihood mean alpha normalize_y multi_class class_weight".split()
+_KEPT.append("categorical_features")
 # parameters on which sums and sites of earlier rows depend
 _OF_VERSION = "skgp_sparse_version"  # in pickles
 
@@ -406,7 +407,7 @@ class SparseGP(
         if hasattr(self, "calibration"):
             self.calibration_ = beside
         kept, view = kept_parameters(self), observations.view(fits, scaler)
-        known["is_learned"] = observations.moves()
+        known |= {"is_learned": observations.moves(), "class_weight": observations.class_weight}
         self._fitted = Fitted(fits, scaler, view, beside, kept, **known)
 
     def _types_of(self, X, name):

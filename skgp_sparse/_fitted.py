@@ -33,6 +33,7 @@ class Fitted:
     rows: InitVar[Dataset | None] = None  # of `fit`, of which weights are kept
     stream: Any = None  # `StreamState`
     is_learned: bool = True  # hyperparameters were learned from the rows
+    class_weight: Array | None = None  # (n_classes,) factors of probabilities; None: all are one
     scores: Scores | None = None
     quantiles: Array | None = None
     sobol: SobolIndices | None = None
@@ -42,6 +43,8 @@ class Fitted:
         self.weight = rows.weight if rows is not None and self.has_scores else None
         if self.beside is not None:
             self.view = self.beside.around(self.view)
+        if self.class_weight is not None:
+            self.view = self.view._replace(class_weight=self.class_weight)
 
     def __getstate__(self) -> dict[str, Any]:
         """State without rows, but for those that posteriors keep."""

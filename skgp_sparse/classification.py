@@ -128,6 +128,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Whether probabilities have a temperature and a bias for every class, where rows that are
         left out gain and `kernel` is None. An approximation that is named
         has a calibration only beside a mean that is named.
+    class_weight : None, "balanced" or dict, default=None
+        How much classes matter: factors of their probabilities by label, which are normalised then.
+        "balanced" takes the inverse of the number of rows. The fit does not depend on them.
 
     Attributes
     ----------
@@ -229,6 +232,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     warm_start: bool = False
     multi_class: Literal["one_vs_rest", "one_vs_one", "softmax"] = "one_vs_rest"
     calibration: AutoName | None = "auto"
+    class_weight: Literal["balanced"] | dict[Any, float] | None = None
 
     def fit(
         self: _Self,

@@ -82,12 +82,23 @@ def check_parameters(estimator: BaseEstimator, name: str) -> None:
         calibration = estimator.calibration
         is_right = calibration is None or is_auto(calibration)
         require(is_right, "calibration", calibration, name, '"auto" or None')
+    if "class_weight" in given:
+        check_class_weight(estimator.class_weight, name)
     if given.get("n_targets") is not None:
         check_number(estimator.n_targets, "n_targets", name, Integral, low=1)
     is_size = is_auto(m) or (isinstance(m, Integral) and not isinstance(m, BOOLS) and int(m) >= 1)
     require(is_size, "n_inducing", m, name, '"auto" or an int in the range [1, inf)')
     is_known = optimizer is None or callable(optimizer) or is_name(optimizer, "fmin_l_bfgs_b")
     require(is_known, "optimizer", optimizer, name, "'fmin_l_bfgs_b', a callable or None")
+
+
+def check_class_weight(weights: object, name: str) -> None:
+    """Raise unless weights of classes are None, "balanced" or positive numbers by label."""
+    is_right = weights is None or is_name(weights, "balanced") or isinstance(weights, dict)
+    if isinstance(weights, dict):
+        is_right = all(isinstance(one, Real) and 0.0 < one < np.inf for one in weights.values())
+    must = 'None, "balanced" or a dict of positive numbers by label'
+    require(is_right, "class_weight", weights, name, must)
 
 
 def check_search(estimator: BaseEstimator, name: str) -> None:

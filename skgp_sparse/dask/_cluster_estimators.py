@@ -27,6 +27,7 @@ from skgp_sparse.dask._distributed_rows import DaskDataset, known_sizes, once
 from skgp_sparse.data.arrays import ArrayDataset, joined
 from skgp_sparse.data.checks import Given, Rules, check_classes, is_lazy, within_limits
 from skgp_sparse.data.columns import ColumnTypes
+from skgp_sparse.data.copies import MOST_HASHED, RowHashes, row_weights
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.door import encoded
 from skgp_sparse.data.moments import is_small
@@ -204,11 +205,15 @@ class OnCluster(SparseGP):
         scaler = rules.scaler(outline.y.shape[1:])
         rows = DaskDataset(client, parts, outline.n_features, [], scaler, *are_there).summarised()
         check_any_weight(any(summary.inputs for summary in rows.summaries))
-        if not rules.labels:
-            return rows
-        labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
-        classes = check_classes(labels, weights if are_there[0] else None, rules.name)[0]
-        return replace(rows, labels=classes)
+        if rules.labels:
+            labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
+            classes = check_classes(labels, weights if are_there[0] else None, rules.name)[0]
+            rows = replace(rows, labels=classes)
+        found = None
+        if rules.kernel is None and n <= MOST_HASHED:
+            found = RowHashes.joined(distributed_rows.ask_each(client, rows.parts, RowHashes.of))
+        indices = None if found is None or rows.labels is None else found.indices(rows.labels)
+        return rows.with_weights(row_weights(rules, found, rows.weight, indices), self._held)
 
 
 @described

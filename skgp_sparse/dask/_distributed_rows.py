@@ -32,7 +32,16 @@ from distributed.scheduler import KilledWorker
 from skgp_sparse.data import moments
 from skgp_sparse.data.arrays import ArrayDataset, joined
 from skgp_sparse.data.checks import Given, Rules, is_lazy, naming
-from skgp_sparse.data.dataset import Batch, Dataset, Layout, block_budget, even_slices, row_blocks
+from skgp_sparse.data.copies import RowWeights
+from skgp_sparse.data.dataset import (
+    Batch,
+    Dataset,
+    Layout,
+    at,
+    block_budget,
+    even_slices,
+    row_blocks,
+)
 from skgp_sparse.data.door import check_form
 from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.ground.parallel import single_threaded_blas, slices
@@ -88,6 +97,16 @@ def read(dataset: ArrayDataset, view: dict) -> ArrayDataset:
 def read_and(dataset: ArrayDataset, view: dict, function: Callable, *args: object) -> Any:
     """``function(rows, *args)`` of the rows of a part."""
     return function(read(dataset, view), *args)
+
+
+def reweighted(dataset: ArrayDataset, weight: Array | None, relative: bool) -> ArrayDataset:
+    """A part with other weights."""
+    return replace(dataset, weight=weight, relative=relative)
+
+
+def class_totals(rows: ArrayDataset, n_classes: int) -> Array:
+    """The weight (n_classes,) of every class."""
+    return np.bincount(np.ravel(rows.y), rows.weight, n_classes).astype(float)
 
 
 def summarise(rows: ArrayDataset) -> Summary:
@@ -332,6 +351,7 @@ class DaskDataset(Dataset):
     weighted: bool = False  # whether rows have weights, ...
     shifted: bool = False  # ... and offsets
     labels: AnyArray | None = None  # (n_classes,) those of which the targets are indices
+    class_weight: Array | None = None
     task: Any = None  # the problem of a classifier whose labels are the targets
     least_noise: float = 0.0
 
@@ -365,6 +385,22 @@ class DaskDataset(Dataset):
     def of_problem(self, task: Any) -> "DaskDataset":
         """The table of a `Task` with its labels."""
         return replace(self, task=task).summarised()
+
+    def with_weights(self, known: RowWeights, held: ExitStack) -> "DaskDataset":
+        """The table with the weights that its rows have in a fit."""
+        rows = replace(self, class_weight=known.class_weight)
+        if known.weight is self.weight and not known.relative:
+            return rows
+        call, edges = delayed(reweighted, pure=False), [*self._edges.tolist(), len(self)]
+        each = [once(at(known.weight, slice(*pair))) for pair in pairwise(edges)]
+        wanted = [call(part, own, known.relative) for part, own in zip(self.parts, each)]
+        parts, weighted = _hold(self.client, wanted, held), known.weight is not None
+        return replace(rows, parts=parts, weighted=weighted).summarised()
+
+    def class_totals(self) -> Array:
+        """The weight (n_classes,) of every class."""
+        labels: Any = self.labels
+        return np.sum(self._ask(class_totals, len(labels)), axis=0)
 
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets."""

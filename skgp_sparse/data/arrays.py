@@ -167,6 +167,8 @@ class ArrayDataset(Dataset):
     X_std: Array | None = None
     places: Ints | None = None  # (k,) the row of each of the user's own, -1 of one without weight
     classes: AnyArray | None = None
+    class_weight: Array | None = None
+    relative: bool = False
 
     in_memory = True
 
@@ -237,22 +239,32 @@ class ArrayDataset(Dataset):
         labels, index = np.unique(self.y, return_inverse=True)
         return labels, np.bincount(index, self.weight, minlength=len(labels))
 
+    def class_totals(self) -> Array:
+        """The weight (n_classes,) of every class."""
+        return np.bincount(np.ravel(self.y), self.weight, len(self.classes)).astype(float)
+
     def in_one_form(self) -> "ArrayDataset":
-        """A small table as sorted distinct rows, weighted by how often each of them is there."""
+        """A small table as sorted distinct rows, weighted by how often each of them is there.
+
+        Rows stay apart where weights are relative, as copies are one row already.
+        """
         if not is_small(self.X.size):
             return self
         dataset = self.counting()
-        columns = [getattr(dataset, name) for name in _COLUMNS if name != "weight"]
+        columns = [getattr(dataset, name) for name in _COLUMNS if self.relative or name != "weight"]
         same = Distinct(np.column_stack([one for one in columns if np.ndim(one)]))
-        total = same.copies(dataset.weight)
+        first, index, total = same.first, same.index, same.copies(dataset.weight)
+        if self.relative:
+            first = np.argsort(index, kind="stable")
+            index, total = np.argsort(first), dataset.row_weights()[first]
         places = np.full(len(self), -1)
-        places[self.row_weights() > 0] = same.index
+        places[self.row_weights() > 0] = index
         return replace(
-            dataset.subset(same.first),
+            dataset.subset(first),
             weight=None if np.all(total == 1) else total.astype(float),
             original=(np.array(self.as_passed()[0]), np.array(self.as_passed()[1])),
-            merged=self.weight is None,
-            places=places,
+            merged=not self.relative and (dataset.weight is None or np.all(dataset.weight == 1)),
+            places=places if self.places is None else places[self.places],
         )
 
 

@@ -208,6 +208,11 @@ class Rules(NamedTuple):
     may_miss: bool = False  # values of X may be NaN
     names: Any = None  # of the columns, where X itself does not say them
 
+    @property
+    def has_sites(self) -> bool:
+        """Whether rows have a likelihood that is not Gaussian."""
+        return self.labels or self.likelihood is not None
+
     @on_numpy
     def check(self, given: Given, alpha: MaybeArray = None, all_rows: bool = False) -> ArrayDataset:
         """The `ArrayDataset` of some rows, or of all of them, or an error."""

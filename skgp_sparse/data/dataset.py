@@ -86,6 +86,10 @@ class Dataset(ABC):
     n_features, n_targets : int
     weight : ndarray of shape (n,) or None
         A row of weight w counts as w rows; None where all weights are one.
+    relative : bool
+        Whether a row is left out with all of its weight, and not with that of one row.
+    class_weight : ndarray of shape (n_classes,) or None
+        Factors of the probabilities of the classes; None where all are one.
     scaler : TargetScaler
         Mean and scale of the targets, which are standardised by them.
     classes : ndarray of shape (n_classes,) or None
@@ -104,6 +108,8 @@ class Dataset(ABC):
     weight: Array | None
     scaler: TargetScaler
     classes: AnyArray | None = None
+    class_weight: Array | None = None
+    relative: bool = False
     in_memory: bool = False
     merged: bool = False
     X_std: Array | None = None
@@ -380,6 +386,31 @@ class Dataset(ABC):
             Of all rows.
         """
         return np.ones(len(self)) if self.weight is None else self.weight
+
+    def weight_left_out(self, weight: Scalars) -> Array:
+        """Return the weight that is left out with a row.
+
+        Parameters
+        ----------
+        weight : float or ndarray of shape (k,)
+            Weights of rows.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            All of it where weights are relative; where they count rows, that of one row at most.
+        """
+        return np.asarray(weight) if self.relative else np.minimum(weight, 1.0)
+
+    def class_totals(self) -> Array:
+        """Compute the weight of every class.
+
+        Returns
+        -------
+        ndarray of shape (n_classes,)
+            Sums of the weights of its rows.
+        """
+        raise NotImplementedError
 
     def total_weight(self) -> float:
         """Count rows.

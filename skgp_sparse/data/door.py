@@ -24,6 +24,7 @@ from skgp_sparse.data import checks
 from skgp_sparse.data.arrays import ArrayDataset, joined
 from skgp_sparse.data.checks import Given, Rules
 from skgp_sparse.data.columns import ColumnTypes, as_table, types_of
+from skgp_sparse.data.copies import MOST_HASHED, RowHashes, counted, row_weights
 from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import Moments, TargetScaler, is_small, merge
 from skgp_sparse.ground import validation
@@ -121,13 +122,15 @@ class OpenSource:
 def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
     """The table of a source, of which every chunk is checked in a first pass."""
     names, n, d, p = getattr(source.source, "feature_names", None), 0, 0, 1
-    notes, known, datasets = list[Any](), [], list[ArrayDataset]()
+    notes, known, datasets, found = list[Any](), [], list[ArrayDataset](), list[RowHashes]()
     for dataset in source.first_pass(rules._replace(names=names)):
         n, d, p = n + len(dataset), dataset.n_features, int(np.prod(dataset.y.shape[1:]))
         notes.append(dataset.label_weights() if rules.labels else dataset.target_moments())
         every = np.arange(len(dataset))  # for copies: sources may fill an array again
         known.append((at(dataset.weight, every), at(dataset.offset, every)))
         datasets = [*datasets, dataset.subset(every)] if is_small(n * d) else []
+        if rules.kernel is None:
+            found = [*found, RowHashes.of(dataset)] if n <= MOST_HASHED else []
     if n == 0:
         raise ValueError(
             f"{rules.name}: the {source.words} has no rows, but at least one is required. Give a "
@@ -144,14 +147,22 @@ def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
     if datasets:
         return encoded(replace(joined(datasets), noise=noise), rules)
     rows = ChunkedDataset(source, d, TargetScaler.none(p), noise, weight, offset=offset)
+    hashed = RowHashes.joined(found)
     if not rules.labels:
         ends = (-np.inf, np.inf) if rules.likelihood is None else rules.likelihood.ends
         source.encode = partial(_as_numbers, ends)
-        return replace(rows, moments=merge(notes))
+        return _weighted(replace(rows, moments=merge(notes)), rules, hashed)
     labels, weights = map(np.concatenate, zip(*notes))
     classes = checks.check_classes(labels, None if weight is None else weights, rules.name)[0]
     source.encode = partial(_as_indices, classes)
-    return replace(rows, classes=classes)
+    return _weighted(replace(rows, classes=classes), rules, hashed)
+
+
+def _weighted(rows: "ChunkedDataset", rules: Rules, hashed: RowHashes | None) -> "ChunkedDataset":
+    """The table of a source with the weights that its rows have in a fit."""
+    labels = None if hashed is None or rows.classes is None else hashed.indices(rows.classes)
+    weight, relative, _, class_weight = row_weights(rules, hashed, rows.weight, labels)
+    return replace(rows, weight=weight, relative=relative, class_weight=class_weight)
 
 
 def check_form(dataset: ArrayDataset, first: ArrayDataset) -> None:
@@ -250,11 +261,11 @@ def read_chunk(
 
 
 def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
-    """The table in memory, whose labels are replaced by indices of at least two classes."""
-    if not rules.labels:
-        return rows
-    classes, index = checks.check_classes(rows.y, rows.weight, rules.name)
-    return replace(rows, y=index.ravel(), classes=classes)
+    """The table in memory as it is fitted: labels are indices of at least two classes."""
+    if rules.labels:
+        classes, index = checks.check_classes(rows.y, rows.weight, rules.name)
+        rows = replace(rows, y=index.ravel(), classes=classes)
+    return counted(rows, rules)
 
 
 def _read_source(model: BaseEstimator, rules: Rules, given: Given, alpha: MaybeArray) -> Dataset:
@@ -326,6 +337,8 @@ class ChunkedDataset(Dataset):
     offset: Array | None = None  # (n,) of latent values, in units of the standardised targets
     moments: Moments | None = None  # of the targets without their offsets, in the user's units
     classes: AnyArray | None = None
+    class_weight: Array | None = None
+    relative: bool = False
     relabel: Callable[[AnyArray], AnyArray] | None = None  # targets (n, p) of those of the source
     index: Ints | None = None  # (n,) sorted numbers of rows of the source; None: all of them
 
@@ -348,7 +361,8 @@ class ChunkedDataset(Dataset):
         y = y if self.relabel is None else self.relabel(y)
         columns = self.noise, self.weight, self.offset
         noise, weight, offset = (at(column, rows) for column in columns)
-        return ArrayDataset(X, y, noise, weight, self.scaler, self.least_noise, offset)
+        found = ArrayDataset(X, y, noise, weight, self.scaler, self.least_noise, offset)
+        return replace(found, relative=self.relative)
 
     def of_problem(self, task: Any) -> "ChunkedDataset":
         """The table of a `Task` with its labels; that of a pair of classes skips other rows."""
@@ -360,6 +374,11 @@ class ChunkedDataset(Dataset):
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets, as they were when all rows were read."""
         return self.moments
+
+    def class_totals(self) -> Array:
+        """The weight (n_classes,) of every class."""
+        classes: Any = self.classes
+        return np.bincount(self._labels, self.weight, len(classes)).astype(float)
 
     def inputs(self) -> AnyArray:
         """Inputs of at most 100,000 rows, drawn by weight."""

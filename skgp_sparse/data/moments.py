@@ -231,7 +231,7 @@ class Distinct:
 
     def __init__(self, X: AnyArray, *columns: Array, is_sorted: bool = True) -> None:
         keys = *X.T, *columns
-        _, first, index = np.unique(_hashes(len(X), *keys), return_index=True, return_inverse=True)
+        _, first, index = np.unique(hashes(len(X), *keys), return_index=True, return_inverse=True)
         order = np.lexsort([key[first] for key in keys[::-1]]) if is_sorted else np.argsort(first)
         self.first, self.index = first[order], np.argsort(order)[index]
 
@@ -240,9 +240,12 @@ class Distinct:
         return np.bincount(self.index, weight, minlength=len(self.first))
 
 
-def _hashes(n: int, *columns: AnyArray) -> AnyArray:
-    """Hashes (n,) of rows: those of equal rows are equal, others coincide once in 1e19 pairs."""
-    code = np.zeros(n, dtype=np.uint64)
+def hashes(n: int, *columns: AnyArray, code: AnyArray | None = None) -> AnyArray:
+    """Hashes (n,) of rows: those of equal rows are equal, others coincide once in 1e19 pairs.
+
+    The `code` is that of columns before these.
+    """
+    code = np.zeros(n, dtype=np.uint64) if code is None else code
     for x in columns:  # -0 is 0, and all NaN are one
         bits = np.add(np.where(np.isnan(x), np.nan, x), 0.0, dtype=np.float64).view(np.uint64)
         code = code + np.uint64(0x9E3779B97F4A7C15) ^ bits

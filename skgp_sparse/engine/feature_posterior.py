@@ -204,8 +204,8 @@ class FeaturePosterior(Posterior):
 
     # A training row is a Gaussian factor ``N(y; g, λ/c)`` of what the posterior is made of: g is
     # the process at the row, or what inducing points say of it, λ its effective noise, and c the
-    # copy that is left out, one or, if the row weighs less, its weight. With the mean m and the
-    # variance h of g given all rows, what is left without the factor is its cavity,
+    # weight that is left out (`Dataset.weight_left_out`). With the mean m and the variance h of g
+    # given all rows, what is left without the factor is its cavity,
     #
     #     q = c h / λ,      mean = y - (y - m)/(1 - q),      variance = h/(1 - q) + r,
     #
@@ -223,7 +223,7 @@ class FeaturePosterior(Posterior):
             rest = rest + kernels.diagonal(self.kernel, block.X)[1]
             weight = np.broadcast_to(block.weight, len(rest))
             linear, precision = self._natural_parameters(terms, some, rest, weight)[:, 0]
-            count = np.minimum(weight, 1.0)
+            count = rows.weight_left_out(weight)
             others = np.maximum(1.0 - count * h * precision, _LEAST_SHARE)
             mean = (mean[:, 0] - count * h * linear) / others
             return mean[:, None], h / others + rest
@@ -265,7 +265,7 @@ class ExactPosterior(FeaturePosterior):
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         groups = DistinctInputs.of(rows)
         means = GroupMeans(self.kernel, groups)
-        of_row = means.s2 / np.minimum(groups.weight, 1.0)  # noise of the copy that is left out
+        of_row = means.s2 / rows.weight_left_out(groups.weight)  # noise of what is left out
         D, alpha = means.D[groups.index], self.u[groups.index]
         T = linalg.inverse_lower(self.features.L)
         A = np.einsum("ij,ij->j", T, T)[groups.index]  # the diagonal of (K + D)⁻¹
@@ -316,7 +316,7 @@ class SparsePosterior(FeaturePosterior):
             share = terms.bound.for_weights(block.weight).noise_share
             learned = kernels.diagonal(self.kernel, block.X)[1]
             noise = learned + block.noise + share * rest
-            q = np.minimum(block.weight, 1.0) * h / noise
+            q = rows.weight_left_out(block.weight) * h / noise
             others = np.maximum(1.0 - q, _LEAST_SHARE)
             return block.y - (block.y - mean) / others[:, None], h / others + rest
 

@@ -216,12 +216,13 @@ class LeaveOneOut(NamedTuple):
         return P, np.matmul(P, metric.T, out=empty((*P.shape[:2], len(metric))))
 
 
-# One copy of a row is left out: its other copies, or the rest of its weight, stay near to it.
-def left_out(distinct: DistinctRows, block: Batch, rows: Ints, nearest: Ints, count: Array):
+# What coincides with a row that is left out stays near to it: where weights count rows, the rest of
+# its own weight, too.
+def left_out(table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, count: Array):
     """`LeaveOneOut` of rows, whose nearest distinct rows (s, k + 1), own included, are known."""
-    s, group = len(rows), distinct.of(rows)
+    s, group, block = len(rows), distinct.of(rows), table.block(rows)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
-    share = np.minimum(share, 1.0)
+    share = table.weight_left_out(share)
     rest = distinct.weight[group] - share
     is_own = nearest == group[:, None]
     dropped = is_own & (rest <= _WEIGHT_TOLERANCE * share)[:, None]
@@ -345,6 +346,7 @@ class SiteRows(NamedTuple):
     offset: Any  # (n,) known, of the latent value
     weight: Any  # (n,)
     near: Ints | Any = None  # (u, k + 1) places near to a place, itself included
+    relative: bool = False  # as of `Dataset`
 
     @classmethod
     def of(cls, rows: Dataset) -> tuple["SiteRows", DistinctRows]:
@@ -355,7 +357,8 @@ class SiteRows(NamedTuple):
         distinct = distinct_rows(X if used.all() else X[used], block)
         place = distinct.of(np.arange(len(block.X)))
         X = np.asarray(distinct.X, dtype=np.float64)
-        return cls(X, place, block.y, block.offset, block.weight), distinct
+        known = cls(X, place, block.y, block.offset, block.weight, relative=rows.relative)
+        return known, distinct
 
     @property
     def n_rows(self) -> int:
@@ -379,7 +382,7 @@ class SiteRows(NamedTuple):
     def left_out(self, rows: Index, sites: Array, total: Array) -> LeaveOneOut:
         """`LeaveOneOut` of some rows, given all sites (2, n) and their sums `at_places`."""
         own, weight = self.place[rows], self.weight[rows]
-        near, share = self.near[own], np.minimum(weight, 1.0)
+        near, share = self.near[own], weight if self.relative else np.minimum(weight, 1.0)
         here = near == own[:, None]
         linear, precision = total[:, near] - here * (share * sites[:, rows])[:, :, None]
         silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + SMALLEST_PRECISION
@@ -475,7 +478,7 @@ class NeighborsPosterior(Posterior):
         def of_block(some: slice) -> Pair:
             numbers, block = chosen[some], rows.block(chosen[some])
             near = self.around(block.X, n_jobs, self.k + 1)
-            left = left_out(self.rows, block, numbers, near, np.ones(len(numbers)))
+            left = left_out(rows, self.rows, numbers, near, np.ones(len(numbers)))
             mean, variance = moments(self.prior, left, self.metric, n_jobs)
             own = kernels.diagonal(self.prior, block.X)[1] + block.noise
             return mean, self.factor * np.maximum(variance - own, 0.0)

@@ -162,10 +162,10 @@ def left_out_labels(fits: Sequence[Fit], view: LabelView, some: Ints, n_jobs: in
         with np.errstate(all="ignore"):
             columns.append(fit.likelihood.probability(*moments).T[place])
     probabilities, mean = view.of_classes(np.column_stack(columns)), fits[0].mean
-    if view.calibration is None:
-        return probabilities
-    latent = None if mean is None else mean[places_of(fits[0].rows)[some]]
-    return view.calibration.combined(probabilities, latent)
+    if view.calibration is not None:
+        latent = None if mean is None else mean[places_of(fits[0].rows)[some]]
+        probabilities = view.calibration.combined(probabilities, latent)
+    return view.weighted(probabilities)
 
 
 def places_of(rows: ArrayDataset) -> Ints:
@@ -177,11 +177,12 @@ def loo_prediction(fit: Fit, weights: Weights, n_jobs: int | None, name: str) ->
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known."""
     rows = _rows_of(fit, name)
     scaler, places, likelihood = rows.scaler, places_of(rows), fit.likelihood
-    left = left_out(fit, np.arange(len(rows)), n_jobs, weights)
+    chosen, places = np.unique(places, return_inverse=True)
+    left = left_out(fit, chosen, n_jobs, weights)
     mean, variance = left.responses()
     mean = scaler.inverse(mean)
     if weights is not None and weights.is_added and fit.mean is not None:
-        mean = mean + fit.mean
+        mean = mean + fit.mean[chosen]
     std = scaler.inverse_std(np.sqrt(variance + left.known)[:, None])
     is_density = 1.0 if likelihood is None else likelihood.is_density(left.block.observed)
     with np.errstate(divide="ignore"):  # infinite where targets are constant
@@ -208,8 +209,8 @@ def _rows_of(fit: Fit, name: str) -> ArrayDataset:
     reason = why_unknown(fit)
     if reason is not None:
         raise ValueError(f"{name} {reason}")
-    rows = fit.rows
-    if np.any(rows.places == -1) or (rows.weight is not None and not rows.weight.all()):
+    rows, places = fit.rows, places_of(fit.rows)
+    if np.any(places < 0) or not rows.row_weights()[places].all():
         raise ValueError(
             f"{name} cannot leave out rows of weight zero, which were not in the fit. Fit without "
             "them, and predict these rows."

@@ -128,6 +128,7 @@ class LabelView(NamedTuple):
     multi_class: str
     calibration: Any = None  # of the probabilities, by a `Calibration`
     ranks: tuple[int, ...] | None = None  # place of each class, where a process has their order
+    class_weight: Array | None = None  # (n_classes,) factors of probabilities; None: all are one
 
     def each(self, change: Change) -> "LabelView":
         """A copy of the view, each `TargetView` of which is replaced by a function of it."""
@@ -135,18 +136,25 @@ class LabelView(NamedTuple):
 
     def decide(self, X: Array) -> Ints:
         """Index of the class (n,) of every row."""
-        if self.n_classes == 2 and self.calibration is None and self.ranks is None:
+        is_plain = self.calibration is None and self.class_weight is None
+        if self.n_classes == 2 and is_plain and self.ranks is None:
             return (self.latent[0].mean(X) > 0).astype(int)
-        if self.n_classes > 2 and self.multi_class == "one_vs_one":
+        if self.n_classes > 2 and self.multi_class == "one_vs_one" and is_plain:
             return votes(self._by_problem(X), self.n_classes)
         return np.argmax(self.probabilities(X), axis=1)
 
     def probabilities(self, X: Array) -> Array:
         """Probabilities of all classes (n, n_classes)."""
         probabilities = self.of_classes(self._by_problem(X))
-        if self.calibration is None:
+        if self.calibration is not None:
+            probabilities = self.calibration.at(probabilities, np.asarray(X, np.float64))
+        return self.weighted(probabilities)
+
+    def weighted(self, probabilities: Array) -> Array:
+        """Class probabilities (n, n_classes) of rows whose classes are as often as weights say."""
+        if self.class_weight is None:
             return probabilities
-        return self.calibration.at(probabilities, np.asarray(X, np.float64))
+        return normalised(probabilities * self.class_weight)
 
     def of_classes(self, probabilities: Array) -> Array:
         """Class probabilities (n, n_classes) from those of the problems; see `_by_problem`."""

@@ -440,7 +440,8 @@ class ValidationSet:
         """Numbers of at most so many random rows beside these, and how often they count."""
         chosen, count = self.sample(size + len(self.chosen))
         left = self.rows.row_weights()[chosen]
-        left = np.minimum(count, left - np.isin(chosen, self.chosen) * np.minimum(left, 1.0))
+        left = left - np.isin(chosen, self.chosen) * self.rows.weight_left_out(left)
+        left = count * (left > 0.0) if self.rows.relative else np.minimum(count, left)
         places = np.flatnonzero(left > _WEIGHT_TOLERANCE)
         if len(places) > size:
             places = np.sort(self.random_state.permutation(places)[:size])

@@ -332,9 +332,10 @@ class NearestNeighborSearch(NeighborSearch):
 
     def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int) -> LeaveOneOut:
         """Rows that are left out, and their neighbours in a model."""
-        block = self.job.rows.block(chosen)
-        nearest = posterior_of_model(self.known, local).around(block.X, self.n_jobs, k + 1)
-        return neighbors.left_out(self.known, block, chosen, nearest, count)
+        rows = self.job.rows
+        nearest = posterior_of_model(self.known, local)
+        nearest = nearest.around(rows.block(chosen).X, self.n_jobs, k + 1)
+        return neighbors.left_out(rows, self.known, chosen, nearest, count)
 
     def _started(self) -> NearestNeighborModel:
         """The model at the likeliest of some kernels and noises, unless all of them fail."""

@@ -234,7 +234,7 @@ def _of_user(latent: Array, form: Table, rows: Table) -> Array:
         return np.vstack([latent, np.zeros_like(latent[:1])])[form.places]
     full = np.zeros((len(rows), latent.shape[1]))
     full[rows.row_weights() > 0] = latent
-    return full
+    return full if rows.places is None else full[rows.places]
 
 
 def _prepared(given: BaseEstimator, rows: Table, codes: list[int], seed: int) -> BaseEstimator:

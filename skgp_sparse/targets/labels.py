@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse.choices import choices
@@ -24,7 +25,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import LabelView, TargetView, Task
-from skgp_sparse.ground.validation import AnyArray, as_text
+from skgp_sparse.ground.validation import AnyArray, Array, as_text, is_name
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Likelihood, Ordinal, warn_outside_bounds
@@ -87,6 +88,7 @@ class ClassLabels(ObservationModel):
                 )
         self.order = order if former is None else former
         self._know(known)
+        self.class_weight = self._class_weight_of_stream()
 
     def _know(self, classes: AnyArray) -> None:
         """The problems of these classes."""
@@ -115,6 +117,9 @@ class ClassLabels(ObservationModel):
     def jobs(self, rows: Dataset) -> list[Job]:
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(np.asarray(rows.classes))
+        factors = rows.class_weight, class_factors(self.parameters.class_weight, rows)
+        known = [one for one in factors if one is not None]
+        self.class_weight = np.prod(known, axis=0) if known else None
         jobs = [self._job(rows.of_problem(task).in_one_form(), task) for task in self.tasks]
         if self.earlier is None or not (self.parameters.warm_start and self.moves()):
             return jobs
@@ -179,6 +184,18 @@ class ClassLabels(ObservationModel):
             return job
         return job._replace(is_complete=False).with_settings(solver=KeepParameters())
 
+    def _class_weight_of_stream(self) -> Array | None:
+        """Factors of probabilities that were known before, or that do not depend on rows."""
+        given, fitted = self.parameters.class_weight, self.parameters._fitted
+        if fitted is not None:
+            return fitted.class_weight
+        if is_name(given, "balanced"):
+            raise ValueError(
+                f"{self.name}.partial_fit does not know how many rows of each class will come, "
+                "which class_weight='balanced' needs. Pass a dict of weights, or call fit."
+            )
+        return None if given is None else _weights_of(given, self.classes)
+
     def rows_of(self, fits: list[Fit]) -> ArrayDataset:
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = []
@@ -190,6 +207,19 @@ class ClassLabels(ObservationModel):
         X, weight = (np.concatenate(columns) for columns in zip(*parts))
         index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
         return ArrayDataset(X, index, weight=weight).counting()
+
+
+def class_factors(given: Any, rows: Dataset) -> Array | None:
+    """Factors (n_classes,) of probabilities that `class_weight` asks for; None: all are one."""
+    if given is None:
+        return None
+    if is_name(given, "balanced"):
+        return 1.0 / rows.class_totals()
+    return _weights_of(given, np.asarray(rows.classes))
+
+
+def _weights_of(given: dict, classes: AnyArray) -> Array:
+    return compute_class_weight(given, classes=classes, y=classes)
 
 
 def _start_at(fit: Fit, kernel: Kernel) -> tuple | None:

@@ -27,7 +27,7 @@ from skgp_sparse.engine.basis import Options
 from skgp_sparse.exceptions import about, collected, warn_again
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
 from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import Bools, as_text, has_callbacks, is_auto, is_name
+from skgp_sparse.ground.validation import Array, Bools, as_text, has_callbacks, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job, PosteriorMethod, Problems, Request, Selection
@@ -54,6 +54,7 @@ class ObservationModel(ABC):
     deadline: Deadline  # of the call
     order: list[Any] | None = None  # of labels, by a category
     n_classes: int = 0
+    class_weight: Array | None = None  # (n_classes,) factors of probabilities; None: all are one
     have_all_rows: bool = True  # in every problem
     starts_together: bool = False  # objectives of several problems have a sum
     are_passed: bool = True  # as an array or a data frame
