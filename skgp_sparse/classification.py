@@ -252,7 +252,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         y : array-like of shape (n_samples,), default=None
             Class labels of at least two classes. It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. A row with weight w counts as w copies of it.
+            Sample weights. With the default kernel, only their ratios matter, but that weights
+            which are whole numbers count rows where repeated inputs have several labels. Weights
+            that are constant within each class act as `class_weight`. With a kernel of yours, a row
+            with weight w counts as w rows.
 
         Returns
         -------
@@ -297,7 +300,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         y : array-like of shape (n_samples,), default=None
             Class labels, all of which are in `classes`. They must be passed.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. A row with weight w counts as w copies of it.
+            Sample weights, as in `fit`: relative to the mean of all weights so far.
         classes : array-like of shape (n_classes,), default=None
             All labels that may come. They must be passed in the first call and may be left out in
             later ones. Nothing is learned from the labels of a problem before there are two.
@@ -399,8 +402,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of the rows of `fit` and of `classes_`. Of a row with a
-            weight above one, one copy is left out, and others stay.
+            Probabilities in the order of the rows of `fit` and of `classes_`. Copies of a row are
+            left out with it, and all of its weight is, unless weights count rows: then, one is.
 
         Raises
         ------

@@ -231,9 +231,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     -----
     The estimator keeps a reference to the training data for `log_marginal_likelihood`, of at most a
     million elements the sorted distinct rows instead: the fit then depends neither on the order of
-    the rows, nor on whether a row is repeated or weighted. Pickles and copies contain the training
-    data if `posterior_` is "exact", "neighbors" or "rows", and after `partial_fit` the sample from
-    which it goes on.
+    the rows, nor on whether a row is repeated or has a weight of two. Pickles and copies contain
+    the training data if `posterior_` is "exact", "neighbors" or "rows", and after `partial_fit` the
+    sample from which it goes on.
 
     References
     ----------
@@ -298,7 +298,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
             It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. A row with weight w counts as w copies of it.
+            Sample weights. With the default kernel, only their ratios matter (but that weights
+            which are whole numbers count rows of a `likelihood`, where repeated inputs have several
+            targets). With a kernel of yours, a row with weight w counts as w rows.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row. For counts, it is the logarithm of the
             exposure: the time, area or population in which the events were counted. It is not
@@ -363,7 +365,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values, of as many targets in every call. They must be passed.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. A row with weight w counts as w copies of it.
+            Sample weights, as in `fit`: relative to the mean of all weights so far.
         classes : None
             Not used. It exists for loops over estimators of both kinds.
         offset : float or array-like of shape (n_samples,), default=None
@@ -868,8 +870,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         LooPrediction
             A named tuple of arrays of shape (n_samples,) or (n_samples, n_targets), in the order of
             the rows of `fit`: `mean` and `std` of the targets in units of y, the noise and `alpha`
-            included, and `log_density` of the targets in nats. Of a row with a weight above one,
-            one copy is left out, and others stay.
+            included, and `log_density` of the targets in nats. Copies of a row are left out with
+            it, and all of its weight is, unless weights count rows: then, one of these is.
 
         Raises
         ------

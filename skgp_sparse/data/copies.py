@@ -26,10 +26,11 @@ from skgp_sparse.data.moments import hashes
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.validation import AnyArray, Array, Ints
 
-# The share of repeated inputs with one target, beyond chance, from which equal rows are copies. Of
-# 45 tables, those without copies have less than .33, and nine tenths of their bootstrap samples
-# and doubled tables more than .6 (docs/benchmarks/copies.py).
-_COPIES = 0.5
+# The share of repeated inputs with one target, beyond chance, from which equal rows are copies: of
+# numbers, and of rows with a likelihood, where an input may have one label however often it is
+# there. Tables without copies have less than .33, bootstrap samples and doubled tables .54 to 1 and
+# .84 to 1 (docs/benchmarks/copies.py).
+_COPIES, _COPIES_WITH_SITES = 0.5, 0.8
 _FAR_FROM_ONE = 5.0  # a mean of weights, or its inverse, that is warned of
 MOST_HASHED = 1 << 26  # rows of a source or a cluster, among which copies are looked for
 
@@ -85,8 +86,8 @@ def row_weights(
 
     Hashes and `labels`, indices of classes (n,), are None where they are not known.
     """
+    _warn_of_weights(weight, rules)
     if rules.kernel is not None:
-        _warn_of_weights(weight, rules)
         return RowWeights(weight)
     weight, of_users = _without_classes(weight, labels)
     known = _relative(weight) if found is None else _merged(found, weight, rules.has_sites)
@@ -96,6 +97,11 @@ def row_weights(
     factors = [one for one in (of_users, of_copies) if one is not None]
     both = np.prod(factors, axis=0) if factors else None
     return known._replace(weight=weight, class_weight=both)
+
+
+def has_copies(rows: ArrayDataset) -> bool:
+    """Whether rows of a fit, or copies that are counted by weights, are copies of others."""
+    return _merged(RowHashes.of(rows), rows.weight, True).relative
 
 
 def _without_classes(
@@ -124,7 +130,8 @@ def _merged(found: RowHashes, weight: Array | None, has_sites: bool) -> RowWeigh
     total, first = np.bincount(index, own), used[first]
     count_rows = has_sites and np.array_equal(own, np.rint(own))
     counts = total if count_rows else np.bincount(index)
-    if _share_with_one_target(found.inputs[first], found.targets[first], counts) < _COPIES:
+    least = _COPIES_WITH_SITES if has_sites else _COPIES
+    if _share_with_one_target(found.inputs[first], found.targets[first], counts) < least:
         return RowWeights(weight) if weight is None or count_rows else _relative(weight)
     of_rows, places = np.zeros(n), np.arange(n)
     of_rows[first], places[used] = total, first[index]
@@ -137,8 +144,13 @@ def _relative(weight: Array | None) -> RowWeights:
         return RowWeights(None)
     used = weight > 0.0
     if np.ptp(weight[used]) > 1e-12 * weight.max():
-        return RowWeights(weight / weight[used].mean(), relative=True)
+        return RowWeights(in_units(weight, weight[used].mean()), relative=True)
     return RowWeights(None if used.all() else used.astype(float))
+
+
+def in_units(weight: Array, unit: float) -> Array:
+    """Weights in a unit, in single precision: the rounding of a factor does not show."""
+    return (weight / unit).astype(np.float32).astype(np.float64)
 
 
 def _share_with_one_target(inputs: AnyArray, targets: AnyArray, counts: Array) -> float:
@@ -168,13 +180,16 @@ def _codes(y: AnyArray) -> list[AnyArray]:
 
 
 def _warn_of_weights(weight: Array | None, rules: Rules) -> None:
-    """Warn of weights whose mean is far from one, as a row of weight w is w rows."""
+    """Warn of weights whose mean is far from one, unless they count rows of a likelihood."""
     if weight is None or (rules.has_sites and np.array_equal(weight, np.rint(weight))):
         return
     mean = weight[weight > 0.0].mean()
     if max(mean, 1.0 / mean) > _FAR_FROM_ONE:
-        warn(
-            f"{rules.name}: the mean of sample_weight is {mean:.3g}. With a kernel of yours, a row "
-            "of weight w counts as w rows, which makes the fit too sure of itself, or not sure "
-            "enough. Divide the weights by their mean, or set kernel to None."
+        what = (
+            "The default kernel takes weights as relative, and divides them by their mean. To "
+            "count rows, pass a kernel."
+            if rules.kernel is None
+            else "With a kernel of yours, a row of weight w counts as w rows, and the fit is too "
+            "sure or too unsure of itself if it does not. Divide the weights by their mean."
         )
+        warn(f"{rules.name}: the mean of sample_weight is {mean:.3g}. {what}")

@@ -414,6 +414,10 @@ class RunningSums:
         sums = Sums(*rows.visit(run, layout, keep=[False] * len(layout.blocks))[0])
         return replace(self, sums=sums if self.sums is None else self.sums + sums)
 
+    def scaled(self, factor):
+        """Sums of the rows with so many times their weights."""
+        return replace(self, sums=self.sums.times(factor))
+
     def solved(self, problem, scaler):
         """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
         varies, origin = scaler.scale > 0, self.origin

@@ -11,6 +11,7 @@ c of the variance can be explained then.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 from scipy.optimize import minimize
@@ -18,6 +19,7 @@ from scipy.special import xlogy
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
+from skgp_sparse.data.copies import has_copies
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import lag_correlation
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
@@ -26,7 +28,7 @@ from skgp_sparse.explain.weighted_means import WeightedMean, logs_of_labels
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints
-from skgp_sparse.kernels import has_noise, length_scale_places
+from skgp_sparse.kernels import has_noise, length_scale_places, positions_of
 from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.solvers import Fit
 from skgp_sparse.steps.initial_values import some_rows
@@ -40,9 +42,23 @@ def warn_of_fits(found: Problems) -> Problems:
         with about(job.name):
             kernel = fit.kernel.k1 if appended else fit.kernel
             warn_at_bounds(kernel, found.observations.feature_names())
+            warn_of_copies(job, fit)
     if found.observations.compares_near_rows:
         warn_of_constant_fits(found)
     return found
+
+
+def warn_of_copies(job: Job, fit: Fit) -> None:
+    """Warn where rows that are copies of others have driven the noise to its bound."""
+    places = [*chain(*positions_of(fit.kernel, "noise_level"))] if job.rows.in_memory else []
+    low = fit.kernel.bounds[places, 0]
+    if len(places) and np.all(fit.kernel.theta[places] < low + _NEAR) and has_copies(job.rows):
+        warn(
+            "The noise is at its lower bound, as rows are copies of others, which count as "
+            "measurements without error. Remove the copies, or set kernel to None: the default "
+            "kernel takes them as one row.",
+            ConvergenceWarning,
+        )
 
 
 def warn_at_bounds(kernel: Kernel, columns: list[str] | None = None) -> None:
@@ -75,6 +91,7 @@ def _columns_of(kernel: Kernel, columns: list[str]) -> dict[int, str]:
     return found
 
 
+_NEAR = 0.1  # to a lower bound, in logarithms
 _FEWEST_ROWS = 20  # that can tell, also of a class
 _ROWS = 500  # that are predicted
 _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the variance, and of c

@@ -26,6 +26,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.choices.choices import with_noise_floor
 from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.copies import in_units
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Moments, TargetScaler, merge, moments_of
 from skgp_sparse.engine.basis import InducingBasis, Problem
@@ -76,6 +77,9 @@ class StreamState(NamedTuple):
     seed: int
     unit: Array | None  # (p,) of the targets in the first call, where noise is Gaussian
     moments: Moments = Moments()  # of the targets in this unit
+    weights: Moments = Moments()  # of the weights of users
+    are_counts: bool = True  # all weights are whole numbers
+    mean_weight: float = 1.0  # that is one row in a fit, where weights are relative
     scaler: TargetScaler | None = None  # in which theta was learned
     warm_starts: tuple[Any, ...] = ()  # `WarmStart` of every problem, or None
     sums: RunningSums | None = None  # over all rows, where noise is Gaussian
@@ -90,12 +94,21 @@ class StreamState(NamedTuple):
     def part(self) -> ArrayDataset:
         """The rows in the reservoir, weighted so that they stand for all that came."""
         X, y, *rest = self.reservoir.columns
-        weight, offset, noise = self.reservoir.weights(), None, 0.0
+        weight, offset, noise = self._in_units(self.reservoir.weights()), None, 0.0
         weight = None if np.all(weight == 1) else weight
         if rest:
             offset = rest[0] if rest[0].any() else None
             noise = rest[1] if np.ptp(rest[1]) else float(rest[1][0])
         return ArrayDataset(X, y, noise, weight, offset=offset)
+
+    def in_units(self, part: ArrayDataset) -> ArrayDataset:
+        """A part with weights in units of their mean so far."""
+        if self.mean_weight == 1.0:
+            return part
+        return replace(part, weight=self._in_units(part.row_weights()))
+
+    def _in_units(self, weight: Array) -> Array:
+        return weight if self.mean_weight == 1.0 else in_units(weight, self.mean_weight)
 
     def with_rows(self, observations: Model, part: ArrayDataset) -> "StreamState":
         """The stream with the rows of a part in its reservoir, and in its moments."""
@@ -109,10 +122,15 @@ class StreamState(NamedTuple):
             some = slice(start, start + capacity)
             few = tuple(column[some] for column in columns)
             reservoir = reservoir.plus(few, weight[some], capacity, random_state)
-        if observations.has_sites:
-            return self._replace(reservoir=reservoir)
-        moments = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
-        return self._replace(reservoir=reservoir, moments=moments)
+        weights, rules = Moments(len(weight), weight.mean()), observations.rules
+        weights = self.weights.merged(weights)
+        are_counts = self.are_counts and np.array_equal(weight, np.rint(weight))
+        is_relative = rules.kernel is None and not (rules.has_sites and are_counts)
+        known = {"reservoir": reservoir, "weights": weights, "are_counts": are_counts}
+        known["mean_weight"] = float(weights.mean) if is_relative else 1.0
+        if not observations.has_sites:
+            known["moments"] = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
+        return self._replace(**known)
 
 
 Step = tuple[Fit, WarmStart | None, RunningSums | None]  # of one problem
@@ -151,8 +169,8 @@ def advance(
     observations: Model, stream: StreamState, part: ArrayDataset
 ) -> tuple[StreamState, list[Fit]]:
     """Learn from a part: the next `StreamState`, and the fits."""
-    stream = stream.with_rows(observations, part)
-    total, held = stream.reservoir.total, stream.part()
+    before, stream = stream.mean_weight, stream.with_rows(observations, part)
+    total, held, part = stream.reservoir.total, stream.part(), stream.in_units(part)
     steps: list[Step] = []
     everything = held if stream.reservoir.is_complete or stream.calls > 0 else part
     jobs = observations.jobs_of_part(everything, stream)
@@ -166,7 +184,8 @@ def advance(
         with about(job.name):
             job = _begun(observations, stream, job, warm_start, action)
             if action is Action.HOLD and stream.sums is not None:
-                steps.append(_added(observations, stream.sums, part, job, warm_start))
+                sums = stream.sums.scaled(before / stream.mean_weight)
+                steps.append(_added(observations, sums, part, job, warm_start))
             else:
                 steps.append(_learned(observations, job, warm_start, action, random_state))
     fits, warm_starts, sums = zip(*steps)
