@@ -51,8 +51,9 @@ def warn_of_fits(found: Problems) -> Problems:
 def warn_of_copies(job: Job, fit: Fit) -> None:
     """Warn where rows that are copies of others have driven the noise to its bound."""
     places = [*chain(*positions_of(fit.kernel, "noise_level"))] if job.rows.in_memory else []
-    low = fit.kernel.bounds[places, 0]
-    if len(places) and np.all(fit.kernel.theta[places] < low + _NEAR) and has_copies(job.rows):
+    if not places or np.any(fit.kernel.theta[places] > fit.kernel.bounds[places, 0] + _NEAR):
+        return
+    if has_copies(job.rows):
         warn(
             "The noise is at its lower bound, as rows are copies of others, which count as "
             "measurements without error. Remove the copies, or set kernel to None: the default "

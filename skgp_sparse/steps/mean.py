@@ -215,7 +215,8 @@ def cross_fitted(observations: Any, rows: Table, pays: Pays = None) -> CrossFitt
             latent = np.zeros((len(form), own.shape[1]))
         latent[left_out] = own
         if fold == 0 and pays is not None:
-            chosen = np.flatnonzero(_of_user(1.0 * left_out[:, None], form, rows))
+            is_left_out = _of_user(1.0 * left_out[:, None], form, rows)[:, 0]
+            chosen = np.flatnonzero(is_left_out * rows.row_weights())
             if not pays(chosen, _of_user(latent, form, rows)[chosen]):
                 return _NO_MEAN
     if not np.isfinite(latent).all():
