@@ -169,6 +169,7 @@ class ArrayDataset(Dataset):
     classes: AnyArray | None = None
     class_weight: Array | None = None
     relative: bool = False
+    mean_weight: float = 1.0  # of users, that is one here
 
     in_memory = True
 
@@ -220,8 +221,13 @@ class ArrayDataset(Dataset):
     def in_units_of_y(self) -> "ArrayDataset":
         """The table with targets in the units of the user, as if these rows had been passed."""
         offset = None if self.offset is None else self.offset * self.scaler.scale[0]
-        passed = self.X, self.y, self.noise, self.weight
+        passed = self.X, self.y, self.noise, self.users_weight()
         return ArrayDataset(*passed, offset=offset, X_std=self.X_std)
+
+    def users_weight(self) -> Array | None:
+        """Weights (n,) as users gave them, those of copies together; None: all are one."""
+        is_plain = self.weight is None and self.mean_weight == 1.0
+        return None if is_plain else self.row_weights() * self.mean_weight
 
     def of_problem(self, task: Any) -> "ArrayDataset":
         """The table of the rows of a problem with its labels."""

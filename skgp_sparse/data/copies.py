@@ -70,6 +70,7 @@ class RowWeights(NamedTuple):
     relative: bool = False  # a row is left out with all of its weight
     places: Ints | None = None  # (n,) the row that stands for each row; None: itself
     class_weight: Array | None = None  # (n_classes,) factors of probabilities; None: all are one
+    mean_weight: float = 1.0  # of users, that is one here
 
 
 def counted(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
@@ -131,7 +132,7 @@ def _merged(found: RowHashes, weight: Array | None, has_sites: bool) -> RowWeigh
     count_rows = has_sites and np.array_equal(own, np.rint(own))
     counts = total if count_rows else np.bincount(index)
     least = _COPIES_WITH_SITES if has_sites else _COPIES
-    if _share_with_one_target(found.inputs[first], found.targets[first], counts) < least:
+    if share_with_one_target(found.inputs[first], found.targets[first], counts) < least:
         return RowWeights(weight) if weight is None or count_rows else _relative(weight)
     of_rows, places = np.zeros(n), np.arange(n)
     of_rows[first], places[used] = total, first[index]
@@ -143,9 +144,10 @@ def _relative(weight: Array | None) -> RowWeights:
     if weight is None:
         return RowWeights(None)
     used = weight > 0.0
-    if np.ptp(weight[used]) > 1e-12 * weight.max():
-        return RowWeights(in_units(weight, weight[used].mean()), relative=True)
-    return RowWeights(None if used.all() else used.astype(float))
+    mean = float(weight[used].mean())
+    if np.ptp(weight[used]) > 1e-12 * mean:
+        return RowWeights(in_units(weight, mean), relative=True, mean_weight=mean)
+    return RowWeights(None if used.all() else used.astype(float), mean_weight=mean)
 
 
 def in_units(weight: Array, unit: float) -> Array:
@@ -153,7 +155,7 @@ def in_units(weight: Array, unit: float) -> Array:
     return (weight / unit).astype(np.float32).astype(np.float64)
 
 
-def _share_with_one_target(inputs: AnyArray, targets: AnyArray, counts: Array) -> float:
+def share_with_one_target(inputs: AnyArray, targets: AnyArray, counts: Array) -> float:
     """The share of repeated inputs that have one target, beyond chance.
 
     Rows are distinct, and are there `counts` times. If c is the share of the rows that have a

@@ -203,7 +203,8 @@ class ClassLabels(ObservationModel):
             labels: Any = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
             label, rows = next(pair for pair in labels if pair[0] is not None)
             is_here = rows.y[:, 0] == label
-            parts.append((rows.X[is_here], rows.row_weights()[is_here]))
+            weight = rows.mean_weight * rows.row_weights()[is_here]
+            parts.append((rows.X[is_here], weight))
         X, weight = (np.concatenate(columns) for columns in zip(*parts))
         index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
         return ArrayDataset(X, index, weight=weight).counting()

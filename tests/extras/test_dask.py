@@ -262,6 +262,28 @@ def test_other_posteriors_of_rows_of_a_cluster(options, tolerance, client, on_wo
     assert model.predict(dX[:200]).compute() == pytest.approx(local.predict(X[:200]), abs=tolerance)
 
 
+@pytest.mark.parametrize("is_classifier", [False, True])
+def test_copies_and_weights_on_a_cluster(is_classifier, client, on_workers, table):
+    X, f, y = (column[:150] for column in table)
+    weight = np.where(f > 0, 6.0, 2.0)
+    y = np.where(f > 0, "high", "low") if is_classifier else y
+    twice = np.tile(np.arange(150), 2)
+    options = (QUICK_LABELS if is_classifier else QUICK) | {"n_inducing": 12}
+    pair = SparseGPClassifier, DaskSparseGPClassifier
+    pair = pair if is_classifier else (SparseGPRegressor, DaskSparseGPRegressor)
+    local = pair[0](**options).fit(X, y, sample_weight=weight)
+    dX, dy, lazy_weight = lazily(X[twice], y[twice], weight[twice])
+    model = pair[1](**options).fit(dX, dy, sample_weight=lazy_weight)
+    name = "predict_proba" if is_classifier else "predict"
+    found, known = (getattr(one, name)(X) for one in (model, local))
+    np.testing.assert_allclose(found, known, atol=1e-6)
+    if is_classifier:
+        balanced = [one(**options, class_weight="balanced") for one in pair]
+        known = balanced[0].fit(X, y).predict_proba(X)
+        found = balanced[1].fit(dX, dy).predict_proba(X)
+        np.testing.assert_allclose(found, known, atol=1e-6)
+
+
 def test_the_exact_process_of_few_distinct_rows(client, on_workers, table):
     X, _, y = table
     X, options = np.round(X), {**QUICK, "n_inducing": 60}

@@ -144,7 +144,7 @@ def test_bootstrap_samples_lose_little(n):
 
 
 def test_labels_that_are_there_twice():
-    (X, y), (new, truth) = table(150), table(2000, seed=1)
+    (X, y), (new, _) = table(150), table(2000, seed=1)
     once = SparseGPClassifier(random_state=0).fit(X, y > 0)
     twice = clone(once).fit(np.vstack([X, X]), np.append(y, y) > 0)
     np.testing.assert_allclose(twice.predict_proba(new), once.predict_proba(new), atol=1e-9)
@@ -160,14 +160,31 @@ def test_counts_that_are_there_twice():
     np.testing.assert_allclose(twice.predict(X), once.predict(X), rtol=1e-7)
 
 
-@pytest.mark.parametrize("chunk", [60, 240])
-def test_copies_among_chunks_of_a_source(chunk):
+def source(X, y, weight, size):
+    return Stream(
+        lambda: (
+            (X[i : i + size], y[i : i + size], weight[i : i + size]) for i in range(0, 240, size)
+        )
+    )
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("labels", [False, True])
+def test_copies_among_chunks_of_a_source(is_large, labels, monkeypatch):
+    if is_large:
+        monkeypatch.setattr("skgp_sparse.data.moments._SMALL_TABLE", 0)
     X, y = table(120)
-    X, y = np.vstack([X, X]), np.append(y, y)
-    parts = [(X[i : i + chunk], y[i : i + chunk]) for i in range(0, 240, chunk)]
-    model = SparseGPRegressor(random_state=0).fit(Stream(lambda: iter(parts)))
-    expected = SparseGPRegressor(random_state=0).fit(X[:120], y[:120])
-    np.testing.assert_allclose(model.predict(X[:20]), expected.predict(X[:20]), rtol=1e-7)
+    y = np.where(y > 0, "high", "low") if labels else y
+    X, y, weight = np.vstack([X, X]), np.append(y, y), np.ones(240)
+    if labels:
+        weight = np.where(y == "low", 3.0, 1.0)
+    make = SparseGPClassifier if labels else SparseGPRegressor
+    options = {"n_inducing": 20, "random_state": 0, "mean": None}
+    model = make(**options).fit(source(X, y, weight, 60))
+    expected = make(**options).fit(X[:120], y[:120], sample_weight=weight[:120])
+    answers = "predict_proba" if labels else "predict"
+    found, known = (getattr(one, answers)(X[:20]) for one in (model, expected))
+    np.testing.assert_allclose(found, known, rtol=1e-5)
 
 
 def test_copies_in_large_tables_stay_in_place(monkeypatch):
