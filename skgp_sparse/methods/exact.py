@@ -231,7 +231,7 @@ def _posterior(
     most = max(min(wanted, int(settings.options.memory / (8 * n))), 1)
     order = random_state.permutation(n)
     held_out = held_out_rows(rows, *_HELD_OUT, random_state)
-    rest = _without(near, rows, held_out, known.of(held_out))
+    rest = _without(near, rows.block(held_out), known.of(held_out), rows.merged)
     leading = order[rest.noise[order] < _noise_of_hidden(near)][:most]
     # two systems share their products: of all rows, and without those that are held out
     noise = np.column_stack([near.noise, rest.noise])
@@ -257,12 +257,11 @@ def _posterior(
 # Held-out rows have so much noise that they tell nothing. Of repeated rows one copy is held out, as
 # a row to predict has copies among the others, too.
 def _without(
-    near: NeighborsPosterior, rows: Dataset, chosen: Ints, place: Ints
+    near: NeighborsPosterior, held_out: Batch, place: Ints, merged: bool
 ) -> NeighborsPosterior:
     """The `NeighborsPosterior` without held-out rows, given their places among distinct rows."""
-    known, held_out = near.rows, rows.block(chosen)
-    weight = np.broadcast_to(held_out.weight, len(place))
-    goes = rows.weight_left_out(weight) if rows.merged else weight
+    known, weight = near.rows, np.broadcast_to(held_out.weight, len(place))
+    goes = np.minimum(weight, 1.0) if merged else weight
     left = known.weight - np.bincount(place, goes, minlength=len(known.y))
     given = left > _WEIGHT_TOLERANCE * known.weight
     left, total = np.where(given, left, known.weight), known.weight[:, None] * known.y

@@ -219,10 +219,10 @@ def test_sums_are_exact_after_moves():
         model.kernel_, inducing_init=model.inducing_points_, optimizer=None, normalize_y=False
     )
     scaler = model._fitted.scaler.mean, model._fitted.scaler.scale
-    held.fit(X, (y[:, 0] - scaler[0]) / scaler[1], weight)
+    held.fit(X, (y[:, 0] - scaler[0]) / scaler[1], weight / np.mean(weight[weight > 0]))
     values = model.log_marginal_likelihood_value_, held.log_marginal_likelihood_value_
-    agree(*values, 1e-9)
-    agree(model.predict(X), scaler[0] + scaler[1] * held.predict(X), 1e-9)
+    agree(*values, 1e-7)  # relative weights are in single precision
+    agree(model.predict(X), scaler[0] + scaler[1] * held.predict(X), 1e-7)
 
 
 @pytest.mark.second
