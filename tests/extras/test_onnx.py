@@ -117,6 +117,11 @@ def test_labels_have_the_type_of_classes(kind):
     assert_same_labels(classifier(labels=LABELS[kind], kernel=sk.RBF()))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights_of_classes(n_classes):
+    assert_same_labels(classifier(n_classes, kernel=sk.RBF(), class_weight="balanced"))
+
+
 def test_several_targets_and_constant_ones():
     targets = np.column_stack([np.full(len(Y), 7.0), Y, np.zeros(len(Y)), 100.0 * X[:, 1]])
     assert_same_moments(regressor().fit(X, targets))
