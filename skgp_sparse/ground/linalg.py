@@ -121,7 +121,7 @@ def log_det_and_whitened(A: Array, b: Array) -> tuple[float, Array] | None:
     L, info = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
     if info != 0 or not np.isfinite(L.diagonal()).all():
         return None
-    return log_det_from_cholesky(L), lapack.dtrtrs(L, b, lower=1)[0]
+    return log_det_from_cholesky(L), lapack.dtrtrs(L, b, lower=1)[0] if len(L) else b
 
 
 def inverse_lower(L: Array, n_jobs: int = 1) -> Array:
@@ -227,7 +227,8 @@ def _in_place(change: Callable, A: Array, T: Array, out: Array | None, op: bytes
         raise ValueError("A product needs a C-ordered array of float64 whose shape matches T.")
     if out is not A:
         out[:] = A
-    change(out, T, op)
+    if out.size:  # BLAS and LAPACK print a message about empty matrices
+        change(out, T, op)
     return out
 
 
@@ -320,7 +321,7 @@ def is_well_conditioned(L: Array, T: Array) -> bool:
 
 
 def _inverse_of_tile(L: Array) -> Array:
-    return np.ascontiguousarray(lapack.dtrtri(L, lower=1)[0])
+    return np.ascontiguousarray(lapack.dtrtri(L, lower=1)[0] if len(L) else L)
 
 
 _LARGE_DIAGONAL = 1e200  # C, whose size has no say in L and V

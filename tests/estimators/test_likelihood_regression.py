@@ -567,6 +567,15 @@ def test_one_outlier_does_not_move_what_student_t_finds(size):
     assert np.sqrt(np.mean((model.predict(X) - plain) ** 2)) < 0.15
 
 
+def test_fits_whose_sites_are_all_negative_print_nothing(capfd):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, 1, (30, 1))
+    y = 62 + np.sin(9 * X[:, 0]) + 0.3 * rng.normal(size=30)
+    y[[0, 4]] = 151.4, 153.3
+    SparseGPRegressor(likelihood="student_t", random_state=0).fit(X, y)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_bounds_that_are_not_given_hold_a_scale_that_is():
     X, cases = units_of_y()
     own = small(StudentT(1e7), optimizer=None).fit(X, cases["student_t"](1.0)[1]).likelihood_

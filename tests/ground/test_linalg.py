@@ -58,6 +58,22 @@ def test_inverses_are_inverses(m):
     agree(L @ L.T, K, 1e-13)
 
 
+@pytest.mark.parametrize("n", [0, 1, 40])
+def test_empty_matrices_are_fine_and_lapack_prints_nothing(n, capfd):
+    none, A = np.zeros((0, 0)), np.zeros((n, 0))
+    log_det, whitened = linalg.log_det_and_whitened(none.copy(), np.zeros((0, 2)))
+    assert (log_det, whitened.shape) == (0.0, (0, 2))
+    for alone in (linalg.cholesky, linalg.inverse_lower, linalg.inverse_from_triangle):
+        assert alone(none).shape == (0, 0)
+    assert linalg.congruence(none, none).shape == (0, 0)
+    products = linalg.times_lower, linalg.times_lower_transposed
+    for act in (*products, linalg.over_lower, linalg.over_lower_transposed):
+        assert act(A, none).shape == (n, 0)
+        assert act(A.T, np.eye(n)).shape == (0, n)
+    np.testing.assert_array_equal(linalg.product_norms(A, none), np.zeros(n))
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("m", SIZES)
 def test_congruence_is_the_product_of_three(m):
     K, L = factor(m)
