@@ -21,6 +21,7 @@ __all__ = ["log_expected_improvement", "log_noisy_expected_improvement", "upper_
 
 _NEAR, _FAR = -1.0, -300.0  # below which log h has another formula
 _LEAST = 1e-10  # standard deviation, as a share of the distance from the best value
+_SMALLEST = 1e-150  # deviation where nothing is unknown, whose reciprocal is finite
 
 
 # of a function to be maximised: mean and standard deviation (n,), and their gradients (n, d)
@@ -242,7 +243,7 @@ def _log_improvement(found: _Moments, best: float) -> tuple[Array, Array]:
     """``log(s h(z))`` with ``z = (m - b) / s``, and its gradient ``(φ ds + Φ dm) / (s h)``."""
     mean, std, mean_slope, std_slope = found
     gain = mean - best
-    std = np.maximum(std, _LEAST * np.abs(gain) + np.finfo(float).tiny)
+    std = np.maximum(std, _LEAST * np.abs(gain) + _SMALLEST)
     z = gain / std
     log_h = _log_h(z)
     of_std, of_mean = np.exp(-0.5 * (z**2 + LOG_2PI) - log_h), np.exp(log_ndtr(z) - log_h)
@@ -262,10 +263,9 @@ def _log_h(z: Array) -> Array:
 
 def _log_share(found: _Moments, total: _Moments) -> tuple[Array, Array]:
     """``log(1 - σ / t) = 2 log s - log(t (t + σ))`` with ``t² = s² + σ²``, and its gradient."""
-    least = np.finfo(float).tiny
-    s, t = (np.maximum(std, least) for _, std, *_ in (found, total))
+    s, t = (np.maximum(std, _SMALLEST) for _, std, *_ in (found, total))
     noise = np.sqrt(np.maximum(t**2 - s**2, 0.0))
     ds, dt = np.transpose(found[3]), np.transpose(total[3])
-    dnoise = np.where(noise > 0.0, (t * dt - s * ds) / np.maximum(noise, least), 0.0)
+    dnoise = np.where(noise > 0.0, (t * dt - s * ds) / np.maximum(noise, _SMALLEST), 0.0)
     slope = 2.0 * ds / s - dt / t - (dt + dnoise) / (t + noise)
     return 2.0 * np.log(s) - np.log(t) - np.log(t + noise), np.transpose(slope)

@@ -141,7 +141,8 @@ class FeaturePosterior(Posterior):
         W = self._spread(V)
         cov = self.features.residual_covariance(X, V) + W @ W.T
         signal = kernels.diagonal(self.kernel, X)[0]
-        cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
+        variance = self._not_below_noise(cov.diagonal().copy(), V, signal)
+        cov.flat[:: len(cov) + 1] = contract.without_negative(variance, signal)
         return cov
 
     def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
@@ -179,7 +180,7 @@ class FeaturePosterior(Posterior):
             K_bar = features.weights((2.0 * (known - left)).T).T
             variance_slope = variance_slope + features.slopes(block, K_bar)
             each = [features.slopes(block, np.tile(u, (len(block), 1))) for u in self.u.T]
-            variance = np.maximum(variance, 0.0) + own * noise
+            variance = np.maximum(self._not_below_noise(variance, V, signal), 0.0) + own * noise
             return Slopes(K @ self.u, variance, np.stack(each, axis=1), variance_slope)
 
         return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
@@ -239,7 +240,12 @@ class FeaturePosterior(Posterior):
         K = self.features.raw(X)
         mean, V = K @ self.u, self.features.whiten(K, K)
         W, signal = self._spread(V), kernels.diagonal(self.kernel, X)[0]
-        return mean, row_dots(W, W), self.features.residual_variance(X, V, signal), signal
+        rest = self._not_below_noise(self.features.residual_variance(X, V, signal), V, signal)
+        return mean, row_dots(W, W), rest, signal
+
+    def _not_below_noise(self, variance: Array, V: Array, signal: Scalars) -> Array:
+        """Variances given features V (n, m), which may be changed where they are rounding."""
+        return variance
 
     def _by_blocks(self, function, X, n_jobs):
         return contract.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
@@ -279,6 +285,15 @@ class ExactPosterior(FeaturePosterior):
         """Features of the process itself, whose basis are the rows, and R."""
         features = self.features.without_data()
         return features, features.whiten(contract.root_of_covariance(self, features.Z).T)
+
+    # The variance is ``Var(f - wᵀf_rows) + wᵀ D w`` with the weights ``w = L⁻ᵀ v`` of the rows. Its
+    # second part has all digits where the difference ``k(x, x) - ‖v‖²`` has none.
+    def _not_below_noise(self, variance: Array, V: Array, signal: Scalars) -> Array:
+        """Variances, where they are rounding no smaller than what the noise of the rows adds."""
+        D, low = getattr(self.features, "D", None), variance < contract.ROUNDED * signal
+        if D is not None and low.any():
+            variance[low] = np.maximum(variance[low], D @ self.features.weights(V[low].T) ** 2)
+        return variance
 
     def _given_all(self, X: Array) -> tuple[Array, Array, Array]:
         """Mean, variance and 0, the residual: all rows are features."""

@@ -157,8 +157,12 @@ def _solve(K: Array, y: Array, noise: Array) -> tuple[LocalPrediction, Array, Ar
     A, across, signal = K[:, :-1, :-1], K[:, :-1, -1:], K[:, -1, -1]
     L, V = linalg.whitened(A, np.concatenate([across, y], axis=2), signal.mean(), noise)
     h, z = V[:, :, 0], V[:, :, 1:]
-    mean = np.einsum("sk,skp->sp", h, z)
-    return LocalPrediction(mean, signal - np.einsum("sk,sk->s", h, h), signal), L, V
+    mean, variance = np.einsum("sk,skp->sp", h, z), signal - np.einsum("sk,sk->s", h, h)
+    low = variance < contract.ROUNDED * signal
+    if low.any():  # see `ExactPosterior`
+        w = linalg.back_substituted(L[low], V[low, :, :1])[:, :, 0]
+        variance[low] = np.maximum(variance[low], (noise[low] * w**2).sum(axis=1))
+    return LocalPrediction(mean, variance, signal), L, V
 
 
 def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool):

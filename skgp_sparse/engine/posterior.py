@@ -35,6 +35,7 @@ _REMEDY = "Set posterior to 'exact' or 'inducing'."
 _OF_NORMALS = "Set posterior to 'inducing', and n_inducing to less than the number of rows."
 _INDEFINITE = "The covariance contains NaN or infinite values. Check X and the kernel."
 _NEGATIVE_VARIANCE_TOLERANCE = 1e-6  # of the prior's variance: below, it is rounding
+ROUNDED = 1e3 * np.finfo(float).eps  # of the prior's variance: below, a difference has no digits
 
 
 class NotAvailable(ValueError):
@@ -459,10 +460,10 @@ def pivoted_root(C: Array, rounding: float) -> Array:
 
 
 def without_negative(variance: Array, signal: Scalars) -> Array:
-    """The variances, rounding below 0 removed; more than rounding is worth a warning."""
+    """The variances, at least rounding of the prior's; more below 0 is worth a warning."""
     if np.any(variance < -_NEGATIVE_VARIANCE_TOLERANCE * signal):
         warn("Predicted variances smaller than 0. Setting those variances to 0.")
-    return np.maximum(variance, 0.0)
+    return np.maximum(variance, np.finfo(float).eps * signal)
 
 
 @dataclass(frozen=True, eq=False)

@@ -148,10 +148,9 @@ def gradients(view: RealView, X: Array, latent: bool, name: str) -> list[Array]:
     with np.errstate(all="ignore"), single_threaded_blas():
         found = posterior.gradients(X, latent, resolve_n_jobs(view.n_jobs))
         signal = posterior.prior_variance(X)
-    scaler, std = view.scaler, np.sqrt(found.variance)[:, None]
     rounding = np.finfo(float).eps * signal + np.finfo(float).tiny  # told from no variance
-    least = np.sqrt(np.maximum(found.variance, rounding))
-    std_slope = 0.5 * found.variance_slope / least[:, None]
+    scaler, std = view.scaler, np.sqrt(np.maximum(found.variance, rounding))[:, None]
+    std_slope = 0.5 * found.variance_slope / std
     mean_slope = scaler.among_constants(found.mean_slope) * scaler.scale[:, None]
     std_slope = std_slope[:, None] * scaler.scale[:, None]
     columns = scaler.inverse(found.mean), scaler.inverse_std(std), mean_slope, std_slope

@@ -152,6 +152,27 @@ def test_gradients_are_finite_where_nothing_is_unknown():
     assert np.all(std < 1e-6)
 
 
+@pytest.mark.parametrize("posterior", ["exact", Neighbors(n_neighbors=30)])
+@pytest.mark.parametrize("signal", [1e4, 1e5, 1e7])
+def test_known_rows_have_the_deviation_of_the_noise_however_large_the_prior(signal, posterior):
+    """The noise is rounding of the prior variance; latent variances are near to it at the rows."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(150, 2))
+    kernel = sk.ConstantKernel(signal) * sk.Matern([5.0, 30.0], nu=2.5)
+    options = {"alpha": NOISE, "optimizer": None, "normalize_y": False, "posterior": posterior}
+    model = SparseGPRegressor(kernel, **options).fit(X, np.sin(3.0 * X.sum(axis=1)))
+    A = np.linalg.inv(kernel(X) + NOISE * np.eye(150))  # the variance is D (1 - D A_ii)
+    expected = np.sqrt(NOISE * (1.0 - NOISE * A.diagonal()))
+    rounding = np.sqrt(expected**2 + 20.0 * np.finfo(float).eps * signal)
+    std, slopes = model.predict(X, return_std=True, return_gradient=True)[1::2]
+    both = [std, model.predict(X, return_std=True)[1]]
+    if posterior == "exact":
+        both.append(np.sqrt(model.predict(X, return_cov=True)[1].diagonal()))
+    for found in both:
+        assert np.all(found > 0.9 * expected) and np.all(found < rounding)
+    assert np.isfinite(slopes).all()
+
+
 @pytest.mark.parametrize("rank", [0, 3, 20])
 def test_roots_of_semi_definite_matrices(rank):
     V = np.random.default_rng(0).normal(size=(20, rank))

@@ -1,5 +1,7 @@
 """Acquisition functions: values by quadrature and by high precision, gradients, wrong inputs."""
 
+import warnings
+
 import numpy as np
 import pytest
 from conftest import row_differences
@@ -7,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.acquisition import (
@@ -94,6 +96,33 @@ def test_far_tails_and_known_rows_have_finite_values_and_gradients():
     exact = SparseGPRegressor(RBF(), optimizer=None, posterior="exact", alpha=1e-12).fit(X, Y)
     for function in FUNCTIONS.values():
         value, slope = function(exact, X, return_gradient=True)
+        assert np.isfinite(value).all() and np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("n", [80, 120])
+def test_gradients_are_finite_where_targets_have_no_noise(n, unit):
+    rng = np.random.RandomState(n)
+    U = rng.uniform(size=(n, 2))
+    a, b = 15.0 * U[:, 0] - 5.0, 15.0 * U[:, 1]
+    y = unit * ((b - 0.129 * a**2 + 1.59 * a - 6.0) ** 2 + 9.6 * np.cos(a) + 10.0)
+    kernel = ConstantKernel(1e5) * Matern([5.0, 30.0], nu=2.5) + WhiteKernel(1e-10)
+    model = SparseGPRegressor(kernel, posterior="exact", optimizer=None).fit(U, y)
+    near = np.vstack([U, U[y.argmin()] + 1e-4 * rng.normal(size=(50, 2))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values, slopes = log_noisy_expected_improvement(model, near, U, return_gradient=True)
+    assert np.isfinite(values).all() and np.abs(slopes).max() < 1e20
+    noise = model.noise_std(U[:1])[0]
+    std = model.predict(U, return_std=True, latent=True)[1]
+    assert std.min() > 0.9 * noise and std.max() < 3.0 * noise
+
+
+def test_gradients_are_finite_where_the_prior_has_no_variance():
+    model = SparseGPRegressor(DotProduct(0.0, "fixed"), alpha=0.1, optimizer=None, mean=None)
+    model.fit(X, X[:, 0])
+    for function in FUNCTIONS.values():
+        value, slope = function(model, np.zeros((1, 2)), return_gradient=True)
         assert np.isfinite(value).all() and np.isfinite(slope).all()
 
 
