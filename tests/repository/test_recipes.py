@@ -75,6 +75,57 @@ def test_ask_and_tell():
     assert search.y.min() < 0.42 and len(search.y) == 40 and np.ptp(search.U, axis=0).max() <= 1
 
 
+def minimizer():
+    """The class of the recipe, without its example."""
+    names = {}
+    exec(RECIPES["Minimising an expensive function: ask and tell"][0], names)
+    return names["Minimizer"]
+
+
+def valley(X):
+    rest = X[:, 1] - 0.129 * X[:, 0] ** 2 + 1.59 * X[:, 0] - 6
+    return rest**2 + 9.6 * np.cos(X[:, 0]) + 10
+
+
+def test_what_is_asked_does_not_depend_on_the_unit_of_y():
+    found = minimizer()
+    searches = {unit: found([-5, 0], [10, 15], 8) for unit in (1.0, 2.0**-40, 2.0**40)}
+    for _ in range(4):
+        asked = {unit: search.ask(4) for unit, search in searches.items()}
+        for unit, search in searches.items():
+            assert np.unique(asked[unit], axis=0).shape == (4, 2)
+            np.testing.assert_array_equal(asked[unit], asked[1.0])
+            search.tell(asked[unit], unit * valley(asked[unit]))
+
+
+@pytest.mark.parametrize("columns", [[0, 1], [0]])
+def test_no_cell_is_asked_again_where_inputs_are_rounded(columns):
+    found = minimizer()
+    search, cells = found([-5, 0], [10, 15], 8), []
+    for _ in range(8):
+        X = search.ask(3)
+        X[:, columns] = np.round(X[:, columns])
+        search.tell(X, valley(X))
+        cells += map(tuple, X)
+    assert len(set(cells[3:])) == len(cells) - 3 == 21  # the first ones are rounded by the user
+    assert set(cells[:3]).isdisjoint(cells[3:])
+    small = found([0, 0], [2, 2], 4)
+    for _ in range(14):  # there are nine cells
+        X = np.round(small.ask())
+        small.tell(X, valley(X))
+    assert len(np.unique(small.X, axis=0)) == 9
+
+
+def test_inputs_stay_numbers_where_those_told_first_were_whole():
+    search = minimizer()([-5, 0], [10, 15], 4)
+    corners = np.array([[-5.0, 0.0], [10.0, 0.0], [-5.0, 15.0], [10.0, 15.0]])
+    search.tell(corners, valley(corners))
+    for _ in range(3):
+        X = search.ask(2)
+        assert np.any(X % 1 != 0)
+        search.tell(X, valley(X))
+
+
 def test_forecasts_of_skforecast():
     found = run("Forecasts with skforecast")
     future, forecast = found["future"], found["forecast"]
