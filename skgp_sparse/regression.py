@@ -765,6 +765,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         float
             R² of ``predict(X, offset=offset)``.
         """
+        checks.check_numbers(y, "y", f"{type(self).__name__}.score")
         y = checks.within_limits(y, self.likelihood)
         return r2_score(y, self.predict(X, offset=offset), sample_weight=sample_weight)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn import config_context, get_config
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array, check_consistent_length, check_X_y
@@ -128,7 +129,7 @@ def check_dimensions(X: object, name: str) -> None:
 
 
 def check_numbers(values: object, argument: str, name: str) -> None:
-    """Raise if there is text, or times that would be read as nanoseconds."""
+    """Raise if there is text, times that would be read as nanoseconds, or any other object."""
     table = np.asarray(values)
     if table.dtype.kind not in "USmMO":
         return
@@ -137,6 +138,7 @@ def check_numbers(values: object, argument: str, name: str) -> None:
     wrong = ((j, v) for j, one in enumerate(columns) for v in one if isinstance(v, _TEXT + _TIMES))
     j, first = min(wrong, key=lambda pair: spells_number(pair[1]), default=(0, None))
     if first is None:
+        check_objects(table, argument, name)
         return
     if table.ndim == 2:
         names = getattr(values, "columns" if is_frame(values) else "column_names", None)
@@ -152,6 +154,20 @@ def check_numbers(values: object, argument: str, name: str) -> None:
         f"{argument} of {name} contains times, first {str(first)!r}, which are numbers only in a "
         "unit. Choose one, such as days: (t - t[0]) / numpy.timedelta64(1, 'D')."
     )
+
+
+def check_objects(table: AnyArray, argument: str, name: str) -> None:
+    """Raise if there is an object in an array, such as an interval, that is no number."""
+    for one in table.ravel().tolist() if table.dtype.kind == "O" else ():
+        try:
+            float(0 if is_missing(one) else one)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{argument} of {name} contains objects of type {type(one).__name__}, first "
+                f"{as_text(one)}, but must be numbers ({error}). Pass a number for each, such as "
+                "the middle of an interval, one.mid. Labels, such as y.astype(str), are for "
+                "SparseGPClassifier."
+            ) from error
 
 
 def spells_number(text: object) -> bool:
@@ -281,6 +297,12 @@ def check_readable(name: str, **data: object) -> None:
                 f"{argument} is a dask collection ({type(value).__name__}), which {name} would "
                 f"have to load as a whole. Pass {argument}.compute() if it fits into memory. fit "
                 "of DaskSparseGPRegressor or DaskSparseGPClassifier of skgp_sparse.dask takes it."
+            )
+        if issparse(value):
+            raise TypeError(
+                f"Sparse data was passed for {argument} of {name}, which needs dense data. Set "
+                "sparse_output=False where an encoder made it, such as OneHotEncoder, or "
+                f"sparse_threshold=0 of ColumnTransformer. Otherwise, pass {argument}.toarray()."
             )
         try:
             np.asarray(None if is_frame(value) else value)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS
 from inside import BOUNDS, moments
-from scipy.sparse import csr_matrix
+from scipy.sparse import coo_matrix, csr_array, csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import kernels as sk
 
-from skgp_sparse import SparseGPRegressor
+from skgp_sparse import BayesianGPLVM, SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.exceptions import ConstantFitWarning
 from skgp_sparse.inducing import BY_NAME
@@ -361,9 +361,48 @@ def test_a_target_that_is_missing_is_named():
     assert "first in row 7" in names(model(), X, np.column_stack([Y, y]))
 
 
-def test_sparse_inputs_are_refused_with_a_remedy():
-    with pytest.raises(TypeError, match="toarray"):
-        model().fit(csr_matrix(X), Y)
+@pytest.mark.parametrize("kind", [csr_matrix, csr_array, coo_matrix])
+def test_sparse_inputs_are_refused_with_a_remedy(kind):
+    remedy = "sparse_output=False .* OneHotEncoder, or sparse_threshold=0 .*X.toarray()"
+    fitted, labels = model().fit(X, Y), SparseGPClassifier()
+    for of, act in (
+        ("SparseGPRegressor", lambda: model().fit(kind(X), Y)),
+        ("SparseGPRegressor.partial_fit", lambda: model().partial_fit(kind(X), Y)),
+        ("SparseGPRegressor", lambda: fitted.predict(kind(X))),
+        ("SparseGPClassifier", lambda: labels.fit(kind(X), Y > 0)),
+        ("BayesianGPLVM", lambda: BayesianGPLVM().fit(kind(X))),
+    ):
+        with pytest.raises(TypeError, match=f"for X of {of}, which needs dense data. .*{remedy}"):
+            act()
+
+
+def objects():
+    pandas = pytest.importorskip("pandas")
+    cut = pandas.cut(X[:, 0], 5)
+    return {
+        "Interval": [cut, pandas.Series(cut), pandas.DataFrame({"y": cut}), [*cut]],
+        "Period": [pandas.period_range("2000", periods=60)],
+        "dict": [[{}] * 60],
+    }
+
+
+def test_targets_that_are_objects_are_named():
+    fitted = model(optimizer=None).fit(X, Y)
+    for kind, targets in objects().items():
+        for y in targets:
+            told = f"contains objects of type {kind}, first .* must be numbers .*one.mid.*astype"
+            for likelihood in ("gaussian", "student_t"):
+                with pytest.raises(TypeError, match=f"y of SparseGPRegressor {told}"):
+                    model(likelihood=likelihood).fit(X, y)
+            for act in (fitted.score, fitted.log_predictive_density):
+                with pytest.raises(TypeError, match=f"y of SparseGPRegressor.* {told}"):
+                    act(X, y)
+    cut = objects()["Interval"][0]
+    model(optimizer=None).fit(X, [one.mid for one in cut])
+    SparseGPClassifier(optimizer=None).fit(X, cut.astype(str))
+    numbers = Y.astype(object)  # objects that are numbers
+    again = model(optimizer=None).fit(X, numbers)
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
 
 
 @pytest.mark.parametrize("n_samples", [-1, 0, 1.5, None, "2"])
