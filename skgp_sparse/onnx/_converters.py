@@ -26,7 +26,9 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
+from skgp_sparse.engine.collapsed import DecoupledPosterior
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
+from skgp_sparse.engine.posteriors_around import PosteriorWithMean, TightPosterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.ground.validation import Array
@@ -140,6 +142,11 @@ _NAMES = (
     "ConstantKernel, WhiteKernel, RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, "
     "ExpSineSquared and Columns"
 )
+_IN_WORDS = {  # what a user set or passed where there is no formula
+    PosteriorWithMean: "a mean",
+    DecoupledPosterior: "n_mean of InducingPoints",
+    TightPosterior: "tight_variance of InducingPoints",
+}
 _DEGREE = 14  # of g, which is then off by 2e-10
 
 
@@ -154,8 +161,9 @@ def latent_moments(ops: Operators, process: Any, X: Node, name: str) -> tuple[No
     variance. `name` is that of the estimator, for errors.
     """
     if type(process) not in (ExactPosterior, SparsePosterior):
+        what = _IN_WORDS.get(type(process), f"posterior_={process.name!r}")
         _refuse(
-            f"{name} whose prediction is a {type(process).__name__}",
+            f"{name} with {what}",
             "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters), metric to "
             "'ard' and mean to None",
         )
