@@ -6,8 +6,11 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from conftest import ROOT
+
+from skgp_sparse import SparseGPRegressor
 
 pytestmark = pytest.mark.second  # pages and their blocks
 GUIDE = ROOT / "docs" / "guide"
@@ -55,6 +58,22 @@ def test_blocks_run(page, tmp_path, monkeypatch):
                 if needed == "matplotlib":
                     found.use("Agg")
         exec(compile(block, f"{page}.md", "exec"), vars(module))
+
+
+@pytest.mark.parametrize("explained", ["shap", "its frames"])
+def test_shap_explains_predictions_of_a_frame_with_text(explained):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    X = pandas.DataFrame({"a": rng.normal(size=60), "place": rng.choice(["x", "y", "z"], 60)})
+    model = SparseGPRegressor(random_state=0).fit(X, X.a + 2.0 * (X.place == "x"))
+    background, rows, wanted = X[:20], X[20:23], model.predict(X[20:23])
+    if explained == "its frames":  # those of objects, of which it makes its questions
+        np.testing.assert_array_equal(model.predict(rows.astype(object)), wanted)
+        return
+    shap = pytest.importorskip("shap")
+    line = re.search(r"`(shap\..+?)`", PAGES["explanations"])[1]
+    values = eval(line, {"shap": shap, "model": model, "background": background, "rows": rows})
+    np.testing.assert_allclose(values.sum(axis=1), wanted - model.predict(background).mean(), 1e-6)
 
 
 def test_the_readme_is_short():
