@@ -93,7 +93,7 @@ def close(
     everywhere(good, actual, what, expected, at)
 
 
-_ROWS, _POINTS, _COLUMNS = 16, 7, 3  # of inputs of kernels
+_ROWS, _POINTS, _COLUMNS, _STEPS = 16, 7, 3, 40  # of inputs of kernels
 _RATIOS = np.concatenate([[0.0, 1e-300, 1e-12], np.geomspace(1e-3, 1e12, 46)])[None]
 _MEANS = np.array([-1e3, -50.0, -12.0, -5.0, -2.0, -0.7, 0.0, 0.4, 3.0, 9.0, 50.0, 1e3])
 _VARIANCES = np.array([1e-10, 1e-4, 1e-2, 0.1, 0.4, 1.0, 5.0, 1e2, 1e4])
@@ -161,7 +161,8 @@ def check_kernel_rule(kernel: Kernel, X: MaybeArray = None, random_state: Seed =
     The values of the rule are compared with those of the kernel itself, and the gradients with
     central differences of these values. The check also examines ``k(x, x)``, points that coincide,
     fixed hyperparameters, a sum with another kernel, and calls between a value and its gradient.
-    The kernel may be a sum, product or power of other kernels.
+    The kernel may be a sum, product or power of other kernels. If a part of it is your own, it must
+    be a covariance: symmetric, and its matrices without a negative eigenvalue.
 
     Parameters
     ----------
@@ -199,6 +200,7 @@ def check_kernel_rule(kernel: Kernel, X: MaybeArray = None, random_state: Seed =
     second = (first + rng.randint(1, len(at), size=_POINTS)) % len(at)
     Z = at[first] + rng.uniform(0.2, 0.8, (_POINTS, 1)) * (at[second] - at[first])
     G = rng.normal(size=(len(at), _POINTS))
+    _check_covariance(kernel, at, Z)
     _check_rule(kernel, Z, at, G)
     _check_rule(kernel, at, at, G[:, 0])
     pull = lambda inputs: kernels.linearize(kernel, at, Z)[1](G.copy(), inputs)[0]
@@ -212,6 +214,22 @@ def check_kernel_rule(kernel: Kernel, X: MaybeArray = None, random_state: Seed =
         _check_rule(held, Z, at, G, f" with {bounds}='fixed'")
     # a product and a sum reveal a pullback that overwrites arrays of other kernels
     _check_rule(kernel * kernel + RBF(np.sqrt(np.mean(or_one(at.std(axis=0)) ** 2))), Z, at, G)
+
+
+def _check_covariance(kernel: Kernel, X: Array, Z: Array) -> None:
+    """Check the symmetry of a kernel, and eigenvalues at rows and at even steps of a line."""
+    shipped = ("sklearn.", "skgp_sparse.")  # where ExpSineSquared of several columns is no covariance
+    if all(type(part).__module__.startswith(shipped) for part in kernels.parts(kernel, Kernel)):
+        return
+    K = call(f"{kernel}(X, Z)", kernel, X, Z)
+    symmetric = call(f"{kernel}(Z, X)", kernel, Z, X).T
+    close(K, symmetric, 1e-9 * _largest(K), f"{kernel}: k(X, Z), which must be k(Z, X).T,")
+    for rows in np.vstack([X, Z]), np.linspace(X.min(axis=0), X.max(axis=0), _STEPS):
+        values = np.linalg.eigvalsh(call(f"{kernel}(X, X)", kernel, rows, rows.copy()))
+        sentence = f"{kernel}: the smallest eigenvalue of k(X, X) is {values[0]:.3g}, the largest "
+        sentence += f"{values[-1]:.3g}. A covariance must not have a negative one. If it is one of "
+        sentence += f"inputs other than these of {X.shape[1]} columns, pass X."
+        that(values[0] >= -1e-8 * values[-1], sentence)
 
 
 def _cross(kernel: Kernel, Z: Array, X: Array) -> tuple[Array, Callable]:

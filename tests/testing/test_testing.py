@@ -83,6 +83,83 @@ def test_examples_of_the_guide_end_with_their_check(title):  # test_guide runs t
     assert blocks and all(block.splitlines()[-1].startswith("check_") for block in blocks)
 
 
+# kernels that are no covariances
+
+
+class Distances(sk.StationaryKernelMixin, kernels.DifferentiableKernel):
+    """The right rule of a function of ``|x - z|²``, and of its slope."""
+
+    footprint = 1
+
+    def __init__(self, value=None, slope=None):
+        self.value, self.slope = value, slope
+
+    def linearize(self, X, Z):
+        apart = X[:, None] - Z
+        squares = (apart**2).sum(axis=2)
+        pull = lambda G: -2.0 * np.einsum("nm,nmd->md", G * self.slope(squares), apart)
+        return self.value(squares), lambda G, inputs: ({}, pull(G) if inputs else 0.0)
+
+    def linearize_diag(self, X):
+        return self.value(0.0), lambda g, inputs: ({}, 0.0)
+
+
+def power(p):
+    """``exp(-|x - z|^p)``, a covariance where p is at most 2."""
+    value = lambda squares: np.exp(-(squares ** (p / 2)))
+    slope = lambda squares: -0.5 * p * np.maximum(squares, 1e-300) ** (p / 2 - 1) * value(squares)
+    return Distances(value, slope)
+
+
+COVARIANCES = {
+    "power 1.5": power(1.5),
+    "power 2": power(2.0),
+    "power 2.1": power(2.1),
+    "power 3": power(3.0),
+    "a parabola": Distances(lambda s: 1.0 - s, lambda s: -np.ones_like(s)),
+    "under noise": sk.ConstantKernel(2.0) * power(3.0) + sk.WhiteKernel(10.0),
+}
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("name", COVARIANCES)
+def test_kernels_without_a_positive_matrix_are_found(name, columns):
+    X = np.random.default_rng(0).normal(size=(30, columns))
+    if name in ("power 1.5", "power 2"):
+        check_kernel_rule(COVARIANCES[name], X)
+        return
+    with finds(r"Distances.*: the smallest eigenvalue of k\(X, X\) is -.* A covariance must not"):
+        check_kernel_rule(COVARIANCES[name], X)
+
+
+class Bilinear(kernels.DifferentiableKernel):
+    """``xᵀ M z`` with its right rule."""
+
+    footprint = 1
+
+    def __init__(self, skew=0.0):
+        self.skew = skew
+
+    def linearize(self, X, Z):
+        A = X @ (np.eye(3) + self.skew * np.eye(3, k=1))
+        return A @ Z.T, lambda G, inputs: ({}, G.T @ A if inputs else 0.0)
+
+    def linearize_diag(self, X):
+        M = np.eye(3) + self.skew * np.eye(3, k=1)
+        pull = lambda g, inputs: ({}, g[:, None] * (X @ (M + M.T)) if inputs else 0.0)
+        return np.einsum("ni,ij,nj->n", X, M, X), pull
+
+    def is_stationary(self):
+        return False
+
+
+def test_kernels_that_are_not_symmetric_are_found():
+    check_kernel_rule(Bilinear())
+    for kernel in (Bilinear(0.5), Bilinear(0.5) + sk.RBF(), Bilinear(1e-5) * sk.RBF()):
+        with finds(r"Bilinear.*: k\(X, Z\), which must be k\(Z, X\).T, is .*expected"):
+            check_kernel_rule(kernel)
+
+
 # bounds
 
 
