@@ -218,7 +218,7 @@ def check_kernel_rule(kernel: Kernel, X: MaybeArray = None, random_state: Seed =
 
 def _check_covariance(kernel: Kernel, X: Array, Z: Array) -> None:
     """Check the symmetry of a kernel, and eigenvalues at rows and at even steps of a line."""
-    shipped = ("sklearn.", "skgp_sparse.")  # where ExpSineSquared of several columns is no covariance
+    shipped = ("sklearn.", "skgp_sparse.")  # ExpSineSquared of several columns is no covariance
     if all(type(part).__module__.startswith(shipped) for part in kernels.parts(kernel, Kernel)):
         return
     K = call(f"{kernel}(X, Z)", kernel, X, Z)

@@ -169,8 +169,12 @@ OF_NUMBERS = {
     "kernel.* part Matern.*nu=3": {"kernel": sk.Matern(nu=3.0)},
     "with posterior_='rows' cannot.*posterior": {"posterior": IterativeExact()},
     "with posterior_='neighbors' cannot.*posterior": {"posterior": Neighbors(20, 10)},
-    "SparseGPRegressor with n_mean of InducingPoints cannot.*without parameters": {"posterior": InducingPoints(n_mean=40)},
-    "with tight_variance of InducingPoints cannot.*without parameters": {"posterior": InducingPoints(tight_variance=True)},
+    "Regressor with n_mean of InducingPoints.*without parameters": {
+        "posterior": InducingPoints(n_mean=40)
+    },
+    "with tight_variance of InducingPoints.*without parameters": {
+        "posterior": InducingPoints(tight_variance=True)
+    },
     "SparseGPRegressor with a mean cannot.*mean to None": {"mean": "boosting"},
     "kernel.* part StandardisedColumns": {"kernel": sk.RBF(), "mean": "linear"},
     "likelihood Poisson.*likelihood='gaussian'": {"likelihood": "poisson"},
