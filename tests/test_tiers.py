@@ -41,6 +41,60 @@ def test_the_second_tier_is_fixed_and_the_tiers_are_everything():
     assert EVERYTHING - chosen(CASES, "quick", "a") - second <= names("test_all")
 
 
+def test_a_file_that_is_named_runs_in_both_tiers():
+    both = chosen(CASES, tiers.BOTH, "a")
+    assert both == EVERYTHING - names("test_all")
+    assert both == names("test_short") | chosen(CASES, "second", "a")
+
+
+OF_TIERS = """
+import pytest
+def test_short():
+    pass
+@pytest.mark.second
+def test_long():
+    pass
+@pytest.mark.full
+def test_of_all():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (["--second"], {"test_long"}),
+        (["--second", "."], {"test_long"}),
+        (["--second", "test_x.py"], {"test_short", "test_long"}),
+        (["--second", "test_x.py::test_short"], {"test_short"}),
+        (["--quick", "test_x.py"], {"test_short"}),
+        (["test_x.py"], {"test_short", "test_long", "test_of_all"}),
+        ([], {"test_short"}),
+    ],
+)
+def test_what_runs_of_a_folder_and_of_a_file(arguments, expected, tmp_path, monkeypatch):
+    (tmp_path / "test_x.py").write_text(OF_TIERS)
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+    monkeypatch.chdir(tmp_path)
+    ran = set()
+
+    class Outcomes:
+        def pytest_runtest_logreport(self, report):
+            ran.add(report.nodeid.split("::")[1])
+
+    alone = (
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-c",
+        "pytest.ini",
+        "--import-mode=importlib",
+    )
+    pytest.main([*arguments, *alone], plugins=[tiers, Outcomes()])
+    assert ran == expected
+
+
 def test_the_cases_of_a_thinned_test_have_every_value():
     numbers = product(range(5), range(4), range(3))
     cases = [Case(f"test[{v}]", "second", 0.0, frozenset(enumerate(v))) for v in numbers]

@@ -15,7 +15,8 @@ others are ``full``. A share of 0 keeps all cases out of the quick tier. The sam
 hash of the package's files and of the name of the case: it is the same wherever the package is the
 same, and moves with every change.
 
-A tier is a part of the whole. Files and tests that are named on the command line run whole.
+A tier is a part of the whole. Files and tests that are named on the command line run whole; with
+``--second``, they run in both tiers, without the cases that only ``--all`` has.
 
 Where the environment sets `LIMIT`, as ``.ci/run`` does, a case of the quick tier fails that takes
 more CPU seconds than it says. A case should take at most half of them on a quiet machine, as others
@@ -35,6 +36,7 @@ import pytest
 import skgp_sparse
 
 TIERS = ("quick", "second", "full")  # where a case runs without being drawn
+BOTH = "quick and second"  # of files that are named with --second
 OF_ONE_WORKER = ("test_dask.py", "test_types.py")  # they share a cluster, and a cache
 LIMIT = "CASE_SECONDS"  # a variable of the environment
 _CASES = pytest.StashKey()
@@ -81,6 +83,8 @@ def chosen(cases, tier, digest):
         return {case.name for case in cases}
     if tier == "second":
         return {case.name for case in cases if case.tier == "second"}
+    if tier == BOTH:
+        return {case.name for case in cases if case.tier != "full"}
     return {case.name for case in cases if case.tier == "quick"} | _sample(cases, digest)
 
 
@@ -204,7 +208,10 @@ def pytest_addoption(parser):
     group = parser.getgroup("tiers")
     for tier, what in (
         ("quick", "tests without a mark and a sample of the others (default)"),
-        ("second", "tests that are marked second"),
+        (
+            "second",
+            "tests that are marked second; of files that are named, those without a mark, too",
+        ),
         ("all", "every test"),
     ):
         group.addoption(f"--{tier}", action="store_const", const=tier, dest="tier", help=what)
@@ -214,9 +221,11 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "second(share=0, thin=0, keep=0): see tiers.py")
     config.addinivalue_line("markers", "full(share=0): see tiers.py")
     config.stash[_COUNTS] = set()
+    named = any("::" in name or Path(name).is_file() for name in config.args)
     if config.option.tier is None:  # workers of xdist are told
-        named = any("::" in name or Path(name).is_file() for name in config.args)
         config.option.tier = "all" if named else "quick"
+    elif config.option.tier == "second" and named:
+        config.option.tier = BOTH
 
 
 def pytest_report_header(config):
