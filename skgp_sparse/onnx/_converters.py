@@ -142,7 +142,7 @@ _NAMES = (
     "ConstantKernel, WhiteKernel, RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, "
     "ExpSineSquared and Columns"
 )
-_IN_WORDS = {  # what a user set or passed where there is no formula
+_IN_WORDS: dict[type, str] = {  # what a user set where there is no formula
     PosteriorWithMean: "a mean",
     DecoupledPosterior: "n_mean of InducingPoints",
     TightPosterior: "tight_variance of InducingPoints",
