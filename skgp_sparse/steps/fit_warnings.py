@@ -21,13 +21,13 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.copies import has_copies
 from skgp_sparse.data.moments import or_one
-from skgp_sparse.engine.exact import lag_correlation
+from skgp_sparse.engine.exact import lag_correlation, linear_residual
 from skgp_sparse.exceptions import ConstantFitWarning, about, warn
 from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, left_out_labels, why_unknown
 from skgp_sparse.explain.weighted_means import WeightedMean, logs_of_labels
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Bools, Ints
 from skgp_sparse.kernels import has_noise, length_scale_places, positions_of
 from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.solvers import Fit
@@ -97,40 +97,78 @@ _FEWEST_ROWS = 20  # that can tell, also of a class
 _ROWS = 500  # that are predicted
 _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the variance, and of c
 _MOST = 3.0  # nats that a row can gain or lose
+_FAR, _FEW = 8.0, 0.1  # median deviations of a target that is far, and share of rows that are few
+
+
+# What constants have missed, and what to do then.
+_ALIKE = (
+    "rows that are near to each other are more alike than others. It may have missed structure "
+    "that is finer than the length scales at which the search began. Pass a kernel that begins "
+    "with shorter length scales, set n_restarts_optimizer, raise n_inducing where it is set, or "
+    "set posterior='neighbors'."
+)
+_OUTLYING = (
+    "without a few targets that are far from all others, rows that are near to each other are more "
+    "alike than others. Set likelihood='student_t', or remove these rows."
+)
+_LINEAR = (
+    "the targets are a linear function of X. Standardise X, and pass a kernel with DotProduct, "
+    "such as DotProduct() + WhiteKernel()."
+)
 
 
 def warn_of_constant_fits(found: Problems) -> None:
-    """Warn once of all classes or targets of which fits explain no more than a constant."""
+    """Warn of all classes or targets of which fits explain no more than a constant."""
     observations = found.observations
     with single_threaded_blas(), np.errstate(all="ignore"):
         named = [*_unexplained(found)]
-    if not named:
-        return
-    listed = ", ".join(filter(None, named))
-    of = f" of {listed}" if listed else ""
-    warn(
-        f"{observations.name}: the fit{of} explains no more than a constant, but rows that are "
-        "near to each other are more alike than others. It may have missed structure that is finer "
-        "than the length scales at which the search began. Pass a kernel that begins with shorter "
-        "length scales, set n_restarts_optimizer, raise n_inducing where it is set, or set "
-        "posterior='neighbors'.",
-        ConstantFitWarning,
-    )
+    for missed in dict.fromkeys(missed for _, missed in named):
+        listed = ", ".join(name for name, one in named if name and one == missed)
+        of = f" of {listed}" if listed else ""
+        warn(
+            f"{observations.name}: the fit{of} explains no more than a constant, but {missed}",
+            ConstantFitWarning,
+        )
 
 
-def _unexplained(found: Problems) -> Iterator[str]:
-    """Names of the targets that fits have missed; of a single one, that of its job."""
+def _unexplained(found: Problems) -> Iterator[tuple[str, str]]:
+    """Names of the targets that fits have missed, of a single one that of its job, and of what."""
     observations, codes = found.observations, found.observations.columns().codes()
     for job, shares in zip(found.jobs, _explained(found)):
-        if min(shares) >= _LITTLE or job.rows.total_weight() < _FEWEST_ROWS:
+        if min(shares) >= _SHARE:
             continue
         some = some_rows(job, 2000)
         X = np.delete(some.X, codes, axis=1)  # codes of levels have no order
         for k, share in enumerate(shares):
-            if share < _LITTLE:
-                alike = _likeness(X, some.y[:, k] - some.y[:, k].mean())
-                if alike > max(0.1, share / _SHARE):
-                    yield job.name if len(shares) == 1 else observations.target_name(k)
+            missed = _missed(job, X, some.y[:, k] - some.y[:, k].mean(), share)
+            if missed:
+                yield job.name if len(shares) == 1 else observations.target_name(k), missed
+
+
+def _missed(job: Job, X: Array, y: Array, share: float) -> str:
+    """What a constant has missed of targets (n,), of which a fit explains a share; or ""."""
+    is_numeric, least = not job.model.has_sites, max(0.1, share / _SHARE)
+    if job.rows.total_weight() < _FEWEST_ROWS:
+        return _LINEAR if is_numeric and share < _LITTLE and _is_linear(X, y) else ""
+    if share < _LITTLE and _likeness(X, y) > least:
+        return _ALIKE
+    usual = _are_usual(y) if is_numeric else np.ones(len(y), dtype=bool)
+    alike = 0.0 if usual.all() else _likeness(X[usual], y[usual] - y[usual].mean())
+    return _OUTLYING if alike > least else ""
+
+
+def _is_linear(X: Array, y: Array) -> bool:
+    """Whether centred targets (n,) are linear in X (n, d), which not any of as many are."""
+    rank = np.linalg.matrix_rank(np.nan_to_num(X - np.nanmean(X, axis=0)))
+    rest = linear_residual(X, y[:, None])
+    return bool(y.any() and len(y) > rank + 1 and np.abs(rest).max() < 1e-8 * np.abs(y).max())
+
+
+def _are_usual(y: Array) -> Bools:
+    """Which targets (n,) are not far from all others; all of them unless few are."""
+    apart = np.abs(y - np.median(y))
+    usual = apart <= _FAR * np.median(apart)
+    return usual | (np.mean(usual) < 1.0 - _FEW)
 
 
 def _explained(found: Problems) -> list[list[float]]:
@@ -204,7 +242,12 @@ def _of_numbers(found: LeftOutRows, y: Array, mean: Array, density: Array) -> fl
     has_density = likelihood is None or np.any(likelihood.is_density(y))
     most = np.inf if has_density else -float(np.mean(constant))
     squares = ((y - y.mean()) ** 2 - (y - mean) ** 2) / np.var(y)
-    return max(_of_gain(density - constant, weight, most), _at_most(squares, weight))
+    share = max(_of_gain(density - constant, weight, most), _at_most(squares, weight))
+    usual = _are_usual(y)
+    if likelihood is None and not usual.all():  # far targets would hide what is predicted of others
+        of_usual = 1.0 - np.var((y - mean)[usual]) / np.var(y[usual])
+        return float(max(of_usual, squares.mean()))
+    return share
 
 
 def _constant(found: LeftOutRows, y: Array) -> Array:
@@ -250,11 +293,12 @@ def _likeness(X: Array, y: Array) -> float:
     X, y = X[shuffled], y[shuffled]
     there = ~np.isnan(X).any(axis=0) & (np.ptp(X, axis=0) > 0)
     X = X[:, there] / np.std(X[:, there], axis=0)
-    found = [lag_correlation(x, y) for x in X.T]
+    found = [(lag_correlation(x, y), len(y)) for x in X.T]
     if X.shape[1] > 1:
         from sklearn.neighbors import NearestNeighbors  # an import that takes .1 s
 
         near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(return_distance=False)[:, 0]
-        found.append(1.0 - 0.5 * np.mean((y - y[near]) ** 2) / variance)
-    likeness = max(found, default=0.0)
-    return likeness if likeness > 4.0 / np.sqrt(len(y)) else 0.0  # four standard errors
+        likeness = 1.0 - 0.5 * np.mean((y - y[near]) ** 2) / variance
+        found.append((likeness, len(np.unique(near))))  # of equal rows, all may be near to one
+    clear = (likeness for likeness, n in found if likeness > 4.0 / np.sqrt(n))
+    return max(clear, default=0.0)  # from four standard errors on

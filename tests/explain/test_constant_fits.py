@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from inside import MeanWeights, WeightedMean, fit_warnings
 from scipy.special import logit
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.exceptions import ConstantFitWarning
@@ -69,6 +69,71 @@ def test_responses_are_told(likelihood):
     }.get(str(likelihood), y)
     model = SparseGPRegressor(LONG, likelihood=likelihood, random_state=0)
     assert len(told(lambda: model.fit(HOURS, targets))) == 1
+
+
+@pytest.mark.parametrize("size", [10.0, -10.0, 100.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_outliers_that_hide_all_structure_are_told_with_their_remedy(seed, size):
+    rng = np.random.RandomState(seed)
+    x = rng.uniform(size=30)
+    wanted = np.sin(6.0 * x)
+    y = wanted + 0.1 * rng.normal(size=30)
+    y[[4, 11]] += size * np.array([1.0, 1.1])
+    model, others = SparseGPRegressor(random_state=0), np.delete(np.arange(30), [4, 11])
+    messages = told(lambda: model.fit(x[:, None], y))
+    off = np.delete(model.loo_predict().mean - wanted, [4, 11])
+    assert len(messages) == 1 or np.var(off) < 0.8 * np.var(wanted)
+    for message in messages:
+        assert "without a few targets that are far from all others" in message
+        assert "Set likelihood='student_t'" in message
+    robust = SparseGPRegressor(likelihood="student_t", random_state=0)
+    assert not told(lambda: robust.fit(x[:, None], y))
+    assert np.std(robust.predict_quantiles(x[:, None], 0.5)[others] - wanted[others]) < 0.2
+
+
+def test_outliers_of_noise_and_peaks_that_are_found_are_not_told():
+    rng = np.random.RandomState(0)
+    for _ in range(4):
+        y = rng.normal(size=30)
+        y[[4, 11]] += 20.0
+        x = rng.uniform(size=(30, 1))
+        assert not told(lambda x=x, y=y: SparseGPRegressor(random_state=0).fit(x, y))
+        assert not told(lambda x=x, y=y: SparseGPRegressor(random_state=0).fit(x, y % 1.0))
+    x = np.linspace(0.0, 1.0, 300)
+    peak = 50.0 * np.exp(-0.5 * ((x - 0.5) / 0.02) ** 2) + 0.2 * np.sin(60.0 * x)
+    y = peak + 0.2 * rng.normal(size=300)
+    assert not told(lambda: SparseGPRegressor(random_state=0).fit(x[:, None], y))
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("slope", [-3e-4, 1.0, 1e4])
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_few_rows_on_a_line_are_fitted(n, slope, unit):
+    x = unit * np.arange(n)
+    model = SparseGPRegressor(random_state=0)
+    assert not told(lambda: model.fit(x[:, None], 5.0 + slope * x / unit))
+    np.testing.assert_allclose(
+        model.predict(x[:, None]), 5.0 + slope * x / unit, atol=0.01 * abs(slope)
+    )
+
+
+def test_few_rows_on_a_line_or_plane_that_are_lost_are_told():
+    rng = np.random.RandomState(2)
+    X = rng.normal(size=(4, 2))
+    y = X @ rng.normal(size=2)
+    model = SparseGPRegressor(random_state=0)
+    (message,) = told(lambda: model.fit(X, y))
+    assert np.ptp(model.predict(X)) < 0.01 * np.ptp(y)
+    assert "the targets are a linear function of X" in message and "DotProduct" in message
+    again = SparseGPRegressor(DotProduct() + WhiteKernel(), random_state=0)
+    assert not told(lambda: again.fit(X, y))
+    np.testing.assert_allclose(again.predict(X), y, atol=0.01 * np.ptp(y))
+    short = SparseGPRegressor(RBF(), random_state=0)
+    assert told(lambda: short.fit([[0.0], [0.01], [0.02]], [1.0, 2.0, 3.0]))
+    # any three targets are linear in two columns, and noise is not
+    assert not told(lambda: SparseGPRegressor(random_state=0).fit(X[:3], y[:3]))
+    assert not told(lambda: SparseGPRegressor(random_state=0).fit(X, rng.normal(size=4)))
+    assert not told(lambda: SparseGPRegressor(random_state=0).fit(X, np.ones(4)))
 
 
 def test_what_is_judged_is_predicted_with_the_mean(monkeypatch):
