@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp_sparse._fitted import Fitted
 from skgp_sparse._version import __version__
 from skgp_sparse.bounds import Bound
-from skgp_sparse.choices.parameter_checks import check_parameters
+from skgp_sparse.choices.parameter_checks import check_parameters, parameters_of
 from skgp_sparse.choices.plan import is_chosen
 from skgp_sparse.data import checks
 from skgp_sparse.data.checks import Given
@@ -101,7 +101,7 @@ class VersionedPickle:
 
 def kept_parameters(estimator):
     """Parameters that may not change before `partial_fit` goes on, as text."""
-    given = estimator.get_params(deep=False)
+    given = parameters_of(estimator)
     known = {name: given[name] for name in _KEPT if name in given}
     return {name: "an array" if np.ndim(one) else repr(one) for name, one in known.items()}
 

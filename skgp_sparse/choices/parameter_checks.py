@@ -1,6 +1,8 @@
 """Checks of parameters, whose errors say what was passed and how to correct it."""
 
+from dataclasses import fields
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,11 @@ _CHOICES = {
 _MEANS = ("auto", "boosting", "linear")
 _PRIORS = ("auto", "scaled")
 _SOLVERS = ("auto", "lbfgs", "stochastic")
+
+
+def parameters_of(estimator: Any) -> dict[str, Any]:
+    """Parameters of an estimator by name, as attributes: a subclass may take others in __init__."""
+    return {one.name: getattr(estimator, one.name) for one in fields(estimator) if one.init}
 
 
 def check_kernel(kernel: Kernel | None, name: str) -> None:
@@ -60,7 +67,7 @@ def check_kernel(kernel: Kernel | None, name: str) -> None:
 def check_parameters(estimator: BaseEstimator, name: str) -> None:
     """Raise unless every parameter that needs no data to be judged is of the right kind."""
     check_search(estimator, name)
-    given, m = estimator.get_params(deep=False), estimator.n_inducing
+    given, m = parameters_of(estimator), estimator.n_inducing
     for parameter in _CHOICES.keys() & given.keys():
         value, names = given[parameter], _CHOICES[parameter]
         require(is_name(value, *names), parameter, value, name, f"one of {names}")
@@ -103,7 +110,7 @@ def check_class_weight(weights: object, name: str) -> None:
 
 def check_search(estimator: BaseEstimator, name: str) -> None:
     """Raise unless the kernel is one, and how hyperparameters are looked for can be followed."""
-    given = estimator.get_params(deep=False)
+    given = parameters_of(estimator)
     for parameter in _LOWEST.keys() & given.keys():
         check_number(given[parameter], parameter, name, Integral, _LOWEST[parameter])
     _check_number_or("auto", estimator.tol, "tol", name, low=0)

@@ -17,7 +17,7 @@ from skgp_sparse import kernels
 from skgp_sparse.bounds import Bound
 from skgp_sparse.choices import plan
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
-from skgp_sparse.choices.parameter_checks import check_coded, check_mixes
+from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, parameters_of
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Given, Rules, check_columns, check_finite
 from skgp_sparse.data.columns import ColumnTable, order_of
@@ -141,7 +141,7 @@ class ObservationModel(ABC):
 
     def request(self, posterior_method: PosteriorMethod) -> Request:
         """`Request` of the user of the estimator, for the plan."""
-        given = self.parameters.get_params(deep=False)
+        given = parameters_of(self.parameters)
         if is_auto(given["n_inducing"]):
             given["n_inducing"] = None
         if plan.compares_approximations(self.parameters):
