@@ -65,7 +65,7 @@ class Progress:
 
 
 _KEPT = "kernel bound likelihood mean alpha normalize_y multi_class class_weight".split()
-_KEPT.append("categorical_features")
+_KEPT += ["categorical_features"]
 # parameters on which sums and sites of earlier rows depend
 _OF_VERSION = "skgp_sparse_version"  # in pickles
 

@@ -146,7 +146,8 @@ def work(seeds):
 def fits(seeds, before):
     """Rows of the second table."""
     now = work(seeds)
-    old = {} if before is None else common.run_version(before, "copies.py", "--data", "-", "--work", seeds)
+    arguments = "copies.py", "--data", "-", "--work", seeds
+    old = {} if before is None else common.run_version(before, *arguments)
     for case, (copies, once, forest) in now.items():
         known = old.get(case, [[np.nan] * 4])[0]
         yield [case, *(f"{one[0]:.3f}" for one in (copies, once, forest)), f"{known[0]:.3f}"] + [
