@@ -146,7 +146,7 @@ def _unexplained(found: Problems) -> Iterator[tuple[str, str]]:
 
 
 def _missed(job: Job, X: Array, y: Array, share: float) -> str:
-    """What a constant has missed of targets (n,), of which a fit explains a share; or ""."""
+    """Words for what a constant misses of targets (n,), of which a fit explains a share; or ""."""
     is_numeric, least = not job.model.has_sites, max(0.1, share / _SHARE)
     if job.rows.total_weight() < _FEWEST_ROWS:
         return _LINEAR if is_numeric and share < _LITTLE and _is_linear(X, y) else ""
