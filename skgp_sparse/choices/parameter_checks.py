@@ -103,7 +103,9 @@ def check_class_weight(weights: object, name: str) -> None:
     """Raise unless weights of classes are None, "balanced" or positive numbers by label."""
     is_right = weights is None or is_name(weights, "balanced") or isinstance(weights, dict)
     if isinstance(weights, dict):
-        is_right = all(isinstance(one, Real) and 0.0 < one < np.inf for one in weights.values())
+        is_right = all(
+            isinstance(one, Real) and 0 < float(one) < np.inf for one in weights.values()
+        )
     must = 'None, "balanced" or a dict of positive numbers by label'
     require(is_right, "class_weight", weights, name, must)
 

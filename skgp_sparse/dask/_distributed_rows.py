@@ -33,15 +33,7 @@ from skgp_sparse.data import moments
 from skgp_sparse.data.arrays import ArrayDataset, joined
 from skgp_sparse.data.checks import Given, Rules, is_lazy, naming
 from skgp_sparse.data.copies import RowWeights
-from skgp_sparse.data.dataset import (
-    Batch,
-    Dataset,
-    Layout,
-    at,
-    block_budget,
-    even_slices,
-    row_blocks,
-)
+from skgp_sparse.data.dataset import Batch, Dataset, Layout, block_budget, even_slices, row_blocks
 from skgp_sparse.data.door import check_form
 from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.ground.parallel import single_threaded_blas, slices
@@ -102,11 +94,6 @@ def read_and(dataset: ArrayDataset, view: dict, function: Callable, *args: objec
 def reweighted(dataset: ArrayDataset, weight: Array | None, relative: bool) -> ArrayDataset:
     """A part with other weights."""
     return replace(dataset, weight=weight, relative=relative)
-
-
-def class_totals(rows: ArrayDataset, n_classes: int) -> Array:
-    """The weight (n_classes,) of every class."""
-    return np.bincount(np.ravel(rows.y), rows.weight, n_classes).astype(float)
 
 
 def summarise(rows: ArrayDataset) -> Summary:
@@ -388,19 +375,18 @@ class DaskDataset(Dataset):
 
     def with_weights(self, known: RowWeights, held: ExitStack) -> "DaskDataset":
         """The table with the weights that its rows have in a fit."""
-        rows = replace(self, class_weight=known.class_weight)
-        if known.weight is self.weight and not known.relative:
+        rows, weight = replace(self, class_weight=known.class_weight), known.weight
+        if weight is self.weight and not known.relative:
             return rows
-        call, edges = delayed(reweighted, pure=False), [*self._edges.tolist(), len(self)]
-        each = [once(at(known.weight, slice(*pair))) for pair in pairwise(edges)]
-        wanted = [call(part, own, known.relative) for part, own in zip(self.parts, each)]
-        parts, weighted = _hold(self.client, wanted, held), known.weight is not None
-        return replace(rows, parts=parts, weighted=weighted).summarised()
+        call, n = delayed(reweighted, pure=False), len(self.parts)
+        each: Any = [None] * n if weight is None else np.split(weight, self._edges[1:])
+        wanted = [call(part, once(own), known.relative) for part, own in zip(self.parts, each)]
+        parts = _hold(self.client, wanted, held)
+        return replace(rows, parts=parts, weighted=weight is not None).summarised()
 
-    def class_totals(self) -> Array:
-        """The weight (n_classes,) of every class."""
-        labels: Any = self.labels
-        return np.sum(self._ask(class_totals, len(labels)), axis=0)
+    def class_indices(self) -> AnyArray:
+        """Indices (n,) of classes, which come to the client."""
+        return self._column("y")
 
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets."""

@@ -245,9 +245,9 @@ class ArrayDataset(Dataset):
         labels, index = np.unique(self.y, return_inverse=True)
         return labels, np.bincount(index, self.weight, minlength=len(labels))
 
-    def class_totals(self) -> Array:
-        """The weight (n_classes,) of every class."""
-        return np.bincount(np.ravel(self.y), self.weight, len(self.classes)).astype(float)
+    def class_indices(self) -> AnyArray:
+        """The targets, which are indices of classes."""
+        return self.y
 
     def in_one_form(self) -> "ArrayDataset":
         """A small table as sorted distinct rows, weighted by how often each of them is there.
@@ -269,7 +269,7 @@ class ArrayDataset(Dataset):
             dataset.subset(first),
             weight=None if np.all(total == 1) else total.astype(float),
             original=(np.array(self.as_passed()[0]), np.array(self.as_passed()[1])),
-            merged=not self.relative and (dataset.weight is None or np.all(dataset.weight == 1)),
+            merged=not self.relative and bool(np.all(dataset.row_weights() == 1)),
             places=places if self.places is None else places[self.places],
         )
 

@@ -15,7 +15,7 @@ and not the fit. With a kernel of the user, every row counts, and a row of weigh
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -46,8 +46,8 @@ class RowHashes(NamedTuple):
     def of(cls, rows: ArrayDataset) -> "RowHashes":
         """Hashes of a table, whose targets may be labels of any kind."""
         n, targets = len(rows), _codes(rows.y)
-        others = [one for one in (rows.noise, rows.offset) if np.ndim(one)]
-        others += [] if rows.X_std is None else [*rows.X_std.T]
+        known: Any = rows.noise, rows.offset, *(() if rows.X_std is None else rows.X_std.T)
+        others = [one for one in known if np.ndim(one)]
         inputs = hashes(n, *rows.X.T)
         return cls(hashes(n, *targets, *others, code=inputs), inputs, hashes(n, *targets))
 
@@ -155,7 +155,7 @@ def in_units(weight: Array, unit: float) -> Array:
     return (weight / unit).astype(np.float32).astype(np.float64)
 
 
-def share_with_one_target(inputs: AnyArray, targets: AnyArray, counts: Array) -> float:
+def share_with_one_target(inputs: AnyArray, targets: AnyArray, counts: AnyArray) -> float:
     """The share of repeated inputs that have one target, beyond chance.
 
     Rows are distinct, and are there `counts` times. If c is the share of the rows that have a

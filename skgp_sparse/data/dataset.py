@@ -402,13 +402,23 @@ class Dataset(ABC):
         """
         return np.asarray(weight) if self.relative else np.minimum(weight, 1.0)
 
-    def class_totals(self) -> Array:
+    def class_totals(self) -> AnyArray:
         """Compute the weight of every class.
 
         Returns
         -------
         ndarray of shape (n_classes,)
             Sums of the weights of its rows.
+        """
+        return np.bincount(np.ravel(self.class_indices()), self.row_weights())
+
+    def class_indices(self) -> AnyArray:
+        """Return the classes of all rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Indices of `classes`.
         """
         raise NotImplementedError
 

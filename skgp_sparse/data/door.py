@@ -375,10 +375,9 @@ class ChunkedDataset(Dataset):
         """`Moments` of the targets without their offsets, as they were when all rows were read."""
         return self.moments
 
-    def class_totals(self) -> Array:
-        """The weight (n_classes,) of every class."""
-        classes: Any = self.classes
-        return np.bincount(self._labels, self.weight, len(classes)).astype(float)
+    def class_indices(self) -> AnyArray:
+        """Indices (n,) of classes, from another pass over the source."""
+        return self._labels
 
     def inputs(self) -> AnyArray:
         """Inputs of at most 100,000 rows, drawn by weight."""

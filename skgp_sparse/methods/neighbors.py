@@ -332,9 +332,8 @@ class NearestNeighborSearch(NeighborSearch):
 
     def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int) -> LeaveOneOut:
         """Rows that are left out, and their neighbours in a model."""
-        rows = self.job.rows
-        nearest = posterior_of_model(self.known, local)
-        nearest = nearest.around(rows.block(chosen).X, self.n_jobs, k + 1)
+        rows, posterior = self.job.rows, posterior_of_model(self.known, local)
+        nearest = posterior.around(rows.block(chosen).X, self.n_jobs, k + 1)
         return neighbors.left_out(rows, self.known, chosen, nearest, count)
 
     def _started(self) -> NearestNeighborModel:

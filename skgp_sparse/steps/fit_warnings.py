@@ -12,6 +12,7 @@ c of the variance can be explained then.
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -50,10 +51,11 @@ def warn_of_fits(found: Problems) -> Problems:
 
 def warn_of_copies(job: Job, fit: Fit) -> None:
     """Warn where rows that are copies of others have driven the noise to its bound."""
-    places = [*chain(*positions_of(fit.kernel, "noise_level"))] if job.rows.in_memory else []
+    rows: Any = job.rows
+    places = [*chain(*positions_of(fit.kernel, "noise_level"))] if rows.in_memory else []
     if not places or np.any(fit.kernel.theta[places] > fit.kernel.bounds[places, 0] + _NEAR):
         return
-    if has_copies(job.rows):
+    if has_copies(rows):
         warn(
             "The noise is at its lower bound, as rows are copies of others, which count as "
             "measurements without error. Remove the copies, or set kernel to None: the default "

@@ -94,8 +94,8 @@ class StreamState(NamedTuple):
     def part(self) -> ArrayDataset:
         """The rows in the reservoir, weighted so that they stand for all that came."""
         X, y, *rest = self.reservoir.columns
-        weight, offset, noise = self._in_units(self.reservoir.weights()), None, 0.0
-        weight = None if np.all(weight == 1) else weight
+        own, offset, noise = self._in_units(self.reservoir.weights()), None, 0.0
+        weight = None if np.all(own == 1) else own
         if rest:
             offset = rest[0] if rest[0].any() else None
             noise = rest[1] if np.ptp(rest[1]) else float(rest[1][0])
@@ -126,7 +126,7 @@ class StreamState(NamedTuple):
         weights = self.weights.merged(weights)
         are_counts = self.are_counts and np.array_equal(weight, np.rint(weight))
         is_relative = rules.kernel is None and not (rules.has_sites and are_counts)
-        known = {"reservoir": reservoir, "weights": weights, "are_counts": are_counts}
+        known: Any = {"reservoir": reservoir, "weights": weights, "are_counts": are_counts}
         known["mean_weight"] = float(weights.mean) if is_relative else 1.0
         if not observations.has_sites:
             known["moments"] = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
