@@ -8,14 +8,15 @@
    left.
 3. The fit goes on from where it ended, with the level of the noise among the hyperparameters.
 
-Whether that pays is judged by rows that are left out of both processes: the noise of a row follows
-from the errors of the others. Of rows that coincide, one is used: the error of its copy would tell
-its own. Where noise is next to nothing beside what rows that are left out do not know, errors say
-nothing of it.
+Rows with equal inputs are one row of the second process, with their mean squared error: the noise
+there is that of all of them. Whether noise that varies pays is judged by rows that are left out of
+both processes: the noise of a row follows from the errors at other inputs, as the error of its copy
+would tell its own. Where noise is next to nothing beside what rows that are left out do not know,
+errors say nothing of it.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
@@ -26,8 +27,7 @@ from skgp_sparse import bounds, kernels
 from skgp_sparse.choices.choices import resolve_inducing, resolve_kernel
 from skgp_sparse.choices.parameter_checks import why_noise_is_constant
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.posterior import noise_in_blocks
+from skgp_sparse.data.moments import Distinct, TargetScaler
 from skgp_sparse.exceptions import collected, warn, warn_again
 from skgp_sparse.explain import leave_one_out
 from skgp_sparse.ground.linalg import log_normal_density
@@ -52,7 +52,7 @@ _ITERATIONS, _COARSER = 100, 5.0  # of their search, and its tolerance in units 
 _CONVERGED = 600  # rows up to which the last step of a default fit converges
 _MANY = 2000  # rows of which a posterior costs much
 _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValuePrior()
-_ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little
+_ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little, a mean of many more
 
 
 def learned_noise(problems: Problems) -> Problems:
@@ -99,41 +99,63 @@ def _varied(job: Job, fit: Fit, problems: Problems) -> Fit | None:
     """The `Fit` whose noise varies, or None where nobody wants it and rows gain nothing by it."""
     rows, is_wanted = fit.rows, problems.observations.parameters.noise == "learned"
     chosen, n_jobs = fit.left_out.chosen, job.settings.options.n_jobs
-    chosen = chosen[np.sort(np.unique(rows.block(chosen).X, axis=0, return_index=True)[1])]
-    X, before = rows.block(chosen).X, _predicted(fit, chosen, n_jobs)
-    noise = np.broadcast_to(fit.posterior.noise_variance(X), len(chosen))
+    before, noise = _predicted(fit, chosen, n_jobs), fit.left_out.noise
+    copies = _Copies.of(rows, before)
     if not is_wanted and np.median(noise / before.total) < 0.01:
         return None
-    weight = np.broadcast_to(rows.block(chosen).weight, len(chosen))
-    logs, left, second = np.zeros(len(chosen)), before, None
+    weight = np.broadcast_to(before.block.weight, len(chosen))
+    X, index = copies.X, copies.index
+    logs, left, second = np.zeros(len(X)), before, None
     for is_last in (False, True):
-        y, table = (logs + _logarithms(left))[:, None], rows.subset(chosen)
+        y, table = (logs + _logarithms(left, copies))[:, None], copies.table
         scaler = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
         table = replace(table, y=y, noise=0.0, scaler=scaler, least_noise=0.0, offset=None)
         second = _second_process(job, table, problems, second)
         posterior, mean = second.posterior, float(second.rows.scaler.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
         factor, white = LogNoiseFunction(*logs_of), fit.kernel.k2
-        others = leave_one_out.left_out(second, np.arange(len(chosen)), n_jobs)
+        others = leave_one_out.left_out(second, np.arange(len(X)), n_jobs)
         of_others = factor.mean + others.mean[:, 0]
-        level, promised = _likeliest_level(before, noise, of_others, weight)
+        level, promised = _likeliest_level(before, noise, of_others[index], weight)
         if not is_wanted and promised <= _NATS:
             return None
         limits = white.noise_level_bounds
         level = np.clip(level * white.noise_level, *limits)
         kernel = fit.kernel.k1 + HeteroscedasticNoise(factor, level, limits)
         if not is_last:
-            logs, left = factor(X), _left_again(fit, kernel, before, chosen, n_jobs)
+            logs, left = factor(X), _left_again(fit, kernel, before, copies, n_jobs)
     other = _seen(_fit_again(job, fit, kernel, problems.random_states[0]), job)
     left = _predicted(other, chosen, n_jobs)
-    change = np.expm1(of_others - factor(X)) * other.posterior.noise_variance(X)
+    change = np.expm1(of_others - factor(X))[index] * left.noise
     gain = _gain(before, left.mean, left.total + left.known + change, weight)
     if not (is_wanted or gain > _NATS):
         return None
     known = other.left_out
-    noise = noise_in_blocks(other.posterior, rows.block(known.chosen).X)
-    noise[np.searchsorted(known.chosen, chosen)] += change
-    return other._replace(left_out=known._replace(noise=noise))
+    return other._replace(left_out=known._replace(noise=known.noise + change))
+
+
+class _Copies(NamedTuple):
+    """Rows that are left out, by distinct input."""
+
+    table: Any  # of the first row of each input, as heavy as all of them on average
+    X: Array  # (u, d) distinct inputs
+    index: Any  # (k,) the distinct input of each row
+    share: Array  # (k,) of each row in the weight of its input
+
+    @classmethod
+    def of(cls, rows: Dataset, left: Left) -> "_Copies":
+        """Rows of a table that are left out; distinct inputs stay in the order of the rows."""
+        same = Distinct(left.block.X, is_sorted=False)
+        weight = np.broadcast_to(left.block.weight, len(same.index))
+        total, table = same.copies(weight), rows.subset(left.chosen[same.first])
+        if np.any(total != 1.0):
+            table = replace(table, weight=total / total.mean())
+        share = weight / total[same.index]
+        return cls(table, left.block.X[same.first], same.index, share)
+
+    def mean(self, values: Array) -> Any:
+        """Weighted means (u,) of numbers (k,) of the rows."""
+        return np.bincount(self.index, self.share * values)
 
 
 def _predicted(fit: Fit, chosen: Ints, n_jobs: int) -> Left:
@@ -141,19 +163,19 @@ def _predicted(fit: Fit, chosen: Ints, n_jobs: int) -> Left:
     return leave_one_out.left_out(leave_one_out.as_left_out(fit), chosen, n_jobs)
 
 
-def _left_again(fit: Fit, kernel: Kernel, before: Left, chosen: Ints, n_jobs: int) -> Left:
+def _left_again(fit: Fit, kernel: Kernel, before: Left, copies: _Copies, n_jobs: int) -> Left:
     """`LeftOutRows` with other noise; of many exact rows, the errors of before in its units."""
     if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
-        X = fit.rows.block(chosen).X
-        change = kernels.diagonal(kernel, X)[1] - fit.posterior.noise_variance(X)
-        return before._replace(variance=before.total + change, noise=0.0)
+        noise: Any = kernels.diagonal(kernel, copies.X)[1]
+        noise = (noise - fit.posterior.noise_variance(copies.X))[copies.index]
+        return before._replace(variance=before.total + noise, noise=0.0)
     if fit.refit is None:
         objective: Any = fit.objective
         other = fit_at(objective, kernel, 0)._replace(given=fit.given)
     else:
         near: Any = fit.posterior.with_fewer_neighbors(_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
-    return leave_one_out.left_out(other, chosen, n_jobs)
+    return leave_one_out.left_out(other, before.chosen, n_jobs)
 
 
 def _likeliest_level(before: Left, noise: Array, logs: Array, weight: Array) -> tuple[float, float]:
@@ -177,13 +199,15 @@ def _gain(before: Left, mean: Array, variance: Array, weight: Array) -> float:
     return gain if np.isfinite(gain) else -np.inf
 
 
-def _logarithms(found: Left) -> Array:
-    """Logarithms of squared errors, 0 on average where the noise is as it is said."""
+def _logarithms(found: Left, copies: _Copies) -> Array:
+    """Logarithms (u,) of mean squared errors, 0 on average where the noise is as it is said."""
     squares = (found.block.y - found.mean) ** 2 / (found.total + found.known)[:, None]
-    n_targets = squares.shape[1]
-    shares = (np.arange(1000) + 0.5) / 1000
-    expected = np.mean(np.log(chi2.ppf(shares, n_targets) / n_targets + _ADDED_TO_SQUARES))
-    return np.log(squares.mean(axis=1) + _ADDED_TO_SQUARES) - expected
+    count, shares = 1.0 / copies.mean(copies.share), (np.arange(1000) + 0.5) / 1000
+    counts = np.geomspace(1.0, 100.0, 20)  # of more, the logarithm is as good as known
+    degrees = counts[:, None] * squares.shape[1]
+    logs = np.log(chi2.ppf(shares, degrees) / degrees + _ADDED_TO_SQUARES / counts[:, None])
+    expected = np.interp(count, counts, logs.mean(axis=1))
+    return np.log(copies.mean(squares.mean(axis=1)) + _ADDED_TO_SQUARES / count) - expected
 
 
 def _second_process(job: Job, table: Dataset, problems: Problems, before: Fit | None) -> Any:

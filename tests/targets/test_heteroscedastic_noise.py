@@ -1,6 +1,7 @@
 """Noise whose variance varies with the inputs."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -60,6 +61,64 @@ def test_the_noise_is_found(posterior):
     gain -= constant.log_predictive_density(new[0], 10.0 * new[1])
     assert gain.mean() > 0.15
     assert np.ptp(constant.noise_std(QUERIES)) == 0
+
+
+REPEATED = {
+    "exact": {"n": 1800},
+    "more rows": {"n": 2500},
+    "three targets": {"n": 1000, "n_targets": 3},
+    "linear": {"n": 1200, "mean": "linear"},
+    "inducing": {"n": 1200, "posterior": "inducing", "n_inducing": 30, "noise": "learned"},
+    "neighbors": {"n": 600, "posterior": "neighbors", "noise": "learned"},
+    "weights": {"n": 1800, "has_weights": True},
+}
+
+
+@pytest.mark.second(keep=2)
+@pytest.mark.parametrize("case", REPEATED)
+def test_noise_of_repeated_inputs_is_that_of_all_copies(case):
+    options = dict(REPEATED[case])
+    n, p, has_weights = options.pop("n"), options.pop("n_targets", 1), "has_weights" in options
+    options.pop("has_weights", None)
+    rng, level = np.random.RandomState(0), np.linspace(-3, 3, 50)
+    X = level[rng.randint(50, size=n)][:, None]
+    draws = rng.exponential(size=(n, p)) - 1.0  # of n rows, the smallest tells nothing
+    y = np.squeeze(np.sin(2 * X) + noise_at(X)[:, None] * draws)
+    weight = rng.randint(1, 3, size=n) if has_weights else None
+    one, other = (
+        SparseGPRegressor(random_state=0, **options).fit(X, sign * y, sample_weight=weight)
+        for sign in (1.0, -1.0)
+    )
+    assert varies(one)
+    found = one.noise_std(QUERIES).reshape(len(QUERIES), p)
+    assert_allclose(found, other.noise_std(QUERIES).reshape(found.shape), rtol=0.02)
+    typical = np.log(found / noise_at(QUERIES)[:, None])
+    assert abs(typical.mean()) < 0.1 and np.abs(typical).max() < 0.35
+    assert_allclose(one.predict(QUERIES), -other.predict(QUERIES), rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize("n", [1900, 2500])
+def test_constant_noise_of_repeated_inputs(n):
+    rng = np.random.RandomState(0)
+    age = rng.randint(18, 80, size=n)
+    y = np.sin(age / 8) + 0.5 * rng.normal(size=n)
+    model = SparseGPRegressor(random_state=0, mean=None).fit(age[:, None], y)
+    within = [y[age == one] - y[age == one].mean() for one in np.unique(age)]
+    spread = np.sqrt(np.sum(np.concatenate(within) ** 2) / (n - len(within)))
+    assert_allclose(model.noise_std(age[:5, None]), spread, rtol=0.03)
+
+
+def test_the_logarithm_of_a_mean_of_squares_is_unbiased():
+    """Of any number of copies, and of targets."""
+    rng = np.random.RandomState(0)
+    for n_copies, n_targets in [(1, 1), (2, 1), (3, 2), (40, 1), (300, 1)]:
+        index = np.repeat(np.arange(2000), n_copies)
+        y = rng.normal(size=(len(index), n_targets))
+        share = np.full(len(index), 1.0 / n_copies)
+        copies = heteroscedastic_noise._Copies(None, None, index, share)
+        found = SimpleNamespace(block=SimpleNamespace(y=y), mean=0.0, known=0.0)
+        found.total = np.ones(len(index))
+        assert abs(heteroscedastic_noise._logarithms(found, copies).mean()) < 0.05
 
 
 @pytest.mark.second
