@@ -336,19 +336,19 @@ class SparseGP(
         mean, name = self.mean, type(self).__name__
         if not is_chosen(mean):
             return
-        if is_name(mean, "linear") and len(observations.columns().codes()) == rows.n_features:
+        is_in_kernel = is_name(mean, "linear")
+        if is_in_kernel and len(observations.columns().codes()) == rows.n_features:
             raise ValueError(
                 f"{name}: mean='linear' is linear in columns of numbers, and all columns of X are "
                 "categories. Set mean to None."
             )
-        is_in_kernel = is_name(mean, "linear") and self.kernel is not None
         is_of_labels = is_classifier(self) and self.kernel is not None and not is_in_kernel
         reasons = {
             "an array or a data frame": not observations.are_passed,
             "inputs that are known, without X_std": rows.X_std is not None,
             "no offset": getattr(rows, "offset", None) is not None,
             "kernel=None (beside a kernel of yours, it is for numbers)": is_of_labels,
-            "targets that are not censored (or be 'linear' beside a kernel)": not is_in_kernel
+            "targets that are not censored (or be 'linear')": not is_in_kernel
             and isinstance(self.likelihood, Censored),
         }
         for reason, is_wrong in reasons.items():

@@ -57,11 +57,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         "ordinal", labels have an order, such as grades: one process and increasing thresholds
         predict all classes [4]_, whatever `multi_class` is.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
-        The mean of the process: a constant (None), "linear" (a `LogisticRegression`, or a part of a
-        user's kernel), "boosting" (`HistGradientBoostingClassifier`), a classifier with
+        The mean of the process: a constant (None), "linear" (a part of the kernel, which goes on
+        beyond the rows), "boosting" (`HistGradientBoostingClassifier`), a classifier with
         `predict_proba`, or "auto": "boosting" where it pays, with an `optimizer`, 200 different
-        rows and no approximation named. Beside the default kernel, which all but "linear" need,
-        probabilities are a weighted geometric mean, whose weights come from rows that are left out.
+        rows and no approximation named. All but "linear" need the default kernel: probabilities are
+        a weighted geometric mean, whose weights come from rows that are left out.
     posterior : str or PosteriorMethod, default="auto"
         What predictions are based on: all rows ("exact"), "inducing" points, cosines and sines
         ("fourier"), the rows nearest to each query ("neighbors", for binary problems), or an object
@@ -141,8 +141,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     ordinal_classes_ : ndarray of shape (n_classes,)
         The labels in their order, lowest first. Defined only with ``likelihood="ordinal"``.
     mean_ : estimator, list of these, or None
-        The fitted mean, of "linear" a pipeline. None where there is no mean, where it is a part of
-        `kernel_`, and after `partial_fit`.
+        The fitted mean. None where there is no mean, where it is a part of `kernel_`, and after
+        `partial_fit`.
     calibration_ : Calibration or None
         How probabilities differ from those of the processes; None: not at all.
     posterior_ : str, or list of str
@@ -375,10 +375,11 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         --------
         >>> import numpy as np
         >>> from scipy.special import softmax
+        >>> from sklearn.linear_model import LogisticRegression
         >>> from skgp_sparse import SparseGPClassifier
         >>> X = np.linspace(0, 10, 50)[:, None]
         >>> y = np.sin(X[:, 0]) + 0.2 * X[:, 0] > 1
-        >>> model = SparseGPClassifier(mean="linear", random_state=0).fit(X, y)
+        >>> model = SparseGPClassifier(mean=LogisticRegression(), random_state=0).fit(X, y)
         >>> mean, process = model.predict_parts(X)
         >>> bool(np.allclose(softmax(mean + process, axis=1), model.predict_proba(X)))
         True

@@ -72,13 +72,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         search sets as ``likelihood__size``. They are learned unless `optimizer` is a callable or
         None; a `WhiteKernel` is then a part of the latent process, and `alpha` must be None.
     mean : None, "auto", "linear", "boosting" or estimator, default="auto"
-        The mean of the process: a constant (None), "linear" (a `LinearRegression`, or a
-        `TweedieRegressor` where the link is a logarithm), "boosting"
-        (`HistGradientBoostingRegressor`), a regressor, whose parameters a grid search sets as
-        ``mean__max_depth``, or "auto": "boosting" where it pays, with an `optimizer`,
-        200 different rows, and neither kernel nor approximation named. Beside a user's kernel, it
-        is added to the process ("linear" is a part of the kernel); beside the default one, it has a
-        weight.
+        The mean of the process: a constant (None), "linear" (universal kriging: a part of the
+        kernel, which goes on beyond the rows), "boosting" (`HistGradientBoostingRegressor`), a
+        regressor, whose parameters a grid search sets as ``mean__max_depth``, or "auto": "boosting"
+        where it pays, with an `optimizer`, 200 different rows, and neither kernel nor approximation
+        named. All but "linear" are added to the process beside a user's kernel; beside the default
+        one, they have a weight.
     posterior : str or PosteriorMethod, default="auto"
         What predictions are based on: all rows, factorised ("exact") or by a solve ("rows"),
         "inducing" points, cosines and sines ("fourier"), the rows nearest to each query

@@ -1,7 +1,7 @@
 """Names become objects: bounds, likelihoods, kernels in the units of the data, initialisers.
 
 `default_signal` is the default kernel, by the types of columns, and `with_linear_mean` the mean
-"linear" beside a kernel of the user.
+"linear", which is a part of any kernel.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ from skgp_sparse.data.checks import check_finite
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import NO_EFFECT, or_one
+from skgp_sparse.engine.exact import linear_residual
 from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, is_name, require
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
@@ -29,6 +30,7 @@ from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Points
 
 _ADDED = 0.5  # a and b of `default_signal`
+_SOME_ROWS = 2000  # that tell what a linear mean leaves
 _OF_MISSING = 0.02  # noise of a missing value, in units of the variance
 _LEAST_OF_MISSING = 1e-5  # the same where next to nothing is known: it would take that of all rows
 
@@ -161,7 +163,7 @@ class StandardisedColumns(kernels.Columns):
 def with_linear_mean(
     kernel: Kernel, variance: float, rows: Dataset, columns: ColumnTable
 ) -> Kernel:
-    """The kernel of a user, with a linear function of the numbers where that is its mean.
+    """The kernel, with a linear function of the numbers where that is its mean.
 
     In ``f(x) = g(x) + β_0 + β' h(x)``, with ``β ~ N(0, B I)`` and standardised numbers h, a large B
     has the predictions of universal kriging (Rasmussen and Williams 2006, section 2.7).
@@ -175,6 +177,18 @@ def with_linear_mean(
     units = mean[chosen], or_one(spread[chosen])
     part = StandardisedColumns(linear, [columns.label(j) for j in chosen], None, *units)
     return kernel + kernels.named(part, columns.names)
+
+
+def _share_beside(own: Kernel | None, rows: Dataset, columns: ColumnTable) -> float:
+    """The share of the variance of some targets that a linear mean leaves to a default kernel."""
+    if own is not None or not columns.has_linear_mean:
+        return 1.0
+    some = rows.sampled(rows.sample(_SOME_ROWS, RandomState(0))).everything()
+    X, y = np.delete(some.X, columns.codes(), axis=1), some.y / or_one(np.abs(some.y).max())
+    free, total = len(X) - X.shape[1] - 1, np.var(y, axis=0).sum()
+    if free <= 0 or total == 0.0:
+        return 1.0
+    return float(np.clip(np.sum(linear_residual(X, y) ** 2) / (free * total), 1e-10, 1.0))
 
 
 BOUNDS = {  # classes of the Gaussian objective
@@ -272,11 +286,13 @@ def resolve_kernel(
 ) -> Kernel:
     """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
+    B, y_variance = y_variance, y_variance * _share_beside(own, rows, columns)
     is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
     if own is None:
         signal = default_signal(rows, y_variance, is_smooth, columns, (1e-3, 1e4))
     else:
-        signal = with_linear_mean(clone(own), y_variance, rows, columns)
+        signal = clone(own)
+    signal = with_linear_mean(signal, B, rows, columns)
     signal = _informed(signal, rows, columns, is_default=own is None)
     noise_is_known = alpha is not None and own is not None
     if noise_is_known or kernels.has_noise(signal):
@@ -284,11 +300,14 @@ def resolve_kernel(
     return signal + WhiteKernel(0.1 * y_variance, (1e-6 * y_variance, 1e3 * y_variance))
 
 
-def thorough_search(kernel: Kernel, given: BaseEstimator, rows: Dataset) -> ThoroughSearch:
+def thorough_search(
+    kernel: Kernel, given: BaseEstimator, rows: Dataset, columns: ColumnTable
+) -> ThoroughSearch:
     """`ThoroughSearch` from a kernel of `resolve_kernel`: with less noise, if it was appended."""
     if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
         return ThoroughSearch(kernel)
-    y_variance, high = rows.target_variance(), kernel.k2.noise_level_bounds[1]
+    y_variance = rows.target_variance() * _share_beside(given.kernel, rows, columns)
+    high = kernel.k2.noise_level_bounds[1]
     quiet = kernel.k1 + WhiteKernel(1e-3 * y_variance, (1e-10 * y_variance, high))
     return ThoroughSearch(quiet, (quiet.theta,))
 
@@ -298,9 +317,12 @@ def resolve_latent_kernel(
 ) -> Kernel:
     """A clone of the kernel of a process that a likelihood follows, or that of such a spread."""
     if own is None:
-        signal = default_signal(rows, spread**2, False, columns, likelihood.latent_variance)
+        share = _share_beside(own, rows, columns) if likelihood.standardises else 1.0
+        limits = likelihood.latent_variance
+        signal = default_signal(rows, share * spread**2, False, columns, limits)
     else:
-        signal = with_linear_mean(clone(own), 1.0, rows, columns)
+        signal = clone(own)
+    signal = with_linear_mean(signal, spread**2, rows, columns)
     return _informed(signal, rows, columns, is_default=own is None)
 
 

@@ -198,8 +198,9 @@ def _points(request: Request, facts: Facts) -> int:
 def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> Iterator[str]:
     """Names of the steps of a fit, in the order of `STEPS`."""
     is_free, moves = request.kernel is None, request.optimizer is not None
-    has_mean = is_chosen(request.mean) or _may_have_mean(request, facts)
-    if is_chosen(request.mean) and not is_free and not is_name(request.mean, "linear"):
+    was_chosen = is_chosen(request.mean) and not is_name(request.mean, "linear")
+    has_mean = was_chosen or _may_have_mean(request, facts)
+    if was_chosen and not is_free:
         yield "residuals"
     if is_free and moves:
         may = PosteriorSelection, InducingPoints, Neighbors

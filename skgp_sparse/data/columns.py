@@ -339,7 +339,7 @@ class ColumnTable(NamedTuple):
     names: list[Any] | None = None
     categories: tuple[Any, ...] = ()  # by name or, where there are no names, by number
     missing: Bools | None = None  # (d,) whether values are missing; None: none are
-    has_linear_mean: bool = False  # whether the kernel of a user has a linear function beside it
+    has_linear_mean: bool = False  # whether the kernel has a linear function beside it
 
     def codes(self) -> list[int]:
         """Numbers of the categories."""

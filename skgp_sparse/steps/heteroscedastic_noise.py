@@ -214,7 +214,8 @@ def _second_process(job: Job, table: Dataset, problems: Problems, before: Fit | 
     """The `Fit` to all logarithms, whose hyperparameters are those of some of them."""
     size, random_state = min(len(table), _ERRORS), problems.random_states[0]
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
-    kernel = resolve_kernel(None, None, table, problems.observations.columns())
+    columns = problems.observations.columns()._replace(has_linear_mean=False)
+    kernel = resolve_kernel(None, None, table, columns)
     other = job._replace(
         rows=some,
         kernel=kernel,

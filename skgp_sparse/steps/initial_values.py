@@ -17,9 +17,10 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel, Sum, WhiteKernel
+from sklearn.gaussian_process.kernels import Kernel, Sum
 
 from skgp_sparse import kernels
+from skgp_sparse.choices.choices import StandardisedColumns
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import spread_of_the_shortest_quarter
@@ -136,7 +137,7 @@ def with_logarithms(job: Job, columns: ColumnTable) -> Job:
 
 
 def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array) -> Kernel:
-    """The kernel, noise apart, with skewed columns on a scale of logarithms; see `skew_of`."""
+    """The kernel, its first summand with skewed columns on a scale of logarithms; see `skew_of`."""
     theta = kernel.theta
     for places, columns in kernels.length_scale_places(kernel, len(shift)):
         theta[places] += shift[columns] if len(places) > 1 else shift[columns].mean()
@@ -145,9 +146,15 @@ def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array) -> Kern
     for part, columns in kernels.parts_by_columns(kernel, len(shift), kernels.Missing):
         are_logs, pairs = moments[1, columns] > 0, zip(part.units, moments[:, columns])
         part.units = tuple(np.where(are_logs, logs, own) for own, logs in pairs)
-    if isinstance(kernel, Sum) and isinstance(kernel.k2, WhiteKernel):
-        return kernels.LogScale(kernel.k1, *chosen) + kernel.k2
-    return kernels.LogScale(kernel, *chosen)
+    signal, *others = _summands(kernel)
+    return sum(others, kernels.LogScale(signal, *chosen))
+
+
+def _summands(kernel: Kernel) -> list[Kernel]:
+    """The default kernel, which is a product, and what is added: a linear mean and noise."""
+    if isinstance(kernel, Sum):
+        return [*_summands(kernel.k1), kernel.k2]
+    return [kernel]
 
 
 def _evidence(job: Job) -> float:
@@ -180,6 +187,8 @@ def at_likely_scale(job: Job) -> Job:
         return job
     positions, columns = places[0]  # of the one kernel of numbers
     rows = some_rows(job, _ROWS)
+    if kernels.parts(job.kernel, StandardisedColumns):
+        rows = rows._replace(y=exact.linear_residual(rows.X, rows.y))
     if not rows.y.any():
         return job
     best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
@@ -253,9 +262,10 @@ def _start_at(job: Job, rows: Batch, positions: Ints, place: Place) -> tuple[flo
     theta, (lengths, spreads) = job.kernel.theta, place
     theta[positions] = lengths
     kernel = job.kernel.clone_with_theta(theta)
-    variance = kernels.diagonal(kernel, rows.X)[0]  # without noise
+    process = _summands(kernel)[0]
+    variance = kernels.diagonal(process, rows.X)[0]
     unit = np.mean(variance)
-    K = kernels.evaluate(kernel, rows.X, rows.X.copy()) / unit
+    K = kernels.evaluate(process, rows.X, rows.X.copy()) / unit
     K.flat[:: len(K) + 1] = variance / unit
     prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
     found = [(*exact.profile_evidence(K, rows, ratio), ratio) for ratio in (0.3, 0.01)]  # of noise

@@ -1,7 +1,7 @@
 """The mean of a fit: added to its process, or beside it with weights from rows that are left out.
 
-Beside a user's kernel, the process explains what the mean does not (`residuals`); a mean "linear"
-is a part of the kernel. The default kernel sees all columns, as the mean does: both predict the
+A mean "linear" is a part of the kernel. Beside a user's kernel, the process explains what any other
+mean does not (`residuals`). The default kernel sees all columns, as the mean does: both predict the
 same, and their weighted mean is better than either (`explain.weighted_means`). Probabilities of
 labels are calibrated by the same rows.
 
@@ -19,11 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator, clone
-from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.linear_model import LinearRegression, LogisticRegression, TweedieRegressor
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
@@ -192,7 +189,6 @@ def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
 
 _FEWEST_ROWS = 10
 _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
-_ITERATIONS = 1000  # of a linear function on the scale of a link
 
 
 def cross_fitted(observations: Any, rows: Table, pays: Pays = None) -> CrossFitted:
@@ -241,8 +237,6 @@ def _of_user(latent: Array, form: Table, rows: Table) -> Array:
 def _prepared(given: BaseEstimator, rows: Table, codes: list[int], seed: int) -> BaseEstimator:
     """An unfitted copy of the mean, with a random state."""
     mean = given.mean
-    if is_name(mean, "linear"):
-        return _linear(rows, given, codes)
     if isinstance(mean, str):
         return boosting(rows, given, codes, seed)
     template = clone(mean)
@@ -252,20 +246,6 @@ def _prepared(given: BaseEstimator, rows: Table, codes: list[int], seed: int) ->
         if (key == "random_state" or key.endswith("__random_state")) and value is None
     }
     return template.set_params(**states)
-
-
-def _linear(rows: Table, parameters: BaseEstimator, codes: list[int]) -> BaseEstimator:
-    """A linear function of numbers, whose missing values are the mean, on the scale of the link."""
-    numbers = np.setdiff1d(np.arange(rows.n_features), codes)
-    chosen = ColumnTransformer([("numbers", StandardScaler(), numbers)])
-    if rows.classes is not None:
-        last = LogisticRegression(max_iter=_ITERATIONS)
-    elif (loss := _loss(parameters.likelihood)) == "squared_error":
-        last = LinearRegression()
-    else:
-        power = {"poisson": 1, "gamma": 2}[loss]  # of the mean, as which variances grow
-        last = TweedieRegressor(power=power, alpha=1e-3, max_iter=_ITERATIONS)
-    return make_pipeline(chosen, FunctionTransformer(np.nan_to_num), last)
 
 
 def boosting(rows: Table, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:

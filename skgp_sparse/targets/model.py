@@ -78,9 +78,8 @@ class ObservationModel(ABC):
 
     def columns(self) -> ColumnTable:
         """The `ColumnTable` that the default kernel follows."""
-        given = self.parameters
-        is_linear = is_name(given.mean, "linear") and given.kernel is not None
-        categories = tuple(getattr(given, "categories_", ()))
+        is_linear = is_name(self.parameters.mean, "linear")
+        categories = tuple(getattr(self.parameters, "categories_", ()))
         return ColumnTable(self.feature_names(), categories, self.missing, is_linear)
 
     @abstractmethod

@@ -69,7 +69,7 @@ class GaussianObservations(ObservationModel):
         """The `Job` of a table, with the initial kernel."""
         given, alpha = self.given_kernel(), self.parameters.alpha
         kernel = choices.resolve_kernel(given, alpha, rows, self.columns())
-        thorough = choices.thorough_search(kernel, self.parameters, rows)
+        thorough = choices.thorough_search(kernel, self.parameters, rows, self.columns())
         rows = choices.with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianObjectives(self.bound))
         has_few = self.parameters.normalize_y and rows.in_memory

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, TweedieRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
@@ -124,12 +124,9 @@ def test_linear_takes_categories_and_missing_values(kernel):
     assert np.isfinite(model.predict(frame[80:])).all()
     assert model.score(frame[80:], y[80:]) > 0.8
     assert np.isfinite(model.feature_importances_).all()
-    if kernel is None:
-        assert model.mean_[-1].coef_.shape == (3,)
-    else:
-        (part,) = kernels.parts(model.kernel_, StandardisedColumns)
-        assert part.columns == ["a", "b", "c"] and model.mean_ is None
-        agree(part.transform(np.full((1, 4), np.nan)), np.zeros((1, 3)), 0)
+    (part,) = kernels.parts(model.kernel_, StandardisedColumns)
+    assert part.columns == ["a", "b", "c"] and model.mean_ is None
+    agree(part.transform(np.full((1, 4), np.nan)), np.zeros((1, 3)), 0)
 
 
 def test_a_missing_value_is_the_mean_of_a_linear_function():
@@ -144,28 +141,81 @@ def test_a_missing_value_is_the_mean_of_a_linear_function():
     assert str(part).startswith("StandardisedColumns(DotProduct")
 
 
-def test_linear_beside_the_default_kernel_is_a_linear_regression():
-    frame = pd.DataFrame(X[:80], columns=["a", "b", "c"])
-    for y in (SMOOTH[:80], np.column_stack([SMOOTH, Y])[:80]):
-        model = SparseGPRegressor(mean="linear", random_state=0).fit(frame, y)
-        other = SparseGPRegressor(mean=LinearRegression(), random_state=0).fit(frame, y)
-        agree(model.predict(frame, True)[0], other.predict(frame, True)[0], 1e-6)
-        agree(model.predict(frame, True)[1], other.predict(frame, True)[1], 1e-6)
-    weight = 1.0 + np.arange(80) % 2
-    found = SparseGPRegressor(mean="linear", random_state=0).fit(frame, SMOOTH[:80], weight).mean_
-    expected = LinearRegression().fit(frame, SMOOTH[:80], weight)
-    agree(found.predict(frame.to_numpy()), expected.predict(frame), 1e-9)
-    labels = SparseGPClassifier(mean="linear", random_state=0).fit(frame, SMOOTH[:80] > 1.0)
-    assert labels.mean_[-1].coef_.shape == (1, 3) and labels.score(frame, SMOOTH[:80] > 1.0) > 0.8
+LINE = 3.0 * FAR[:, 0] - 2.0 * FAR[:, 1]
 
 
-@pytest.mark.parametrize("likelihood, power", [("poisson", 1), ("gamma", 2)])
-def test_linear_follows_the_link_of_a_likelihood(likelihood, power):
-    y = np.exp(2.0 * X[:80, 0] - X[:80, 1]) + 0.01
-    y = np.random.RandomState(0).poisson(y) if likelihood == "poisson" else y
-    model = SparseGPRegressor(likelihood=likelihood, mean="linear", random_state=0, tol=1e-2)
-    last = model.fit(X[:80], y).mean_[-1]
-    assert type(last) is TweedieRegressor and last.power == power and last.coef_[0] > 0.2
+@pytest.mark.parametrize("steep", [1.0, 300.0])
+def test_linear_beside_the_default_kernel_is_that_beside_the_same_one_named(steep):
+    """Variances begin with what a line leaves, however steep it is."""
+    y = steep * (PLACES @ [3.0, -2.0]) + np.sin(3 * PLACES[:, 0])
+    y += 0.1 * np.random.RandomState(0).normal(size=80)
+    named = ConstantKernel(1.0, (1e-9, 1e5)) * Matern([1.0, 1.0], nu=2.5)
+    named += WhiteKernel(1.0, (1e-9, 1e5))
+    found = []
+    for kernel in (named, None):
+        options = {"tol": 1e-6, "prior": None, "noise": "constant"}
+        model = SparseGPRegressor(kernel, mean="linear", random_state=0, **options)
+        found.append(model.fit(PLACES, y).predict(FAR, return_std=True))
+        assert model.mean_ is None and not np.any(model.predict_parts(FAR)[0])
+    assert np.abs(found[1][0] - steep * LINE).max() < 2.5
+    assert_allclose(found[1][0] - steep * LINE, found[0][0] - steep * LINE, atol=0.2)
+    assert_allclose(found[1][1], found[0][1], rtol=0.2)
+
+
+@pytest.mark.second(keep=1)
+@pytest.mark.parametrize("n", [300, 2500])
+def test_linear_goes_on_beyond_a_series_with_a_season(n):
+    week = np.arange(n + 52.0)
+    y = 0.05 * week + np.sin(week * 2 * np.pi / 52)
+    y += 0.2 * np.random.RandomState(0).normal(size=n + 52)
+    errors = []
+    for kernel in (ConstantKernel() * Matern(nu=2.5) + WhiteKernel(), None):
+        model = SparseGPRegressor(kernel, mean="linear", random_state=0)
+        model.fit(week[:n, None], y[:n])
+        errors.append(np.sqrt(np.mean((model.predict(week[n:, None]) - y[n:]) ** 2)))
+    assert errors[1] < 1.2 * errors[0]
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "gamma", "student_t", "labels"])
+def test_latent_values_go_on_as_a_line(likelihood):
+    rng, x = np.random.RandomState(0), np.sort(RNG.uniform(0, 10, 120))
+    latent = 0.3 * x + 0.3 * np.sin(3 * x)
+    draws = {
+        "poisson": rng.poisson(np.exp(latent)),
+        "gamma": rng.gamma(5.0, np.exp(latent) / 5.0),
+        "student_t": latent + 0.1 * rng.standard_t(4, size=120),
+        "labels": latent + rng.normal(size=120) > 1.5,
+    }
+    far, y = np.array([[5.0], [15.0], [20.0]]), draws[likelihood]
+    options = {"mean": "linear", "random_state": 0, "tol": 1e-2}
+    if likelihood == "labels":
+        probability = SparseGPClassifier(**options).fit(x[:, None], y).predict_proba(far)[:, 1]
+        assert probability[1] > 0.9 and probability[2] > 0.9
+        return
+    model = SparseGPRegressor(likelihood=likelihood, **options).fit(x[:, None], y)
+    mean, std = model.predict(far, return_std=True, latent=True)
+    slope = (mean[2] - mean[1]) / 5.0
+    assert abs(slope - 0.3) < 0.12 and std[2] > std[1] > 1.5 * std[0]
+
+
+def test_logarithms_of_skewed_columns_leave_the_line_as_it_is():
+    rng = np.random.RandomState(0)
+    x = rng.lognormal(1.0, 1.0, size=(200, 1))
+    y = 2.0 * x[:, 0] + np.sin(3.0 * np.log(x[:, 0])) + 0.1 * rng.normal(size=200)
+    model = SparseGPRegressor(mean="linear", noise="constant", random_state=0).fit(x, y)
+    (log_scale,) = kernels.parts(model.kernel_, kernels.LogScale)
+    assert not kernels.parts(log_scale.kernel, StandardisedColumns)
+    mean, std = model.predict([[200.0]], return_std=True)
+    assert abs(mean - 400.0) < 2.0 * std < 30.0
+
+
+def test_noise_that_varies_has_no_line():
+    rng, x = np.random.RandomState(0), np.linspace(-3, 3, 300)[:, None]
+    y = 5.0 * x[:, 0] + np.exp(0.5 * x[:, 0]) * rng.normal(size=300)
+    model = SparseGPRegressor(mean="linear", noise="learned", random_state=0).fit(x, y)
+    noise = model.kernel_.k2
+    assert not kernels.parts(noise.log_factor.kernel, StandardisedColumns)
+    assert len(kernels.parts(model.kernel_.k1, StandardisedColumns)) == 1
 
 
 # -- residuals -------------------------------------------------------------------------
@@ -617,7 +667,10 @@ def test_parts_of_three_classes_are_logits(mean):
     both = softmax(of_mean + of_process, axis=1)
     assert_allclose(both, model.predict_proba(QUERIES), atol=1e-12)
     assert of_mean.shape == (12, 3)
-    assert np.any(of_mean) == (mean is not None and model.calibration_.weight > 0)
+    if mean in (None, "linear"):
+        assert not np.any(of_mean)
+    else:
+        assert np.any(of_mean) == (model.calibration_.weight > 0)
     if mean == "boosting":
         assert np.any(of_mean)
         logs = np.log(np.maximum(model.mean_.predict_proba(QUERIES), 1e-6))

@@ -167,6 +167,7 @@ def test_steps_of_a_plan():
     some = FEW._replace(n_rows=300, n_distinct=300, weight=300.0, n_numbers=900)
     assert steps(some) == ("likely scale", "logarithms", "noise", "mean", "warnings")
     assert steps(some, mean=None, noise="constant") == ("likely scale", "logarithms", "warnings")
+    assert steps(some, mean="linear") == ("likely scale", "logarithms", "noise", "warnings")
     assert steps(some._replace(weight=150.0)) == ("likely scale", "logarithms", "noise", "warnings")
     assert steps(some, kernel=RBF(), optimizer=None) == ()
     assert steps(some, kernel=RBF()) == ("warnings",)
@@ -175,6 +176,7 @@ def test_steps_of_a_plan():
     labels = {"has_sites": True, "n_classes": 3}
     several = steps(MANY._replace(weight=1e4), **labels, starts_together=True)
     assert several[0] == "common start" and several[-3:] == ("mean", "calibration", "warnings")
+    assert steps(some, **labels, mean="linear")[-2:] == ("calibration", "warnings")
     assert "mean" not in steps(some, **labels, have_all_rows=False)
     assert "mean" not in steps(some._replace(has_offset=True), has_sites=True)
     assert "mean" not in steps(some, are_passed=False)
