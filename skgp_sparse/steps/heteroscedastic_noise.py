@@ -149,7 +149,7 @@ class _Copies(NamedTuple):
         weight = np.broadcast_to(left.block.weight, len(same.index))
         total, table = same.copies(weight), rows.subset(left.chosen[same.first])
         if np.any(total != 1.0):
-            table = replace(table, weight=total / total.mean())
+            table = replace(table, weight=total / total.mean(), relative=True)
         share = weight / total[same.index]
         return cls(table, left.block.X[same.first], same.index, share)
 
