@@ -6,8 +6,9 @@ and of rounded targets. They are copies where most repeated inputs have one targ
 for its copies then, and has the sum of their weights.
 
 Weights are relative: they are divided by their mean over the rows that are left, so that no factor
-matters, and a row is left out with all of its weight. Labels and likelihoods differ where repeated
-inputs have several targets: there, weights that are whole numbers count rows, as copies do.
+matters, and a row is left out with all of its weight. Where repeated inputs have several targets,
+weights count rows, as copies do: whole numbers of labels and likelihoods, and multiples of the
+smallest weight of numbers.
 
 Weights that are constant within each class say how much classes matter. They change probabilities,
 and not the fit. With a kernel of the user, every row counts, and a row of weight w is w rows.
@@ -133,10 +134,20 @@ def _merged(found: RowHashes, weight: Array | None, has_sites: bool) -> RowWeigh
     counts = total if count_rows else np.bincount(index)
     least = _COPIES_WITH_SITES if has_sites else _COPIES
     if share_with_one_target(found.inputs[first], found.targets[first], counts) < least:
-        return RowWeights(weight) if weight is None or count_rows else _relative(weight)
+        return RowWeights(weight) if weight is None or count_rows else _counts(weight, has_sites)
     of_rows, places = np.zeros(n), np.arange(n)
     of_rows[first], places[used] = total, first[index]
     return _relative(of_rows)._replace(relative=True, places=places)
+
+
+def _counts(weight: Array, has_sites: bool) -> RowWeights:
+    """`RowWeights` of rows that are no copies: multiples of the smallest weight count numbers."""
+    used = weight > 0.0
+    unit = float(weight[used].min())
+    counts = np.rint(weight / unit)
+    if has_sites or not np.allclose(counts[used] * unit, weight[used], rtol=1e-9, atol=0.0):
+        return _relative(weight)
+    return RowWeights(None if np.all(counts == 1.0) else counts, mean_weight=unit)
 
 
 def _relative(weight: Array | None) -> RowWeights:

@@ -100,6 +100,17 @@ def test_whole_weights_count_trials_and_others_do_not():
     assert weights_of(X, y, trials / 3.0, labels=True).relative
 
 
+@pytest.mark.parametrize("unit", [1.0, 0.3])
+def test_multiples_of_a_weight_count_ages(unit):
+    X, y = ages(200)
+    weight = np.random.RandomState(0).randint(0, 4, 200).astype(float)
+    found = weights_of(X, y, unit * weight)
+    assert not found.relative
+    np.testing.assert_array_equal(found.weight, weight)
+    assert weights_of(X, y, np.full(200, unit)).weight is None
+    assert weights_of(X, y, weight + 0.1).relative
+
+
 def test_weights_within_classes_stay_and_those_of_classes_do_not():
     X, y = table(60)
     y = (y > 0).astype(int)
