@@ -7,8 +7,8 @@ for its copies then, and has the sum of their weights.
 
 Weights are relative: they are divided by their mean over the rows that are left, so that no factor
 matters, and a row is left out with all of its weight. Where repeated inputs have several targets,
-weights count rows, as copies do: whole numbers of labels and likelihoods, and multiples of the
-smallest weight of numbers.
+weights count rows, as copies do: whole numbers of labels and likelihoods, and small multiples of
+the smallest weight of numbers.
 
 Weights that are constant within each class say how much classes matter. They change probabilities,
 and not the fit. With a kernel of the user, every row counts, and a row of weight w is w rows.
@@ -32,6 +32,7 @@ from skgp_sparse.ground.validation import AnyArray, Array, Ints
 # there. Tables without copies have less than .33, bootstrap samples and doubled tables .54 to 1 and
 # .84 to 1 (docs/benchmarks/copies.py).
 _COPIES, _COPIES_WITH_SITES = 0.5, 0.8
+_MOST_COUNTED = 3.0  # rows for which one stands on average, where multiples of a weight count them
 _FAR_FROM_ONE = 5.0  # a mean of weights, or its inverse, that is warned of
 MOST_HASHED = 1 << 26  # rows of a source or a cluster, among which copies are looked for
 
@@ -141,11 +142,11 @@ def _merged(found: RowHashes, weight: Array | None, has_sites: bool) -> RowWeigh
 
 
 def _counts(weight: Array, has_sites: bool) -> RowWeights:
-    """`RowWeights` of rows that are no copies: multiples of the smallest weight count numbers."""
-    used = weight > 0.0
-    unit = float(weight[used].min())
+    """`RowWeights` of rows that are no copies: small multiples of a weight count numbers."""
+    unit = float(weight[weight > 0.0].min())
     counts = np.rint(weight / unit)
-    if has_sites or not np.allclose(counts[used] * unit, weight[used], rtol=1e-9, atol=0.0):
+    are_few = counts[counts > 0.0].mean() < _MOST_COUNTED
+    if has_sites or not are_few or not np.allclose(counts * unit, weight, rtol=1e-9, atol=0.0):
         return _relative(weight)
     return RowWeights(None if np.all(counts == 1.0) else counts, mean_weight=unit)
 

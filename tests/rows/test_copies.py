@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
-from skgp_sparse.data.copies import RowHashes, row_weights
+from skgp_sparse.data.copies import RowHashes, RowWeights, row_weights
 from skgp_sparse.sources import Stream
 
 KERNEL = ConstantKernel() * Matern(nu=2.5) + WhiteKernel()
@@ -65,14 +65,14 @@ def test_copies_have_weights_of_mean_one():
 @pytest.mark.parametrize("decimals", [8, 1])
 def test_ages_in_whole_years_are_no_copies(decimals):
     X, y = ages(300)
-    assert weights_of(X, np.round(y, decimals)) == (None, False, None, None)
+    assert weights_of(X, np.round(y, decimals)) == RowWeights(None)
 
 
 def test_a_table_of_categories_with_few_of_a_class_has_no_copies():
     rng = np.random.RandomState(0)
     X = rng.randint(0, 4, (2000, 2)).astype(float)
     y = (rng.uniform(size=2000) < 0.03).astype(int)  # equal pairs: 94 %, which is chance
-    assert weights_of(X, y, labels=True) == (None, False, None, None)
+    assert weights_of(X, y, labels=True) == RowWeights(None)
 
 
 def test_natural_ties_do_not_hide_copies():
