@@ -151,7 +151,10 @@ def fits(seeds, before):
     for case, (copies, once, forest) in now.items():
         known = old.get(case, [[np.nan] * 4])[0]
         yield [case, *(f"{one[0]:.3f}" for one in (copies, once, forest)), f"{known[0]:.3f}"] + [
-            " / ".join(f"{one[k]:.2f}" for one in (copies, once)) for k in (1, 2, 3)
+            " / ".join(f"{one[k]:.2f}" for one in (copies, once))
+            if copies[k] == copies[k]
+            else None
+            for k in (1, 2, 3)
         ]
 
 
@@ -178,6 +181,6 @@ if __name__ == "__main__":
         "0.5 on, and from 0.8 on where there are labels or a likelihood.",
         of_tables,
         "R² of new rows (log loss of labels) of default fits to samples with copies, of fits to "
-        "their distinct rows, of random forests, and of the default fits of the commit before.",
+        "their distinct rows, of random forests, and of default fits of the version before.",
         of_fits,
     )
