@@ -91,11 +91,6 @@ def read_and(dataset: ArrayDataset, view: dict, function: Callable, *args: objec
     return function(read(dataset, view), *args)
 
 
-def reweighted(dataset: ArrayDataset, weight: Array | None, relative: bool) -> ArrayDataset:
-    """A part with other weights."""
-    return replace(dataset, weight=weight, relative=relative)
-
-
 def summarise(rows: ArrayDataset) -> Summary:
     """The `Summary` of a table."""
     with np.errstate(all="ignore"):  # an overflow ends as NaN, for the client
@@ -378,9 +373,10 @@ class DaskDataset(Dataset):
         rows, weight = replace(self, class_weight=known.class_weight), known.weight
         if weight is self.weight and not known.relative:
             return rows
-        call, n = delayed(reweighted, pure=False), len(self.parts)
+        call, n = delayed(replace, pure=False), len(self.parts)
         each: Any = [None] * n if weight is None else np.split(weight, self._edges[1:])
-        wanted = [call(part, once(own), known.relative) for part, own in zip(self.parts, each)]
+        options = ({"weight": once(own), "relative": known.relative} for own in each)
+        wanted = [call(part, **one) for part, one in zip(self.parts, options)]
         parts = _hold(self.client, wanted, held)
         return replace(rows, parts=parts, weighted=weight is not None).summarised()
 
