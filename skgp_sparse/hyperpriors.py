@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.ground.linalg import count_varying
 from skgp_sparse.ground.validation import Array, Ints, check_number, require
 
 
@@ -49,7 +50,7 @@ class LogNormalLengthScales(HyperPrior):
     r"""Length scales have log-normal priors, whose location grows with the number of columns.
 
     With the standard deviation :math:`s_j` of column j, the length scale of each of the d columns
-    that a kernel sees has the prior
+    that vary and that a kernel sees has the prior
 
     .. math:: \log(l_j / s_j) \sim N\big(\sqrt 2 + \tfrac12 \log d,\; 3\big).
 
@@ -106,9 +107,11 @@ class LogNormalLengthScales(HyperPrior):
         """Return the prior of the hyperparameters of a kernel; see `HyperPrior.of`."""
         positions, means = [_NONE], [np.zeros(0)]
         for places, columns in kernels.length_scale_places(kernel, len(scale), periodic=False):
-            d, spread = len(columns), scale[columns]
+            spread = scale[columns]
+            d = count_varying(spread)
             if len(places) == 1:
-                spread = np.hypot.reduce(spread) / np.sqrt(d)  # which no large spread overflows
+                root = np.hypot.reduce(spread)  # which no large spread overflows
+                spread = root / np.sqrt(len(columns))
             scaled = np.sqrt(2.0) + 0.5 * np.log(d)
             location = scaled if isinstance(self.location, str) else self.location
             positions.append(places)

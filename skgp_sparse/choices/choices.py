@@ -20,8 +20,9 @@ from skgp_sparse.bounds import Bound
 from skgp_sparse.data.checks import check_finite
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.data.moments import NO_EFFECT, or_one
+from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import linear_residual
+from skgp_sparse.ground.linalg import NO_EFFECT, count_varying
 from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, is_name, require
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
@@ -105,7 +106,7 @@ def without_unclear_noise(kernel: Kernel, known: Array) -> Kernel:
 
 def of_numbers(scale: Array, is_smooth: bool = False) -> Kernel:
     """The kernel of numbers, with a length scale for each column, from their spread."""
-    typical = scale * np.sqrt(len(scale))  # makes two typical rows correlate by about exp(-1)
+    typical = scale * np.sqrt(count_varying(scale))  # two typical rows correlate by about exp(-1)
     lengths = np.column_stack([1e-3 * typical, 1e4 * typical])
     if not (np.isfinite(lengths).all() and lengths.min() >= np.finfo(float).tiny):
         raise ValueError(
@@ -130,7 +131,8 @@ def resolve_priors(given: BaseEstimator, rows: Dataset, few: int) -> list[Any]:
         return [clone(one) for one in (prior if isinstance(prior, (list, tuple)) else [prior])]
     chosen = [hyperpriors.CorrelationPrior(), hyperpriors.MissingValuePrior()]
     chosen.append(hyperpriors.MissingNoisePrior())
-    if not is_auto(prior) or rows.total_weight() <= few * rows.n_features:
+    n_columns = count_varying(rows.scale(NO_EFFECT))
+    if not is_auto(prior) or rows.total_weight() <= few * n_columns:
         chosen.append(hyperpriors.LogNormalLengthScales())
     return chosen
 

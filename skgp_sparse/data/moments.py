@@ -13,7 +13,6 @@ import numpy as np
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import AnyArray, Array, Pair, Scalars, Triple
 
-NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
 _QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
 

@@ -25,6 +25,7 @@ from scipy.linalg import cython_blas, lapack
 from skgp_sparse.ground.parallel import empty, for_each, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Pair, Scalars
 
+NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
 _COLUMNS_WORTH_THREADS = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which products are computed
 _STRIP = 256  # rows that are divided by a triangle together
@@ -387,6 +388,11 @@ SMALLEST_PRECISION = 1e-30  # of a Gaussian function that says nothing
 def log_normal_density(y: Array, mean: Array, std: Array) -> Array:
     """Log density of numbers y, in nats; arrays of shapes that broadcast."""
     return -0.5 * (LOG_2PI + ((y - mean) / std) ** 2) - np.log(std)
+
+
+def count_varying(spread: Array) -> int:
+    """Count the columns that are not constant by their spreads (d,), or 1 where all are."""
+    return max(int(np.count_nonzero(spread < NO_EFFECT)), 1)
 
 
 def weighted_quantile(values: Array, weight: Array, q: Scalars) -> Any:

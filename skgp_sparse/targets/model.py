@@ -22,10 +22,11 @@ from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Given, Rules, check_columns, check_finite
 from skgp_sparse.data.columns import ColumnTable, order_of
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.data.moments import NO_EFFECT, TargetScaler
+from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import Options
 from skgp_sparse.exceptions import about, collected, warn_again
 from skgp_sparse.explain.views import LabelView, ResponseView, TargetView
+from skgp_sparse.ground.linalg import NO_EFFECT
 from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, Bools, as_text, has_callbacks, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
