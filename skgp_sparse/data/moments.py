@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse.ground.linalg import log_normal_density
-from skgp_sparse.ground.validation import AnyArray, Array, Pair, Scalars, Triple
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Pair, Scalars, Triple
 
 _QUARTER = 2 * 0.31863936396437514  # width of the central quarter of a standard normal distribution
 _CONSTANT = 1e-7  # of the range: less spread than this is rounding, or one outlier in 1e14 rows
@@ -237,6 +237,13 @@ class Distinct:
     def copies(self, weight: Array | None = None) -> Any:
         """How often each distinct row is there, by weights (n,) of the rows if they have any."""
         return np.bincount(self.index, weight, minlength=len(self.first))
+
+
+def places_among(X: AnyArray, others: AnyArray) -> Ints:
+    """Numbers (k,) of the rows of X (n, d) that others (k, d) equal, -1 where none does."""
+    same = Distinct(np.concatenate([X, others]))
+    place = same.first[same.index[len(X) :]]
+    return np.where(place < len(X), place, -1)
 
 
 def hashes(n: int, *columns: AnyArray, code: AnyArray | None = None) -> AnyArray:

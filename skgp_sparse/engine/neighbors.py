@@ -349,7 +349,8 @@ class SiteRows(NamedTuple):
     y: np.ndarray  # (n, p) observations
     offset: Any  # (n,) known, of the latent value
     weight: Any  # (n,)
-    near: Ints | Any = None  # (u, k + 1) places near to a place, itself included
+    near: Ints | Any = None  # (u, k + 1) places near to a place, itself included; None: ...
+    search: Any = None  # ... k and points, by which they are looked for when they are asked for
     relative: bool = False  # as of `Dataset`
 
     @classmethod
@@ -371,11 +372,19 @@ class SiteRows(NamedTuple):
 
     def with_neighbors(self, k: int, X: Array, n_jobs: int) -> "SiteRows":
         """A copy where places have k others as neighbours, near in `scaled_inputs` X (u, r)."""
+        near = self._replace(search=(k, X))._near_to(np.arange(len(X)), n_jobs)
+        return self._replace(near=near, search=None)
+
+    def _near_to(self, own: Ints, n_jobs: int = 1) -> Ints:
+        """Places (s, k + 1) near to some, itself included."""
+        if self.search is None:
+            return self.near[own]
+        k, X = self.search
         search, k = NearestRows(X), min(k + 1, len(X))
-        near = np.empty((len(X), k), dtype=np.int32)
-        for some in slices(len(X), _PLACES_PER_SEARCH):
-            near[some] = search.nearest(X[some], k, n_jobs)[0]
-        return self._replace(near=near)
+        near = np.empty((len(own), k), dtype=np.int32)
+        for some in slices(len(own), _PLACES_PER_SEARCH):
+            near[some] = search.nearest(X[own[some]], k, n_jobs)[0]
+        return near
 
     def at_places(self, sites: Array) -> Array:
         """Sums (2, u) of the sites (2, n) of the rows at every place."""
@@ -386,7 +395,7 @@ class SiteRows(NamedTuple):
     def left_out(self, rows: Index, sites: Array, total: Array) -> LeaveOneOut:
         """`LeaveOneOut` of some rows, given all sites (2, n) and their sums `at_places`."""
         own, weight = self.place[rows], self.weight[rows]
-        near, share = self.near[own], weight if self.relative else np.minimum(weight, 1.0)
+        near, share = self._near_to(own), weight if self.relative else np.minimum(weight, 1.0)
         here = near == own[:, None]
         linear, precision = total[:, near] - here * (share * sites[:, rows])[:, :, None]
         silent = precision <= here * _PRECISION_TOLERANCE * total[1][near] + SMALLEST_PRECISION

@@ -13,7 +13,7 @@ import numpy as np
 
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Batch, Dataset
-from skgp_sparse.data.moments import Distinct
+from skgp_sparse.data.moments import places_among
 from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, Posterior, noise_in_blocks
 from skgp_sparse.engine.posteriors_around import MeanWeights
 from skgp_sparse.explain.views import LabelView, Offset, RealView, centre_and_scale
@@ -257,9 +257,7 @@ def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> Pair:
 def _places_among(rows: Batch, others: Batch) -> Ints:
     """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
     both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
-    same, n = Distinct(np.vstack(both)), len(rows.X)
-    place = same.first[same.index[n:]]
-    return np.where(place < n, place, -1)
+    return places_among(*both)
 
 
 _MOST_ROWS = 5000  # whose scores are kept

@@ -135,6 +135,7 @@ class LocalSiteObjective(_LeftOutObjective):
     sites: np.ndarray  # (2, n) natural parameters of all rows
     likelihood: Likelihood
     chosen: Ints | None = None  # rows that are left out; None: all of them
+    is_rough: bool = False  # whether time ended before sweeps: sites of the fit stay as they are
 
     def size(self):
         """Number of rows, each counted as often as its weight says."""
@@ -148,19 +149,24 @@ class LocalSiteObjective(_LeftOutObjective):
         """Mean and variance (k,) of chosen rows of the table, given the others."""
         weight = self.rows.weight
         used = chosen if weight is None else (np.cumsum(weight > 0) - 1)[chosen]
-        return self._cavities(kernel, replace(self._followed(kernel), chosen=used).left)
+        followed = self if self.is_rough else self._followed(kernel)
+        return self._cavities(kernel, replace(followed, chosen=used).left)
 
     def after_sweeps(self, kernel: Kernel, most: int = _MOST_SWEEPS, tol: float = _TOL):
         """Objective after sweeps of the sites, until `tol`; too long steps are shortened."""
+        one = self
+        if self.near.search is not None:
+            k, X = self.near.search
+            one = replace(self, near=self.near.with_neighbors(k, X, self.n_jobs))
         sites, step, last = self.sites, 1.0, np.inf
-        matrices = self._matrices(kernel)
+        matrices = one._matrices(kernel)
         for _ in range(most):
-            target, gap = self._swept(kernel, sites, matrices)
+            target, gap = one._swept(kernel, sites, matrices)
             if gap < tol * self.near.weight.sum():
                 break
             step *= 0.5 if gap > last else 1.0
             sites, last = sites + step * (target - sites), gap
-        return replace(self, sites=sites)
+        return replace(one, sites=sites)
 
     @cached_property
     def left(self):

@@ -43,9 +43,11 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
+from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.moments import places_among
 from skgp_sparse.engine import neighbors
 from skgp_sparse.engine.neighbors import DistinctRows, LeaveOneOut, NeighborsPosterior, SiteRows
-from skgp_sparse.engine.posterior import scale_of, scaled_inputs
+from skgp_sparse.engine.posterior import RowTerms, scale_of, scaled_inputs
 from skgp_sparse.ground.validation import Array, Index, Ints, check_number, is_auto
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
@@ -547,11 +549,12 @@ class SiteSearch(NeighborSearch):
         most, tol = _FINAL, _TOL
         if are_many or self.job.settings.deadline.is_over():
             most, tol = _FINAL_OF_MANY, _TOL_OF_MANY
+        is_rough = everything.n_rows > _PER_SECOND * self.begun.settings.deadline.left()
         with arithmetic():
             sites = objective.sites
             if objective.near.n_rows < everything.n_rows:
-                sites = self._predicted_sites(objective, kernel, everything)
-            objective = replace(objective, near=everything, sites=sites)
+                sites = self._predicted_sites(objective, kernel, everything, is_rough)
+            objective = replace(objective, near=everything, sites=sites, is_rough=is_rough)
             objective = self._around(objective, kernel, most, tol)
             objective = replace(objective, chosen=self._chosen(objective))
             posterior = posterior_of_sites(objective, kernel, distinct.X, self.k)
@@ -611,12 +614,21 @@ class SiteSearch(NeighborSearch):
         return objective.value(kernel) + self.job.settings.prior.log_density(kernel.theta)
 
     def _predicted_sites(
-        self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows
+        self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows, are_last: bool
     ) -> Array:
-        """Sites (2, n) of all rows, predicted from those that are known."""
-        near = posterior_of_sites(objective, kernel, objective.near.X, self.k_fit)
-        mean, variance = near.mean_and_variance(everything.X, self.n_jobs)
-        variance = variance + kernels.diagonal(kernel, everything.X)[1]
+        """Sites (2, n) of all rows, predicted from those that are known.
+
+        Where no sweep follows, a row is predicted from those at other places than its own.
+        """
+        X, known = everything.X, objective.near.X
+        near = posterior_of_sites(objective, kernel, known, self.k_fit)
+        if are_last:
+            near = replace(near, rows=near.rows._replace(index=places_among(known, X)))
+            given = ArrayDataset(X, np.zeros((len(X), 1))), np.arange(len(X)), RowTerms()
+            mean, variance = near.leave_one_out(*given, self.n_jobs)
+        else:
+            mean, variance = near.mean_and_variance(X, self.n_jobs)
+        variance = variance + kernels.diagonal(kernel, X)[1]
         place, y, offset = everything.place, everything.y[:, 0], everything.offset
         return next_sites(objective.likelihood, y, mean[place, 0], variance[place], offset)
 
@@ -633,8 +645,11 @@ class SiteSearch(NeighborSearch):
         near, metric = objective.near, objective.metric
         scale = scale_of(kernel, metric, near.X.shape[1])
         places = scaled_inputs(kernel, metric, scale, near.X)
+        objective = replace(objective, chosen=None)
+        if objective.is_rough:
+            return replace(objective, near=near._replace(near=None, search=(self.k_fit, places)))
         near = near.with_neighbors(self.k_fit, places, self.n_jobs)
-        return replace(objective, near=near, chosen=None).after_sweeps(kernel, most, tol)
+        return replace(objective, near=near).after_sweeps(kernel, most, tol)
 
 
 def most_trained(n_features: int) -> int:

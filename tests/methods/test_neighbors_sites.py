@@ -2,11 +2,12 @@
 
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import differences
-from inside import LocalSiteObjective, SiteRows, local_site_objective
+from inside import ArrayDataset, LocalSiteObjective, SiteRows, local_site_objective
 from inside import neighbors_of_methods as neighbors
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
@@ -330,3 +331,54 @@ def test_counts_have_a_selection_and_streams_go_on_from_its_winner(small_selecti
 def test_trials_of_wide_tables_have_fewer_rows():
     numbers = [neighbors.most_trained(d) for d in (2, 64, 256, 6400)]
     assert numbers == [20_000, 20_000, 10_000, 2000]
+
+
+# -- where time ends before all rows were swept over -----------------------------------
+
+
+def test_last_sites_are_predicted_from_rows_at_other_places():
+    X, y = rows_of(Probit(), 80)
+    y = y[:, None]
+    some = objective_of(Probit(), X[:50], y[:50], 12).after_sweeps(KERNEL, most=50)
+    some = replace(some, rows=ArrayDataset(X[:50], y[:50]))
+    everything = SiteRows(X, np.arange(80), y, np.zeros(80), np.ones(80))
+    search = SimpleNamespace(k_fit=12, n_jobs=1)
+    given = some, KERNEL, everything
+    first = neighbors.SiteSearch._predicted_sites(search, *given, False)
+    last = neighbors.SiteSearch._predicted_sites(search, *given, True)
+    assert_allclose(last[:, 50:], first[:, 50:], rtol=1e-8)
+    moments = some.cavities(KERNEL, np.arange(50))
+    known = local_site_objective.next_sites(Probit(), y[:50, 0], *moments, np.zeros(50))
+    assert_allclose(last[:, :50], known, rtol=1e-6)
+    assert np.abs(first[:, :50] - known).max() > 1e-3
+
+
+def test_neighbors_that_are_looked_for_later_are_the_same():
+    X, y = rows_of(Probit(), 60)
+    whole = objective_of(Probit(), X, y[:, None], 12).after_sweeps(KERNEL, most=3)
+    whole = replace(whole, rows=ArrayDataset(X, y[:, None]))
+    asked = whole.near._replace(near=None, search=(12, X / KERNEL.k2.length_scale))
+    later = replace(whole, near=asked, is_rough=True)
+    chosen = np.array([3, 17, 40])
+    assert_allclose(later.cavities(KERNEL, chosen), whole.cavities(KERNEL, chosen), rtol=1e-12)
+    swept, expected = (one.after_sweeps(KERNEL, most=2).sites for one in (later, whole))
+    assert_allclose(swept, expected, rtol=1e-12)
+
+
+def test_without_time_no_sweep_sees_all_rows(monkeypatch):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2, 2, size=(900, 2))
+    y = np.sin(2 * X).sum(axis=1) + 0.2 * rng.normal(size=900) > 0
+    sizes, swept = [], LocalSiteObjective._swept
+
+    def counted(self, *given):
+        sizes.append(self.near.n_rows)
+        return swept(self, *given)
+
+    monkeypatch.setattr(LocalSiteObjective, "_swept", counted)
+    model = SparseGPClassifier(posterior="neighbors", time_limit=0, random_state=0).fit(X, y)
+    left_out = model.loo_predict_proba()
+    assert max(sizes) < 900 and np.mean((left_out[:, 1] > 0.5) == y) > 0.9
+    assert model.score(X, y) > 0.9
+    value = model.log_marginal_likelihood(model.kernel_.theta)  # which sweeps
+    assert max(sizes) == 900 and np.isfinite(value)
