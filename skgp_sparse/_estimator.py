@@ -354,8 +354,7 @@ class SparseGP(
         for reason, is_wrong in reasons.items():
             if is_wrong:
                 raise ValueError(
-                    f"{name}: mean={as_text(mean)} needs {reason}. Change this, or set mean to "
-                    "None."
+                    f"{name}: mean={as_text(mean)} needs {reason}. Otherwise, set mean to None."
                 )
 
     @property
@@ -491,8 +490,7 @@ class SparseGP(
             raise ValueError(
                 f"{name}.partial_fit goes on from the rows of fit, which this estimator does not "
                 "contain, because it was fitted on a cluster or from a large source, or loaded "
-                "from a pickle (or copied). Call fit again with arrays, or pass all rows to "
-                "partial_fit of a clone."
+                "from a pickle (or copied). Call fit with arrays, or pass all rows to a clone."
             )
         if rows.X_std is not None:
             raise ValueError(

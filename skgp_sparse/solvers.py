@@ -281,8 +281,7 @@ class UserOptimizer(BaseEstimator, Solver):
                 return theta, value
         raise ValueError(
             "The callable given as optimizer must return (theta, value): theta holds "
-            f"{len(kernel.theta)} log hyperparameters, value is what it minimised, a number. Got "
-            f"{as_text(answer)}."
+            f"{len(kernel.theta)} log hyperparameters, and value a number. Got {as_text(answer)}."
         )
 
 

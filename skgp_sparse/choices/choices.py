@@ -238,8 +238,7 @@ def resolve_method(
     if kind is bounds.DTC or kind not in BOUNDS.values():
         raise ValueError(
             f"bound={as_text(bound)} is defined for Gaussian noise only. With other likelihoods, "
-            f"the 'bound' parameter of {name} must be one of {offered}, or an instance such as "
-            "PEP()."
+            f"the 'bound' parameter of {name} must be one of {offered}, or such as PEP()."
         )
     # a power below costs digits and iterations, and the answer is that of power 0
     if kind not in _PROPAGATION or power < 0.01:
@@ -352,8 +351,7 @@ def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable) -> None:
             raise ValueError(
                 f"A {type(part).__name__} kernel sees column {columns.label(column)!r}, whose "
                 "values are not codes: the first one that is no whole number below 2**53 is "
-                f"{wrong[0]:g}. Choose another column, or encode the category by OrdinalEncoder of "
-                "scikit-learn."
+                f"{wrong[0]:g}. Choose another column, or encode it by OrdinalEncoder."
             )
 
 

@@ -59,8 +59,7 @@ def check_kernel(kernel: Kernel | None, name: str) -> None:
         )
     if np.isnan(theta).any():
         raise ValueError(
-            f"{name}: hyperparameters of a kernel must be positive, and correlations below 1. Got "
-            f"{kernel}."
+            f"{name}: hyperparameters must be positive, and correlations below 1. Got {kernel}."
         )
 
 
@@ -101,13 +100,11 @@ def check_parameters(estimator: BaseEstimator, name: str) -> None:
 
 def check_class_weight(weights: object, name: str) -> None:
     """Raise unless weights of classes are None, "balanced" or positive numbers by label."""
+    known = weights.values() if isinstance(weights, dict) else ()
+    are_positive = all(isinstance(one, Real) and 0 < float(one) < np.inf for one in known)
     is_right = weights is None or is_name(weights, "balanced") or isinstance(weights, dict)
-    if isinstance(weights, dict):
-        is_right = all(
-            isinstance(one, Real) and 0 < float(one) < np.inf for one in weights.values()
-        )
     must = 'None, "balanced" or a dict of positive numbers by label'
-    require(is_right, "class_weight", weights, name, must)
+    require(is_right and are_positive, "class_weight", weights, name, must)
 
 
 def check_search(estimator: BaseEstimator, name: str) -> None:
@@ -157,8 +154,7 @@ def check_latent(estimator: BaseEstimator, name: str) -> None:
     if noise != "learn" and kernels.has_noise(kernel):
         raise ValueError(
             f"{name}: the noise is given twice, by noise_variance={as_text(noise)} and by a "
-            f"WhiteKernel in kernel={kernel}. Set noise_variance to 'learn', or remove the "
-            "WhiteKernel."
+            f"WhiteKernel in kernel={kernel}. Remove it, or set noise_variance to 'learn'."
         )
 
 
@@ -192,8 +188,7 @@ def check_learned_noise(parameters: BaseEstimator, name: str) -> None:
         )
     if parameters.optimizer is None:
         raise ValueError(
-            f"{name}: noise='learned' needs hyperparameters that are learned. Got optimizer=None. "
-            "Leave one of them out."
+            f"{name}: noise='learned' needs an optimizer. Got optimizer=None. Leave one out."
         )
 
 
@@ -202,8 +197,7 @@ def check_mixes(metric: str, kernel: Kernel | None, name: str) -> None:
     if metric == "full" and kernel is not None and not kernels.may_mix(kernel):
         raise ValueError(
             f"{name}: metric='full' mixes columns of stationary kernels that have a "
-            f"derivative rule and see all columns alike. Got {kernel}. Change this, or set "
-            "metric='ard'."
+            f"derivative rule and see all columns alike. Got {kernel}. Or set metric='ard'."
         )
 
 
@@ -265,8 +259,7 @@ def can_learn_later(estimator: BaseEstimator) -> bool:
     if reason is not None:
         raise AttributeError(
             f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
-            f"but {reason}. Set posterior to 'inducing' and metric to 'ard', or call fit "
-            "with all rows."
+            f"but {reason}. Call fit, or set posterior to 'inducing' and metric to 'ard'."
         )
     return True
 
@@ -287,8 +280,5 @@ def why_noise_is_constant(job: Job) -> str | None:
             f"is not available for posterior={posterior_method.name!r}. {posterior_method.remedy}"
         )
     if not (solver.keeps_sites and solver.starts_on_subset):
-        return (
-            "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
-            "'fmin_l_bfgs_b'."
-        )
+        return "needs all rows. Set solver to 'lbfgs', and optimizer to 'fmin_l_bfgs_b'."
     return None

@@ -188,8 +188,7 @@ class OnCluster(SparseGP):
             return super()._read(rules, given, types, reset)
         if X_std is not None:
             raise ValueError(
-                f"{rules.name}: X_std is available for rows in memory. Pass arrays, such as "
-                "X.compute()."
+                f"{rules.name}: X_std is for rows in memory. Pass arrays, such as X.compute()."
             )
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
         columns["alpha"] = getattr(self, "alpha", None)

@@ -380,10 +380,6 @@ class DaskDataset(Dataset):
         parts = _hold(self.client, wanted, held)
         return replace(rows, parts=parts, weighted=weight is not None).summarised()
 
-    def class_indices(self) -> AnyArray:
-        """Indices (n,) of classes, which come to the client."""
-        return self._column("y")
-
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets."""
         return moments.merge(summary.targets for summary in self.summaries)

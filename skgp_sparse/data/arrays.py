@@ -221,13 +221,10 @@ class ArrayDataset(Dataset):
     def in_units_of_y(self) -> "ArrayDataset":
         """The table with targets in the units of the user, as if these rows had been passed."""
         offset = None if self.offset is None else self.offset * self.scaler.scale[0]
-        passed = self.X, self.y, self.noise, self.users_weight()
+        unit = self.mean_weight
+        weight = self.weight if unit == 1.0 else unit * self.row_weights()
+        passed = self.X, self.y, self.noise, weight
         return ArrayDataset(*passed, offset=offset, X_std=self.X_std)
-
-    def users_weight(self) -> Array | None:
-        """Weights (n,) as users gave them, those of copies together; None: all are one."""
-        is_plain = self.weight is None and self.mean_weight == 1.0
-        return None if is_plain else self.row_weights() * self.mean_weight
 
     def of_problem(self, task: Any) -> "ArrayDataset":
         """The table of the rows of a problem with its labels."""
@@ -244,10 +241,6 @@ class ArrayDataset(Dataset):
         """Labels, sorted, and the sum of the weights of each."""
         labels, index = np.unique(self.y, return_inverse=True)
         return labels, np.bincount(index, self.weight, minlength=len(labels))
-
-    def class_indices(self) -> AnyArray:
-        """The targets, which are indices of classes."""
-        return self.y
 
     def in_one_form(self) -> "ArrayDataset":
         """A small table as sorted distinct rows, weighted by how often each of them is there.

@@ -165,8 +165,7 @@ def check_objects(table: AnyArray, argument: str, name: str) -> None:
             raise TypeError(
                 f"{argument} of {name} contains objects of type {type(one).__name__}, first "
                 f"{as_text(one)}, but must be numbers ({error}). Pass a number for each, such as "
-                "the middle of an interval, one.mid. Labels, such as y.astype(str), are for "
-                "SparseGPClassifier."
+                "the middle of an interval, one.mid. Labels are for SparseGPClassifier."
             ) from error
 
 
@@ -223,11 +222,6 @@ class Rules(NamedTuple):
     n_targets: int | None = None  # that were announced
     may_miss: bool = False  # values of X may be NaN
     names: Any = None  # of the columns, where X itself does not say them
-
-    @property
-    def has_sites(self) -> bool:
-        """Whether rows have a likelihood that is not Gaussian."""
-        return self.labels or self.likelihood is not None
 
     @on_numpy
     def check(self, given: Given, alpha: MaybeArray = None, all_rows: bool = False) -> ArrayDataset:
@@ -300,9 +294,8 @@ def check_readable(name: str, **data: object) -> None:
             )
         if issparse(value):
             raise TypeError(
-                f"Sparse data was passed for {argument} of {name}, which needs dense data. Set "
-                "sparse_output=False where an encoder made it, such as OneHotEncoder, or "
-                f"sparse_threshold=0 of ColumnTransformer. Otherwise, pass {argument}.toarray()."
+                f"Sparse data was passed for {argument} of {name}. Set sparse_output=False of "
+                "OneHotEncoder, sparse_threshold=0 of ColumnTransformer, or pass X.toarray()."
             )
         try:
             np.asarray(None if is_frame(value) else value)

@@ -89,17 +89,18 @@ def row_weights(
 
     Hashes and `labels`, indices of classes (n,), are None where they are not known.
     """
-    _warn_of_weights(weight, rules)
+    has_sites = rules.labels or rules.likelihood is not None
+    _warn_of_weights(weight, has_sites, rules.name)
     if rules.kernel is not None:
         return RowWeights(weight)
     weight, of_users = _without_classes(weight, labels)
-    known = _relative(weight) if found is None else _merged(found, weight, rules.has_sites)
+    known = _relative(weight) if found is None else _merged(found, weight, has_sites)
     if not known.relative:
         return known._replace(class_weight=of_users)
     weight, of_copies = _without_classes(known.weight, labels)
-    factors = [one for one in (of_users, of_copies) if one is not None]
-    both = np.prod(factors, axis=0) if factors else None
-    return known._replace(weight=weight, class_weight=both)
+    if of_users is not None and of_copies is not None:
+        of_copies = of_users * of_copies
+    return known._replace(weight=weight, class_weight=of_users if of_copies is None else of_copies)
 
 
 def has_copies(rows: ArrayDataset) -> bool:
@@ -155,8 +156,7 @@ def _relative(weight: Array | None) -> RowWeights:
     """`RowWeights` in units of their mean over rows that have any; equal ones say nothing."""
     if weight is None:
         return RowWeights(None)
-    used = weight > 0.0
-    mean = float(weight[used].mean())
+    used, mean = weight > 0.0, float(weight[weight > 0.0].mean())
     if np.ptp(weight[used]) > 1e-12 * mean:
         return RowWeights(in_units(weight, mean), relative=True, mean_weight=mean)
     return RowWeights(None if used.all() else used.astype(float), mean_weight=mean)
@@ -164,7 +164,7 @@ def _relative(weight: Array | None) -> RowWeights:
 
 def in_units(weight: Array, unit: float) -> Array:
     """Weights in a unit, in single precision: the rounding of a factor does not show."""
-    return (weight / unit).astype(np.float32).astype(np.float64)
+    return weight if unit == 1.0 else (weight / unit).astype(np.float32).astype(np.float64)
 
 
 def share_with_one_target(inputs: AnyArray, targets: AnyArray, counts: AnyArray) -> float:
@@ -193,17 +193,14 @@ def _codes(y: AnyArray) -> list[AnyArray]:
     return [np.array([crc32(str(label).encode()) for label in labels])[index.ravel()]]
 
 
-def _warn_of_weights(weight: Array | None, rules: Rules) -> None:
+def _warn_of_weights(weight: Array | None, has_sites: bool, name: str) -> None:
     """Warn of weights whose mean is far from one, unless they count rows of a likelihood."""
-    if weight is None or (rules.has_sites and np.array_equal(weight, np.rint(weight))):
+    if weight is None or (has_sites and np.array_equal(weight, np.rint(weight))):
         return
     mean = weight[weight > 0.0].mean()
     if max(mean, 1.0 / mean) > _FAR_FROM_ONE:
-        what = (
-            "The default kernel takes weights as relative, and divides them by their mean. To "
-            "count rows, pass a kernel."
-            if rules.kernel is None
-            else "With a kernel of yours, a row of weight w counts as w rows, and the fit is too "
-            "sure or too unsure of itself if it does not. Divide the weights by their mean."
+        warn(
+            f"{name}: the mean of sample_weight is {mean:.3g}. The default kernel divides "
+            "weights by their mean, and with a kernel of yours, a row of weight w counts as w rows."
+            " Divide the weights by their mean if that is what they say."
         )
-        warn(f"{rules.name}: the mean of sample_weight is {mean:.3g}. {what}")

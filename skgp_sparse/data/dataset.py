@@ -410,17 +410,7 @@ class Dataset(ABC):
         ndarray of shape (n_classes,)
             Sums of the weights of its rows.
         """
-        return np.bincount(np.ravel(self.class_indices()), self.row_weights())
-
-    def class_indices(self) -> AnyArray:
-        """Return the classes of all rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Indices of `classes`.
-        """
-        raise NotImplementedError
+        return np.bincount(np.ravel(self.targets()).astype(int), self.row_weights())
 
     def total_weight(self) -> float:
         """Count rows.

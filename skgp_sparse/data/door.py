@@ -133,8 +133,7 @@ def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
             found = [*found, RowHashes.of(dataset)] if n <= MOST_HASHED else []
     if n == 0:
         raise ValueError(
-            f"{rules.name}: the {source.words} has no rows, but at least one is required. Give a "
-            "chunk with rows."
+            f"{rules.name}: the {source.words} has no rows, but one is required. Give a chunk."
         )
     if names is not None and len(names) != d:
         raise ValueError(
@@ -374,10 +373,6 @@ class ChunkedDataset(Dataset):
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets, as they were when all rows were read."""
         return self.moments
-
-    def class_indices(self) -> AnyArray:
-        """Indices (n,) of classes, from another pass over the source."""
-        return self._labels
 
     def inputs(self) -> AnyArray:
         """Inputs of at most 100,000 rows, drawn by weight."""

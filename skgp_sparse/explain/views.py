@@ -152,9 +152,8 @@ class LabelView(NamedTuple):
 
     def weighted(self, probabilities: Array) -> Array:
         """Class probabilities (n, n_classes) of rows whose classes are as often as weights say."""
-        if self.class_weight is None:
-            return probabilities
-        return normalised(probabilities * self.class_weight)
+        factor = self.class_weight
+        return probabilities if factor is None else normalised(factor * probabilities)
 
     def of_classes(self, probabilities: Array) -> Array:
         """Class probabilities (n, n_classes) from those of the problems; see `_by_problem`."""
@@ -257,8 +256,7 @@ class TargetView(NamedTuple):
         if not np.all(std[:, self.scaler.scale > 0] > 0):
             raise ValueError(
                 f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
-                "density. Add a WhiteKernel to the kernel, because predictions do not include the "
-                "known noise of alpha."
+                "density. Add a WhiteKernel to the kernel: predictions have no noise of alpha."
             )
         return self._shaped(log_densities_of_targets(np.reshape(y, mean.shape), mean, std))
 

@@ -267,8 +267,7 @@ class Sphere(MappedKernel):
         if self.distance != "chord":
             raise ValueError(
                 f"distance of Sphere must be 'chord'. Got {as_text(self.distance)}. Stationary "
-                "kernels of the distance along the great circle are not positive definite on a "
-                "sphere."
+                "kernels of the distance along a great circle are not positive definite there."
             )
         if (d := np.shape(X)[-1]) != 2:
             raise ValueError(
@@ -539,8 +538,7 @@ class Missing(MappedKernel):
         columns = self.missing_columns()
         if max(columns, default=0) >= d:
             raise ValueError(
-                f"columns={columns} of Missing are not among the {d} of its inputs. Choose some of "
-                "these, counted from 0."
+                f"columns={columns} of Missing are not among those of its inputs, 0 to {d - 1}."
             )
         values = np.full(d, _OTHERS[name] if name in _OTHERS else np.mean(self.noise))
         values[columns] = self._current(name)

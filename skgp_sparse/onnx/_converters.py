@@ -26,9 +26,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
-from skgp_sparse.engine.collapsed import DecoupledPosterior
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
-from skgp_sparse.engine.posteriors_around import PosteriorWithMean, TightPosterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
 from skgp_sparse.ground.validation import Array
@@ -142,11 +140,8 @@ _NAMES = (
     "ConstantKernel, WhiteKernel, RBF, Matern (nu 0.5, 1.5, 2.5 or inf), RationalQuadratic, "
     "ExpSineSquared and Columns"
 )
-_IN_WORDS: dict[type, str] = {  # what a user set where there is no formula
-    PosteriorWithMean: "a mean",
-    DecoupledPosterior: "n_mean of InducingPoints",
-    TightPosterior: "tight_variance of InducingPoints",
-}
+_IN_WORDS = {"PosteriorWithMean": "a mean", "DecoupledPosterior": "n_mean of InducingPoints"}
+_IN_WORDS["TightPosterior"] = "tight_variance of InducingPoints"
 _DEGREE = 14  # of g, which is then off by 2e-10
 
 
@@ -161,7 +156,7 @@ def latent_moments(ops: Operators, process: Any, X: Node, name: str) -> tuple[No
     variance. `name` is that of the estimator, for errors.
     """
     if type(process) not in (ExactPosterior, SparsePosterior):
-        what = _IN_WORDS.get(type(process), f"posterior_={process.name!r}")
+        what = _IN_WORDS.get(type(process).__name__, f"posterior_={process.name!r}")
         _refuse(
             f"{name} with {what}",
             "Set posterior to 'exact', 'fourier' or 'inducing' (without parameters), metric to "

@@ -110,13 +110,10 @@ _ALIKE = (
     "set posterior='neighbors'."
 )
 _OUTLYING = (
-    "without a few targets that are far from all others, rows that are near to each other are more "
-    "alike than others. Set likelihood='student_t', or remove these rows."
+    "without a few targets that are far from all others, near rows are more alike than others. Set "
+    "likelihood='student_t', or remove these rows."
 )
-_LINEAR = (
-    "the targets are a linear function of X. Standardise X, and pass a kernel with DotProduct, "
-    "such as DotProduct() + WhiteKernel()."
-)
+_LINEAR = "the targets are linear in X. Standardise X, and pass DotProduct() + WhiteKernel()."
 
 
 def warn_of_constant_fits(found: Problems) -> None:
@@ -127,10 +124,8 @@ def warn_of_constant_fits(found: Problems) -> None:
     for missed in dict.fromkeys(missed for _, missed in named):
         listed = ", ".join(name for name, one in named if name and one == missed)
         of = f" of {listed}" if listed else ""
-        warn(
-            f"{observations.name}: the fit{of} explains no more than a constant, but {missed}",
-            ConstantFitWarning,
-        )
+        text = f"{observations.name}: the fit{of} explains no more than a constant, but {missed}"
+        warn(text, ConstantFitWarning)
 
 
 def _unexplained(found: Problems) -> Iterator[tuple[str, str]]:

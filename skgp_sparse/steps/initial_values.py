@@ -152,9 +152,7 @@ def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array) -> Kern
 
 def _summands(kernel: Kernel) -> list[Kernel]:
     """The default kernel, which is a product, and what is added: a linear mean and noise."""
-    if isinstance(kernel, Sum):
-        return [*_summands(kernel.k1), kernel.k2]
-    return [kernel]
+    return [*_summands(kernel.k1), kernel.k2] if isinstance(kernel, Sum) else [kernel]
 
 
 def _evidence(job: Job) -> float:

@@ -25,7 +25,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.explain import views
 from skgp_sparse.explain.views import LabelView, TargetView, Task
-from skgp_sparse.ground.validation import AnyArray, Array, as_text, is_name
+from skgp_sparse.ground.validation import AnyArray, as_text, is_name
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Likelihood, Ordinal, warn_outside_bounds
@@ -70,8 +70,7 @@ class ClassLabels(ObservationModel):
         if before is not None and not np.array_equal(known, before):
             raise ValueError(
                 f"{name}.partial_fit: classes={as_text(known)} is not the same as on the last "
-                f"call, which had {as_text(before)}. Leave it out, or call fit with all rows to "
-                "begin anew."
+                f"call, which had {as_text(before)}. Leave it out, or call fit with all rows."
             )
         if len(known) < 2:
             raise ValueError(
@@ -83,12 +82,20 @@ class ClassLabels(ObservationModel):
             if order is not None and [label for label in order if label in former] != former:
                 raise ValueError(
                     f"{name}.partial_fit: the order of the labels was {as_text(former)}, and is "
-                    f"{as_text(order)} now. Pass the same order, or call fit with all rows to "
-                    "begin anew."
+                    f"{as_text(order)} now. Pass the same order, or call fit with all rows."
                 )
         self.order = order if former is None else former
         self._know(known)
-        self.class_weight = self._class_weight_of_stream()
+        given, fitted = self.parameters.class_weight, self.parameters._fitted
+        if fitted is not None:
+            self.class_weight = fitted.class_weight
+        elif is_name(given, "balanced"):
+            raise ValueError(
+                f"{name}.partial_fit does not know how many rows of each class will come, which "
+                "class_weight='balanced' needs. Pass a dict of weights, or call fit."
+            )
+        elif given is not None:
+            self.class_weight = compute_class_weight(given, classes=known, y=known)
 
     def _know(self, classes: AnyArray) -> None:
         """The problems of these classes."""
@@ -117,9 +124,12 @@ class ClassLabels(ObservationModel):
     def jobs(self, rows: Dataset) -> list[Job]:
         """A job for each task; a warm start goes on from the earlier fit of the same task."""
         self._know(np.asarray(rows.classes))
-        factors = rows.class_weight, class_factors(self.parameters.class_weight, rows)
-        known = [one for one in factors if one is not None]
-        self.class_weight = np.prod(known, axis=0) if known else None
+        self.class_weight, given = rows.class_weight, self.parameters.class_weight
+        if given is not None:
+            is_dict, known = isinstance(given, dict), self.classes
+            own = compute_class_weight(given, classes=known, y=known) if is_dict else None
+            own = 1.0 / rows.class_totals() if own is None else own
+            self.class_weight = own * (1.0 if rows.class_weight is None else rows.class_weight)
         jobs = [self._job(rows.of_problem(task).in_one_form(), task) for task in self.tasks]
         if self.earlier is None or not (self.parameters.warm_start and self.moves()):
             return jobs
@@ -184,18 +194,6 @@ class ClassLabels(ObservationModel):
             return job
         return job._replace(is_complete=False).with_settings(solver=KeepParameters())
 
-    def _class_weight_of_stream(self) -> Array | None:
-        """Factors of probabilities that were known before, or that do not depend on rows."""
-        given, fitted = self.parameters.class_weight, self.parameters._fitted
-        if fitted is not None:
-            return fitted.class_weight
-        if is_name(given, "balanced"):
-            raise ValueError(
-                f"{self.name}.partial_fit does not know how many rows of each class will come, "
-                "which class_weight='balanced' needs. Pass a dict of weights, or call fit."
-            )
-        return None if given is None else _weights_of(given, self.classes)
-
     def rows_of(self, fits: list[Fit]) -> ArrayDataset:
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = []
@@ -208,19 +206,6 @@ class ClassLabels(ObservationModel):
         X, weight = (np.concatenate(columns) for columns in zip(*parts))
         index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
         return ArrayDataset(X, index, weight=weight).counting()
-
-
-def class_factors(given: Any, rows: Dataset) -> Array | None:
-    """Factors (n_classes,) of probabilities that `class_weight` asks for; None: all are one."""
-    if given is None:
-        return None
-    if is_name(given, "balanced"):
-        return 1.0 / rows.class_totals()
-    return _weights_of(given, np.asarray(rows.classes))
-
-
-def _weights_of(given: dict, classes: AnyArray) -> Array:
-    return compute_class_weight(given, classes=classes, y=classes)
 
 
 def _start_at(fit: Fit, kernel: Kernel) -> tuple | None:

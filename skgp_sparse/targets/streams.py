@@ -94,21 +94,12 @@ class StreamState(NamedTuple):
     def part(self) -> ArrayDataset:
         """The rows in the reservoir, weighted so that they stand for all that came."""
         X, y, *rest = self.reservoir.columns
-        own, offset, noise = self._in_units(self.reservoir.weights()), None, 0.0
-        weight = None if np.all(own == 1) else own
+        own, offset = in_units(self.reservoir.weights(), self.mean_weight), None
+        weight, noise = None if np.all(own == 1) else own, 0.0
         if rest:
             offset = rest[0] if rest[0].any() else None
             noise = rest[1] if np.ptp(rest[1]) else float(rest[1][0])
         return ArrayDataset(X, y, noise, weight, offset=offset)
-
-    def in_units(self, part: ArrayDataset) -> ArrayDataset:
-        """A part with weights in units of their mean so far."""
-        if self.mean_weight == 1.0:
-            return part
-        return replace(part, weight=self._in_units(part.row_weights()))
-
-    def _in_units(self, weight: Array) -> Array:
-        return weight if self.mean_weight == 1.0 else in_units(weight, self.mean_weight)
 
     def with_rows(self, observations: Model, part: ArrayDataset) -> "StreamState":
         """The stream with the rows of a part in its reservoir, and in its moments."""
@@ -122,10 +113,10 @@ class StreamState(NamedTuple):
             some = slice(start, start + capacity)
             few = tuple(column[some] for column in columns)
             reservoir = reservoir.plus(few, weight[some], capacity, random_state)
-        weights, rules = Moments(len(weight), weight.mean()), observations.rules
-        weights = self.weights.merged(weights)
+        weights = self.weights.merged(Moments(len(weight), weight.mean()))
         are_counts = self.are_counts and np.array_equal(weight, np.rint(weight))
-        is_relative = rules.kernel is None and not (rules.has_sites and are_counts)
+        is_free = observations.parameters.kernel is None
+        is_relative = is_free and not (observations.has_sites and are_counts)
         known: Any = {"reservoir": reservoir, "weights": weights, "are_counts": are_counts}
         known["mean_weight"] = float(weights.mean) if is_relative else 1.0
         if not observations.has_sites:
@@ -170,7 +161,8 @@ def advance(
 ) -> tuple[StreamState, list[Fit]]:
     """Learn from a part: the next `StreamState`, and the fits."""
     before, stream = stream.mean_weight, stream.with_rows(observations, part)
-    total, held, part = stream.reservoir.total, stream.part(), stream.in_units(part)
+    total, held, unit = stream.reservoir.total, stream.part(), stream.mean_weight
+    part = part if unit == 1.0 else replace(part, weight=in_units(part.row_weights(), unit))
     steps: list[Step] = []
     everything = held if stream.reservoir.is_complete or stream.calls > 0 else part
     jobs = observations.jobs_of_part(everything, stream)
@@ -184,7 +176,7 @@ def advance(
         with about(job.name):
             job = _begun(observations, stream, job, warm_start, action)
             if action is Action.HOLD and stream.sums is not None:
-                sums = stream.sums.scaled(before / stream.mean_weight)
+                sums = stream.sums.scaled(before / unit)
                 steps.append(_added(observations, sums, part, job, warm_start))
             else:
                 steps.append(_learned(observations, job, warm_start, action, random_state))

@@ -226,10 +226,11 @@ def _check_covariance(kernel: Kernel, X: Array, Z: Array) -> None:
     close(K, symmetric, 1e-9 * _largest(K), f"{kernel}: k(X, Z), which must be k(Z, X).T,")
     for rows in np.vstack([X, Z]), np.linspace(X.min(axis=0), X.max(axis=0), _STEPS):
         values = np.linalg.eigvalsh(call(f"{kernel}(X, X)", kernel, rows, rows.copy()))
-        sentence = f"{kernel}: the smallest eigenvalue of k(X, X) is {values[0]:.3g}, the largest "
-        sentence += f"{values[-1]:.3g}. A covariance must not have a negative one. If it is one of "
-        sentence += f"inputs other than these of {X.shape[1]} columns, pass X."
-        that(values[0] >= -1e-8 * values[-1], sentence)
+        text = (
+            f"{kernel}: k(X, X) has the eigenvalue {values[0]:.3g}, beside {values[-1]:.3g}, but "
+        )
+        text += f"no covariance has a negative one. If {X.shape[1]} columns are wrong, pass X."
+        that(values[0] >= -1e-8 * values[-1], text)
 
 
 def _cross(kernel: Kernel, Z: Array, X: Array) -> tuple[Array, Callable]:
