@@ -64,8 +64,7 @@ class Progress:
             print(f"[{self.name}] {text}")
 
 
-_KEPT = "kernel bound likelihood mean alpha normalize_y multi_class class_weight".split()
-_KEPT += ["categorical_features"]
+_KEPT = "kernel bound likelihood mean alpha normalize_y multi_class categorical_features".split()
 # parameters on which sums and sites of earlier rows depend
 _OF_VERSION = "skgp_sparse_version"  # in pickles
 
@@ -102,7 +101,7 @@ class VersionedPickle:
 def kept_parameters(estimator):
     """Parameters that may not change before `partial_fit` goes on, as text."""
     given = parameters_of(estimator)
-    known = {name: given[name] for name in _KEPT if name in given}
+    known = {name: given[name] for name in (*_KEPT, "class_weight") if name in given}
     return {name: "an array" if np.ndim(one) else repr(one) for name, one in known.items()}
 
 
@@ -354,7 +353,8 @@ class SparseGP(
         for reason, is_wrong in reasons.items():
             if is_wrong:
                 raise ValueError(
-                    f"{name}: mean={as_text(mean)} needs {reason}. Otherwise, set mean to None."
+                    f"{name}: mean={as_text(mean)} needs {reason}. Change this, or set mean to "
+                    "None."
                 )
 
     @property
@@ -490,7 +490,8 @@ class SparseGP(
             raise ValueError(
                 f"{name}.partial_fit goes on from the rows of fit, which this estimator does not "
                 "contain, because it was fitted on a cluster or from a large source, or loaded "
-                "from a pickle (or copied). Call fit with arrays, or pass all rows to a clone."
+                "from a pickle (or copied). Call fit again with arrays, or pass all rows to "
+                "partial_fit of a clone."
             )
         if rows.X_std is not None:
             raise ValueError(

@@ -206,7 +206,8 @@ class Stream:
             for chunk in islice(self._iterator, k + 1 - self._next):
                 if chunk is None:
                     raise TypeError(
-                        f"Stream: the iterator gave None as chunk {self._next}. Give (X, y)."
+                        f"Stream: the iterator gave None in the place of chunk {self._next}. Give "
+                        "a tuple such as (X, y)."
                     )
                 self._next += 1
             if self._next <= k:

@@ -197,7 +197,8 @@ def check_mixes(metric: str, kernel: Kernel | None, name: str) -> None:
     if metric == "full" and kernel is not None and not kernels.may_mix(kernel):
         raise ValueError(
             f"{name}: metric='full' mixes columns of stationary kernels that have a "
-            f"derivative rule and see all columns alike. Got {kernel}. Or set metric='ard'."
+            f"derivative rule and see all columns alike. Got {kernel}. Change this, or set "
+            "metric='ard'."
         )
 
 
@@ -259,7 +260,8 @@ def can_learn_later(estimator: BaseEstimator) -> bool:
     if reason is not None:
         raise AttributeError(
             f"{name}.partial_fit learns rows that arrive later with one basis of inducing points, "
-            f"but {reason}. Call fit, or set posterior to 'inducing' and metric to 'ard'."
+            f"but {reason}. Set posterior to 'inducing' and metric to 'ard', or call fit "
+            "with all rows."
         )
     return True
 
@@ -280,5 +282,8 @@ def why_noise_is_constant(job: Job) -> str | None:
             f"is not available for posterior={posterior_method.name!r}. {posterior_method.remedy}"
         )
     if not (solver.keeps_sites and solver.starts_on_subset):
-        return "needs all rows. Set solver to 'lbfgs', and optimizer to 'fmin_l_bfgs_b'."
+        return (
+            "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
+            "'fmin_l_bfgs_b'."
+        )
     return None

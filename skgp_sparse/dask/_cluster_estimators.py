@@ -188,7 +188,8 @@ class OnCluster(SparseGP):
             return super()._read(rules, given, types, reset)
         if X_std is not None:
             raise ValueError(
-                f"{rules.name}: X_std is for rows in memory. Pass arrays, such as X.compute()."
+                f"{rules.name}: X_std is available for rows in memory. Pass arrays, such as "
+                "X.compute()."
             )
         columns = {"y": y, "sample_weight": sample_weight, "offset": offset}
         columns["alpha"] = getattr(self, "alpha", None)
@@ -208,9 +209,8 @@ class OnCluster(SparseGP):
             labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
             classes = check_classes(labels, weights if are_there[0] else None, rules.name)[0]
             rows = replace(rows, labels=classes)
-        found = None
-        if rules.kernel is None and n <= MOST_HASHED:
-            found = RowHashes.joined(distributed_rows.ask_each(client, rows.parts, RowHashes.of))
+        asked = rows.parts if rules.kernel is None and n <= MOST_HASHED else []
+        found = RowHashes.joined(distributed_rows.ask_each(client, asked, RowHashes.of))
         indices = None if found is None or rows.labels is None else found.indices(rows.labels)
         return rows.with_weights(row_weights(rules, found, rows.weight, indices), self._held)
 

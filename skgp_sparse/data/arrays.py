@@ -221,8 +221,7 @@ class ArrayDataset(Dataset):
     def in_units_of_y(self) -> "ArrayDataset":
         """The table with targets in the units of the user, as if these rows had been passed."""
         offset = None if self.offset is None else self.offset * self.scaler.scale[0]
-        unit = self.mean_weight
-        weight = self.weight if unit == 1.0 else unit * self.row_weights()
+        weight = self.weight if self.mean_weight == 1.0 else self.mean_weight * self.row_weights()
         passed = self.X, self.y, self.noise, weight
         return ArrayDataset(*passed, offset=offset, X_std=self.X_std)
 

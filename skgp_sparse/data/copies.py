@@ -200,7 +200,6 @@ def _warn_of_weights(weight: Array | None, has_sites: bool, name: str) -> None:
     mean = weight[weight > 0.0].mean()
     if max(mean, 1.0 / mean) > _FAR_FROM_ONE:
         warn(
-            f"{name}: the mean of sample_weight is {mean:.3g}. The default kernel divides "
-            "weights by their mean, and with a kernel of yours, a row of weight w counts as w rows."
-            " Divide the weights by their mean if that is what they say."
+            f"{name}: the mean of sample_weight is {mean:.3g}. With a kernel of yours, a row of "
+            "weight w counts as w rows. Divide weights by their mean, as the default kernel does."
         )

@@ -57,9 +57,8 @@ def warn_of_copies(job: Job, fit: Fit) -> None:
         return
     if has_copies(rows):
         warn(
-            "The noise is at its lower bound, as rows are copies of others, which count as "
-            "measurements without error. Remove the copies, or set kernel to None: the default "
-            "kernel takes them as one row.",
+            "The noise is at its lower bound, as rows are copies of others. Remove the copies, or "
+            "set kernel to None: the default kernel takes them as one row.",
             ConvergenceWarning,
         )
 
@@ -156,9 +155,8 @@ def _missed(job: Job, X: Array, y: Array, share: float) -> str:
 
 def _is_linear(X: Array, y: Array) -> bool:
     """Whether centred targets (n,) are linear in X (n, d), which not any of as many are."""
-    rank = np.linalg.matrix_rank(np.nan_to_num(X - np.nanmean(X, axis=0)))
-    rest = linear_residual(X, y[:, None])
-    return bool(y.any() and len(y) > rank + 1 and np.abs(rest).max() < 1e-8 * np.abs(y).max())
+    rest, n, d = linear_residual(X, y[:, None]), *X.shape
+    return bool(y.any() and n > d + 1 and np.abs(rest).max() < 1e-8 * np.abs(y).max())
 
 
 def _are_usual(y: Array) -> Bools:

@@ -91,8 +91,7 @@ class ClassLabels(ObservationModel):
             self.class_weight = fitted.class_weight
         elif is_name(given, "balanced"):
             raise ValueError(
-                f"{name}.partial_fit does not know how many rows of each class will come, which "
-                "class_weight='balanced' needs. Pass a dict of weights, or call fit."
+                f"{name}.partial_fit has no class_weight='balanced'. Pass a dict, or call fit."
             )
         elif given is not None:
             self.class_weight = compute_class_weight(given, classes=known, y=known)
@@ -201,8 +200,7 @@ class ClassLabels(ObservationModel):
             labels: Any = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
             label, rows = next(pair for pair in labels if pair[0] is not None)
             is_here = rows.y[:, 0] == label
-            weight = rows.mean_weight * rows.row_weights()[is_here]
-            parts.append((rows.X[is_here], weight))
+            parts.append((rows.X[is_here], rows.mean_weight * rows.row_weights()[is_here]))
         X, weight = (np.concatenate(columns) for columns in zip(*parts))
         index = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
         return ArrayDataset(X, index, weight=weight).counting()

@@ -162,7 +162,8 @@ class ObservationModel(ABC):
             reason = f"has no bound, so that none can be chosen. Got bound={as_text(given.bound)}"
         if reason is not None:
             raise ValueError(
-                f"{self.name}: posterior={as_text(given.posterior)} {reason}. Or set 'inducing'."
+                f"{self.name}: posterior={as_text(given.posterior)} {reason}. Change this, or set "
+                "posterior='inducing'."
             )
 
     def job(self, rows: Dataset, kernel: Kernel, model: ObjectiveFactory, name: str = "") -> Job:

@@ -372,7 +372,7 @@ def test_sparse_inputs_are_refused_with_a_remedy(kind):
         ("SparseGPClassifier", lambda: labels.fit(kind(X), Y > 0)),
         ("BayesianGPLVM", lambda: BayesianGPLVM().fit(kind(X))),
     ):
-        with pytest.raises(TypeError, match=f"for X of {of}, which needs dense data. .*{remedy}"):
+        with pytest.raises(TypeError, match=f"for X of {of}. .*{remedy}"):
             act()
 
 
@@ -390,7 +390,7 @@ def test_targets_that_are_objects_are_named():
     fitted = model(optimizer=None).fit(X, Y)
     for kind, targets in objects().items():
         for y in targets:
-            told = f"contains objects of type {kind}, first .* must be numbers .*one.mid.*astype"
+            told = f"contains objects of type {kind}, first .* must be numbers.*one.mid"
             for likelihood in ("gaussian", "student_t"):
                 with pytest.raises(TypeError, match=f"y of SparseGPRegressor {told}"):
                     model(likelihood=likelihood).fit(X, y)

@@ -153,7 +153,6 @@ OWN = Censored(lower=LIMIT)
         (OWN, Y[:7], {}, "inconsistent numbers"),
         (OWN, Y, {"mean": Ridge()}, "not censored"),
         (OWN, Y, {"mean": "boosting"}, "not censored"),
-        (OWN, Y, {"mean": "linear", "kernel": None}, "not censored"),
         (OWN, Y, {"alpha": 0.1}, "Set alpha to None"),
         (OWN, Y, {"noise": "learned"}, "likelihood='gaussian'"),
         (OWN, Y, {"posterior": "rows", "n_inducing": "auto"}, "Gaussian noise only"),

@@ -13,6 +13,14 @@ REASONS = {  # {(law, fit): (the tolerance that is kept, why not that of the law
         PATH,
         "The level starts at the lower one of the two targets in the middle.",
     ),
+    ("targets_with_another_sign", "repeated inputs, 2,600"): (
+        PATH,
+        "Rows with equal inputs are sorted by their targets, so that other ones are drawn.",
+    ),
+    ("a_column_copied", "numbers, repeated inputs"): (
+        0.4,
+        "Noise that varies pays by 4 nats where 3 are wanted, and its search begins elsewhere.",
+    ),
     ("labels_renamed", "ordinal"): (
         PATH,
         "Thresholds are the lowest one and gaps, so that the search from the other end differs.",

@@ -300,7 +300,7 @@ def test_class_weight_in_a_stream():
     odds = [one.predict_proba(X) for one in (model, plain)]
     ratio = (odds[0][:, 1] / odds[0][:, 0]) / (odds[1][:, 1] / odds[1][:, 0])
     np.testing.assert_allclose(ratio, 4.0, rtol=1e-6)
-    with pytest.raises(ValueError, match="Pass a dict of weights, or call fit"):
+    with pytest.raises(ValueError, match="Pass a dict, or call fit"):
         SparseGPClassifier(class_weight="balanced").partial_fit(X, y, classes=["no", "yes"])
 
 
