@@ -201,5 +201,5 @@ def _warn_of_weights(weight: Array | None, has_sites: bool, name: str) -> None:
     if max(mean, 1.0 / mean) > _FAR_FROM_ONE:
         warn(
             f"{name}: the mean of sample_weight is {mean:.3g}. With a kernel of yours, a row of "
-            "weight w counts as w rows. Rescale weights to a mean of one, as the default kernel does."
+            "weight w counts as w rows. Rescale weights to a mean of one, as the default does."
         )
