@@ -164,7 +164,7 @@ def check_objects(table: AnyArray, argument: str, name: str) -> None:
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"{argument} of {name} contains objects of type {type(one).__name__}, first "
-                f"{as_text(one)}, but must be numbers. Pass numbers, such as one.mid of intervals."
+                f"{as_text(one)}, but must be numbers ({error}). Pass numbers, such as one.mid."
             ) from error
 
 
