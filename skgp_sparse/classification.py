@@ -252,10 +252,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         y : array-like of shape (n_samples,), default=None
             Class labels of at least two classes. It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. With the default kernel, only their ratios matter, but that weights
-            which are whole numbers count rows where repeated inputs have several labels. Weights
-            that are constant within each class act as `class_weight`. With a kernel of yours, a row
-            with weight w counts as w rows.
+            Sample weights. With the default kernel, only their ratios matter. Whole numbers count
+            rows where repeated inputs have several labels. Weights that are constant within each
+            class act as `class_weight`. With a kernel of yours, a row with weight w counts as w
+            rows.
 
         Returns
         -------
@@ -300,7 +300,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         y : array-like of shape (n_samples,), default=None
             Class labels, all of which are in `classes`. They must be passed.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights, as in `fit`: relative to the mean of all weights so far.
+            Sample weights, with the default kernel relative to the mean of all weights so far.
+            Whole numbers count rows.
         classes : array-like of shape (n_classes,), default=None
             All labels that may come. They must be passed in the first call and may be left out in
             later ones. Nothing is learned from the labels of a problem before there are two.
@@ -403,8 +404,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of the rows of `fit` and of `classes_`. Copies of a row are
-            left out with it, and all of its weight is, unless weights count rows: then, one is.
+            Probabilities in the order of the rows of `fit` and of `classes_`. A row is left out
+            with its copies and all of its weight; where weights count rows, one of these is.
 
         Raises
         ------

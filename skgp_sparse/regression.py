@@ -297,9 +297,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Target values. Several targets share the kernel and the noise, which must be Gaussian.
             It is None only if X is a source.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. With the default kernel, only their ratios matter (but that weights
-            which are whole numbers count rows of a `likelihood`, where repeated inputs have several
-            targets). With a kernel of yours, a row with weight w counts as w rows.
+            Sample weights. With the default kernel, only their ratios matter. With a `likelihood`,
+            whole numbers count rows where repeated inputs have several targets. With a kernel of
+            yours, a row with weight w counts as w rows.
         offset : float or array-like of shape (n_samples,), default=None
             Known offset of the latent value of each row. For counts, it is the logarithm of the
             exposure: the time, area or population in which the events were counted. It is not
@@ -364,7 +364,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Target values, of as many targets in every call. They must be passed.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights, as in `fit`: relative to the mean of all weights so far.
+            Sample weights, with the default kernel relative to the mean of all weights so far.
+            Whole numbers count rows of a `likelihood`.
         classes : None
             Not used. It exists for loops over estimators of both kinds.
         offset : float or array-like of shape (n_samples,), default=None
@@ -870,8 +871,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         LooPrediction
             A named tuple of arrays of shape (n_samples,) or (n_samples, n_targets), in the order of
             the rows of `fit`: `mean` and `std` of the targets in units of y, the noise and `alpha`
-            included, and `log_density` of the targets in nats. Copies of a row are left out with
-            it, and all of its weight is, unless weights count rows: then, one of these is.
+            included, and `log_density` of the targets in nats. A row is left out with its copies
+            and all of its weight; where weights count rows, one of these is left out.
 
         Raises
         ------

@@ -334,6 +334,7 @@ class DaskDataset(Dataset):
     shifted: bool = False  # ... and offsets
     labels: AnyArray | None = None  # (n_classes,) those of which the targets are indices
     class_weight: Array | None = None
+    relative: bool = False
     task: Any = None  # the problem of a classifier whose labels are the targets
     least_noise: float = 0.0
 
@@ -370,10 +371,10 @@ class DaskDataset(Dataset):
 
     def with_weights(self, known: RowWeights, held: ExitStack) -> "DaskDataset":
         """The table with the weights that its rows have in a fit."""
-        rows, weight = replace(self, class_weight=known.class_weight), known.weight
-        if weight is self.weight and not known.relative:
+        rows = replace(self, class_weight=known.class_weight, relative=known.relative)
+        if known.weight is self.weight and not known.relative:
             return rows
-        call, n = delayed(replace, pure=False), len(self.parts)
+        call, weight, n = delayed(replace, pure=False), known.weight, len(self.parts)
         each: Any = [None] * n if weight is None else np.split(weight, self._edges[1:])
         options = ({"weight": once(own), "relative": known.relative} for own in each)
         wanted = [call(part, **one) for part, one in zip(self.parts, options)]

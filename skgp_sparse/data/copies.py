@@ -1,14 +1,13 @@
 """Rows that belong together: copies of a row, and what weights say of rows.
 
-Rows whose inputs and targets are equal are copies of one measurement, as in a file that was
-appended twice or in a bootstrap sample, or measurements that coincide, as in tables of categories
-and of rounded targets. They are copies where most repeated inputs have one target. One row stands
-for its copies then, and has the sum of their weights.
+Equal rows may be copies of one measurement, as in a file that was appended twice or in a bootstrap
+sample, or measurements that coincide, as in tables of categories and of rounded targets. They are
+taken as copies where most repeated inputs have one target. One row stands for its copies then, and
+has the sum of their weights.
 
 Weights are relative: they are divided by their mean over the rows that are left, so that no factor
-matters, and a row is left out with all of its weight. Where repeated inputs have several targets,
-weights count rows, as copies do: whole numbers of labels and likelihoods, and small multiples of
-the smallest weight of numbers.
+matters, and a row is left out with all of its weight. Labels and likelihoods differ where repeated
+inputs have several targets: there, weights that are whole numbers count rows, as copies do.
 
 Weights that are constant within each class say how much classes matter. They change probabilities,
 and not the fit. With a kernel of the user, every row counts, and a row of weight w is w rows.
@@ -32,7 +31,6 @@ from skgp_sparse.ground.validation import AnyArray, Array, Ints
 # there. Tables without copies have less than .33, bootstrap samples and doubled tables .54 to 1 and
 # .84 to 1 (docs/benchmarks/copies.py).
 _COPIES, _COPIES_WITH_SITES = 0.5, 0.8
-_MOST_COUNTED = 3.0  # rows for which one stands on average, where multiples of a weight count them
 _FAR_FROM_ONE = 5.0  # a mean of weights, or its inverse, that is warned of
 MOST_HASHED = 1 << 26  # rows of a source or a cluster, among which copies are looked for
 
@@ -90,7 +88,7 @@ def row_weights(
     Hashes and `labels`, indices of classes (n,), are None where they are not known.
     """
     has_sites = rules.labels or rules.likelihood is not None
-    _warn_of_weights(weight, has_sites, rules.name)
+    _warn_of_weights(weight, has_sites, rules)
     if rules.kernel is not None:
         return RowWeights(weight)
     weight, of_users = _without_classes(weight, labels)
@@ -103,9 +101,12 @@ def row_weights(
     return known._replace(weight=weight, class_weight=of_users if of_copies is None else of_copies)
 
 
-def has_copies(rows: ArrayDataset) -> bool:
-    """Whether rows of a fit, or copies that are counted by weights, are copies of others."""
-    return _merged(RowHashes.of(rows), rows.weight, True).relative
+def has_copies(rows: Any) -> bool:
+    """Whether rows of a fit with a user's kernel are copies, which may be counted by weights."""
+    found, weight = RowHashes.of(rows), rows.weight
+    if weight is None:
+        return _merged(found, None, False).relative
+    return rows.merged and share_with_one_target(found.inputs, found.targets, weight) >= _COPIES
 
 
 def _without_classes(
@@ -136,20 +137,11 @@ def _merged(found: RowHashes, weight: Array | None, has_sites: bool) -> RowWeigh
     counts = total if count_rows else np.bincount(index)
     least = _COPIES_WITH_SITES if has_sites else _COPIES
     if share_with_one_target(found.inputs[first], found.targets[first], counts) < least:
-        return RowWeights(weight) if weight is None or count_rows else _counts(weight, has_sites)
+        return RowWeights(weight) if weight is None or count_rows else _relative(weight)
     of_rows, places = np.zeros(n), np.arange(n)
     of_rows[first], places[used] = total, first[index]
-    return _relative(of_rows)._replace(relative=True, places=places)
-
-
-def _counts(weight: Array, has_sites: bool) -> RowWeights:
-    """`RowWeights` of rows that are no copies: small multiples of a weight count numbers."""
-    unit = float(weight[weight > 0.0].min())
-    counts = np.rint(weight / unit)
-    are_few = counts[counts > 0.0].mean() < _MOST_COUNTED
-    if has_sites or not are_few or not np.allclose(counts * unit, weight, rtol=1e-9, atol=0.0):
-        return _relative(weight)
-    return RowWeights(None if np.all(counts == 1.0) else counts, mean_weight=unit)
+    unit = float(own.mean())
+    return _relative(of_rows)._replace(relative=True, places=places, mean_weight=unit)
 
 
 def _relative(weight: Array | None) -> RowWeights:
@@ -193,13 +185,14 @@ def _codes(y: AnyArray) -> list[AnyArray]:
     return [np.array([crc32(str(label).encode()) for label in labels])[index.ravel()]]
 
 
-def _warn_of_weights(weight: Array | None, has_sites: bool, name: str) -> None:
+def _warn_of_weights(weight: Array | None, has_sites: bool, rules: Rules) -> None:
     """Warn of weights whose mean is far from one, unless they count rows of a likelihood."""
     if weight is None or (has_sites and np.array_equal(weight, np.rint(weight))):
         return
     mean = weight[weight > 0.0].mean()
     if max(mean, 1.0 / mean) > _FAR_FROM_ONE:
+        taken = "relative" if rules.kernel is None else "numbers of rows, as the kernel is yours"
         warn(
-            f"{name}: the mean of sample_weight is {mean:.3g}. With a kernel of yours, a row of "
-            "weight w counts as w rows. Rescale weights to a mean of one, as the default does."
+            f"{rules.name}: the mean of sample_weight is {mean:.3g}, and weights are taken as "
+            f"{taken}. Rescale them to a mean of one if that is what they say."
         )

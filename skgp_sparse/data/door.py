@@ -157,7 +157,7 @@ def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
     return _weighted(replace(rows, classes=classes), rules, hashed)
 
 
-def _weighted(rows: "ChunkedDataset", rules: Rules, hashed: RowHashes | None) -> "ChunkedDataset":
+def _weighted(rows: Any, rules: Rules, hashed: RowHashes | None) -> "ChunkedDataset":
     """The table of a source with the weights that its rows have in a fit."""
     labels = None if hashed is None or rows.classes is None else hashed.indices(rows.classes)
     weight, relative, _, class_weight, _ = row_weights(rules, hashed, rows.weight, labels)

@@ -151,7 +151,7 @@ class LabelView(NamedTuple):
         return self.weighted(probabilities)
 
     def weighted(self, probabilities: Array) -> Array:
-        """Class probabilities (n, n_classes) of rows whose classes are as often as weights say."""
+        """Class probabilities (n, n_classes), multiplied by the weights of the classes."""
         factor = self.class_weight
         return probabilities if factor is None else normalised(factor * probabilities)
 

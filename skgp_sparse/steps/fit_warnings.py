@@ -12,7 +12,6 @@ c of the variance can be explained then.
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -51,11 +50,10 @@ def warn_of_fits(found: Problems) -> Problems:
 
 def warn_of_copies(job: Job, fit: Fit) -> None:
     """Warn where rows that are copies of others have driven the noise to its bound."""
-    rows: Any = job.rows
-    places = [*chain(*positions_of(fit.kernel, "noise_level"))] if rows.in_memory else []
+    places = [*chain(*positions_of(fit.kernel, "noise_level"))] if job.rows.in_memory else []
     if not places or np.any(fit.kernel.theta[places] > fit.kernel.bounds[places, 0] + _NEAR):
         return
-    if has_copies(rows):
+    if has_copies(job.rows):
         warn(
             "The noise is at its lower bound, as rows are copies of others. Remove the copies, or "
             "set kernel to None: the default kernel takes them as one row.",
@@ -155,8 +153,9 @@ def _missed(job: Job, X: Array, y: Array, share: float) -> str:
 
 def _is_linear(X: Array, y: Array) -> bool:
     """Whether centred targets (n,) are linear in X (n, d), which not any of as many are."""
-    rest, n, d = linear_residual(X, y[:, None]), *X.shape
-    return bool(y.any() and n > d + 1 and np.abs(rest).max() < 1e-8 * np.abs(y).max())
+    rank = np.linalg.matrix_rank(np.nan_to_num(X - np.nanmean(X, axis=0)))
+    rest = linear_residual(X, y[:, None])
+    return bool(y.any() and len(y) > rank + 1 and np.abs(rest).max() < 1e-8 * np.abs(y).max())
 
 
 def _are_usual(y: Array) -> Bools:

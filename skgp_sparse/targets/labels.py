@@ -90,9 +90,7 @@ class ClassLabels(ObservationModel):
         if fitted is not None:
             self.class_weight = fitted.class_weight
         elif is_name(given, "balanced"):
-            raise ValueError(
-                f"{name}.partial_fit has no class_weight='balanced'. Pass a dict, or call fit."
-            )
+            raise ValueError(f"{name}.partial_fit has no class_weight='balanced'. Pass a dict.")
         elif given is not None:
             self.class_weight = compute_class_weight(given, classes=known, y=known)
 

@@ -143,6 +143,10 @@ def stream_of(
     """The stream whose rows so far are those of fits, one for every problem."""
     part = observations.rows_of(fits)
     stream = new_stream(observations, part, random_state).with_rows(observations, part)
+    rows: Any = fits[0].rows
+    weights = Moments(part.row_weights().sum() / rows.mean_weight, rows.mean_weight)
+    are_counts = stream.are_counts and not rows.relative
+    stream = stream._replace(weights=weights, mean_weight=rows.mean_weight, are_counts=are_counts)
     known: list[Any] = [(fit.rows, fit.kernel, None) for fit in fits]  # no model: nothing is fitted
     jobs = [observations.job(*one) for one in known]
     warm_starts = tuple(map(_warm_start_of, fits, jobs))

@@ -8,7 +8,10 @@ import pytest
 from fits import FITS, LARGE, SMALL
 from laws import DRAWN, LAWS, PATH, distance
 
+COUNTED = "Weights of numbers are relative, and copies among repeated inputs count."
+REPEATED = "numbers, repeated inputs", "learned noise, repeated inputs", "repeated inputs, 2,600"
 REASONS = {  # {(law, fit): (the tolerance that is kept, why not that of the law)}
+    **{("a_weight_of_two_and_a_copy", fit): (0.02, COUNTED) for fit in REPEATED},
     ("targets_with_another_sign", "student t"): (
         PATH,
         "The level starts at the lower one of the two targets in the middle.",
