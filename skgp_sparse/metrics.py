@@ -643,6 +643,6 @@ def _mean_and_std(estimator: BaseEstimator, X: ArrayLike, name: str) -> Pair:
             raise
         raise TypeError(
             f"{name} needs an estimator whose predict takes return_std and returns means and "
-            f"standard deviations. Got {as_text(estimator)}. Pass such as SparseGPRegressor."
+            f"standard deviations. Got {as_text(estimator)}. Pass a SparseGPRegressor."
         ) from error
     return mean, std

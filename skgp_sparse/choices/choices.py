@@ -238,7 +238,7 @@ def resolve_method(
     if kind is bounds.DTC or kind not in BOUNDS.values():
         raise ValueError(
             f"bound={as_text(bound)} is defined for Gaussian noise only. With other likelihoods, "
-            f"the 'bound' parameter of {name} must be one of {offered}, or such as PEP()."
+            f"the 'bound' parameter of {name} must be one of {offered}, or a PEP()."
         )
     # a power below costs digits and iterations, and the answer is that of power 0
     if kind not in _PROPAGATION or power < 0.01:

@@ -188,7 +188,7 @@ def check_learned_noise(parameters: BaseEstimator, name: str) -> None:
         )
     if parameters.optimizer is None:
         raise ValueError(
-            f"{name}: noise='learned' needs an optimizer. Got optimizer=None. Leave one out."
+            f"{name}: noise='learned' needs an optimizer. Got optimizer=None. Change one of them."
         )
 
 

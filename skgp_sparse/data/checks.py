@@ -293,8 +293,8 @@ def check_readable(name: str, **data: object) -> None:
             )
         if issparse(value):
             raise TypeError(
-                f"Sparse data was passed for {argument} of {name}. Set sparse_output=False of "
-                "OneHotEncoder, sparse_threshold=0 of ColumnTransformer, or pass X.toarray()."
+                f"Sparse data was passed for {argument} of {name}. Pass {argument}.toarray(), or "
+                "set sparse_output=False of OneHotEncoder, sparse_threshold=0 of ColumnTransformer."
             )
         try:
             np.asarray(None if is_frame(value) else value)

@@ -28,8 +28,8 @@ from skgp_sparse.ground.validation import AnyArray, Array, Ints
 
 # The share of repeated inputs with one target, beyond chance, from which equal rows are copies: of
 # numbers, and of rows with a likelihood, where an input may have one label however often it is
-# there. Tables without copies have less than .33, bootstrap samples and doubled tables .54 to 1 and
-# .84 to 1 (docs/benchmarks/copies.py).
+# there. Of 35 tables, those with ten repeated inputs or more and without copies have at most .33.
+# Bootstrap samples have .54 to 1 and .84 to 1, but for one table (docs/benchmarks/copies.py).
 _COPIES, _COPIES_WITH_SITES = 0.5, 0.8
 _FAR_FROM_ONE = 5.0  # a mean of weights, or its inverse, that is warned of
 MOST_HASHED = 1 << 26  # rows of a source or a cluster, among which copies are looked for

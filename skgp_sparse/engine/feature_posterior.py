@@ -112,7 +112,7 @@ class FeaturePosterior(Posterior):
             return reason
         return (
             "draws frequencies of sums, products and powers of RBF, Matern, RationalQuadratic and "
-            f"constants, on chosen columns, too. Got kernel_={self.kernel}. Or use sample_y."
+            f"constants, on chosen columns, too. Got kernel_={self.kernel}. Use sample_y instead."
         )
 
     @abstractmethod

@@ -256,7 +256,7 @@ class TargetView(NamedTuple):
         if not np.all(std[:, self.scaler.scale > 0] > 0):
             raise ValueError(
                 f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
-                "density. Add a WhiteKernel to the kernel: predictions have no noise of alpha."
+                "density. Add a WhiteKernel to the kernel: predictions leave out noise of alpha."
             )
         return self._shaped(log_densities_of_targets(np.reshape(y, mean.shape), mean, std))
 

@@ -351,7 +351,7 @@ class HeteroscedasticNoiseNode(tree.White):
             if inputs and not hasattr(log_factor, "pull"):
                 raise TypeError(
                     f"log_factor={as_text(log_factor)} of HeteroscedasticNoise has no gradient "
-                    "with respect to inputs. Give it pull(X, bar), that of bar @ log_factor(X)."
+                    "with respect to inputs. Give it pull(X, bar), the one of bar @ log_factor(X)."
                 )
             theta_bar = tree.assemble(self.kernel, {"noise_level": np.sum(of_log)})
             return theta_bar, log_factor.pull(X, of_log) if inputs else 0.0

@@ -538,7 +538,7 @@ class Missing(MappedKernel):
         columns = self.missing_columns()
         if max(columns, default=0) >= d:
             raise ValueError(
-                f"columns={columns} of Missing are not among those of its inputs, 0 to {d - 1}."
+                f"columns={columns} of Missing must be among those of its inputs, 0 to {d - 1}."
             )
         values = np.full(d, _OTHERS[name] if name in _OTHERS else np.mean(self.noise))
         values[columns] = self._current(name)

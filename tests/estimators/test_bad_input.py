@@ -363,7 +363,7 @@ def test_a_target_that_is_missing_is_named():
 
 @pytest.mark.parametrize("kind", [csr_matrix, csr_array, coo_matrix])
 def test_sparse_inputs_are_refused_with_a_remedy(kind):
-    remedy = "sparse_output=False of OneHotEncoder, sparse_threshold=0 .*X.toarray()"
+    remedy = "X.toarray.*, or set sparse_output=False of OneHotEncoder, sparse_threshold=0"
     fitted, labels = model().fit(X, Y), SparseGPClassifier()
     for of, act in (
         ("SparseGPRegressor", lambda: model().fit(kind(X), Y)),
