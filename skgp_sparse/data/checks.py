@@ -163,8 +163,8 @@ def check_objects(table: AnyArray, argument: str, name: str) -> None:
             float(0 if is_missing(one) else one)
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"{argument} of {name} contains objects of type {type(one).__name__}, first "
-                f"{as_text(one)}, but must be numbers ({error}). Pass numbers, such as one.mid."
+                f"{argument} of {name} contains objects, first {as_text(one)}, but must be numbers "
+                f"({error}). Pass a number for each, such as the middle of an interval."
             ) from error
 
 

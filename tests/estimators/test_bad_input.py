@@ -390,7 +390,7 @@ def test_targets_that_are_objects_are_named():
     fitted = model(optimizer=None).fit(X, Y)
     for kind, targets in objects().items():
         for y in targets:
-            told = f"contains objects of type {kind}, first .* must be numbers.*one.mid"
+            told = f"contains objects, first .* must be numbers .*{kind}.*middle of an interval"
             for likelihood in ("gaussian", "student_t"):
                 with pytest.raises(TypeError, match=f"y of SparseGPRegressor {told}"):
                     model(likelihood=likelihood).fit(X, y)
