@@ -41,8 +41,11 @@ class Fitted:
     def __post_init__(self, rows: Dataset | None) -> None:
         self.has_scores = rows is not None and rows.in_memory
         self.weight = rows.weight if rows is not None and self.has_scores else None
-        if self.beside is not None:
-            self.view = self.beside.around(self.view)
+        around = [self.beside, self.fits[0].combination]
+        if all(around) and self.beside.weights.is_added:
+            around.reverse()
+        for one in around:
+            self.view = self.view if one is None else one.around(self.view)
         if self.class_weight is not None:
             self.view = self.view._replace(class_weight=self.class_weight)
 

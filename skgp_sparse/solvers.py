@@ -65,6 +65,8 @@ class Fit(NamedTuple):
     mean : ndarray of shape (n, q) or None, default=None
         Predictions of rows by another model, which is beside the process, fitted without them. It
         is filled in by the estimator.
+    combination : Combination or None, default=None
+        A global process, which the posterior is beside.
     left_out : LeftOutRows or None, default=None
         What the posterior says of training rows that were left out already. It is filled in by the
         estimator.
@@ -89,12 +91,13 @@ class Fit(NamedTuple):
     given: Dataset | None = None
     refit: Callable[..., Any] | None = None
     mean: Array | None = None
+    combination: Any = None
     left_out: Any = None
 
     @property
     def name(self) -> str:
         """Value of `posterior_`: the name of the method or, if it has none, of the posterior."""
-        return self.method_name or self.posterior.name
+        return self.method_name or (self.combination or self.posterior).name
 
     @property
     def rows(self) -> Any:

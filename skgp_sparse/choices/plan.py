@@ -59,6 +59,7 @@ BEFORE = {  # steps before the search, in the order in which they are taken, and
 AFTER = {  # those after it
     "noise": "heteroscedastic_noise:learned_noise",
     "mean": "mean:mean_of_numbers",
+    "global process": "global_process:beside_a_global_process",
     "calibration": "mean:calibrated_labels",
     "warnings": "fit_warnings:warn_of_fits",
 }
@@ -215,6 +216,8 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
         yield "noise"
     if is_free and has_mean:
         yield "mean"
+    if moves and type(posterior_method) is PosteriorSelection and not request.has_sites:
+        yield "global process"
     is_calibrated = request.calibration is not None and _leaves_out(request, facts)
     if is_free and request.n_classes and (has_mean or is_calibrated):
         yield "calibration"

@@ -531,6 +531,10 @@ class NeighborsPosterior(Posterior):
         """A copy of the posterior with a prior of other noise, whose near rows are the same."""
         return self._with(prior=prior, noise=self.rows.variances(prior))
 
+    def given(self, table: Dataset) -> "NeighborsPosterior":
+        """The posterior given the rows of another table."""
+        return self.of(self.prior, known_rows(table), self.k, self.metric, self.factor)
+
     def _with(self, **changes):
         """A copy of the posterior that shares the search."""
         other = replace(self, **changes)

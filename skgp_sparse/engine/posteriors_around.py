@@ -21,11 +21,19 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, row_blocks
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.feature_posterior import SparsePosterior
-from skgp_sparse.engine.posterior import BOUNDS, JOINT_ROWS, PosteriorAround, Slopes, float64
+from skgp_sparse.engine.posterior import (
+    BOUNDS,
+    JOINT_ROWS,
+    Posterior,
+    PosteriorAround,
+    Slopes,
+    float64,
+)
 from skgp_sparse.ground.linalg import TINY, weighted_quantile
 from skgp_sparse.ground.parallel import slices
 from skgp_sparse.ground.validation import AnyArray, Array, Bools, Pair, Scalars
 
+Moments = tuple[Array, Array, Any]  # means (n, p), latent variances (n,) and noise (n,)
 _NOISE_SHARE = 0.02  # s
 _VALUES = 32  # K
 _ROWS_PER_BLOCK = 1024  # rows whose moments with all values are computed together
@@ -183,6 +191,14 @@ class MeanWeights(NamedTuple):
         """Weights (n, p) of the process, from those of the other prediction."""
         return np.ones_like(weight) if self.is_added else 1.0 - weight
 
+    def beside(self, moments: Moments, predicted: Array) -> Moments:
+        """Mean (n, p), latent variance and noise (n,) beside another prediction (n, p)."""
+        mean, variance, noise = moments
+        weight = self.of(variance + noise)
+        factor = self.factor(weight)
+        mean = self.of_process(weight) * mean + weight * predicted
+        return mean, factor * variance, factor * noise
+
     def factor(self, weight: Array) -> Array:
         """Factors (n,) of variances, from weights (n, p)."""
         constant, of_weight = self.log_factor
@@ -233,9 +249,7 @@ class PosteriorWithMean(PosteriorAround):
 
     def moments(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array, Array]:
         """Weighted mean, latent variance and variance of the noise."""
-        mean, variance, noise = self.posterior.moments(X, n_jobs)
-        mean, factor = self._weighted(X, mean, variance + noise)
-        return mean, factor * variance, factor * noise
+        return self.weights.beside(self.posterior.moments(X, n_jobs), self.predict(float64(X)))
 
     def covariance(self, X: AnyArray) -> Array:
         """Latent covariance."""
@@ -332,6 +346,136 @@ def normal_mixture(posterior, X, X_std, n_jobs):
     moments = [posterior.mean_and_variance(X + X_std * z, n_jobs) for z in normal]
     means, variances = (np.stack(one) for one in zip(*moments))
     return means.mean(axis=0), variances.mean(axis=0)[:, None] + means.var(axis=0)
+
+
+class CombinationWeights(NamedTuple):
+    """Weights w of a first posterior beside a global process."""
+
+    intercept: float  # a
+    slope: float  # b
+    noise: float  # typical noise variance of the first one
+
+    def combined(self, first: Moments, other: Moments) -> tuple[Array, Array, Array]:
+        """Means (n, p), variances (n,) with noise, and weights (n,)."""
+        local, t0 = self.totals(first, other)
+        weight = self.of(local, t0)
+        mean = weight[:, None] * first[0] + (1.0 - weight)[:, None] * other[0]
+        return mean, (weight * np.sqrt(local) + (1.0 - weight) * np.sqrt(t0)) ** 2, weight
+
+    def totals(self, first: Moments, other: Moments) -> Pair:
+        """Variances (n,) of both, noise included."""
+        ratio = (first[2] + TINY) / (self.noise + TINY)
+        return np.maximum(first[1] + first[2], TINY), np.maximum(other[1] + ratio * other[2], TINY)
+
+    def of(self, local: Array, other: Array) -> Array:
+        """Weights (n,) from variances with noise."""
+        return expit(self.intercept + self.slope * np.log(other / local))
+
+
+# With means m and variances t, noise included, of neighbours (1) and of a global process (0),
+#
+#     w = s(a + b log(t_0 / t_1)),    m = w m_1 + (1 - w) m_0,    std = w t_1^½ + (1 - w) t_0^½.
+#
+# The noise is that of neighbours; where it varies, that of the global process does in proportion.
+@dataclass(frozen=True, eq=False)
+class CombinedPosterior(PosteriorAround):
+    """Predictions from neighbours where rows are near, and of a global process elsewhere."""
+
+    other: Posterior
+    weights: CombinationWeights
+
+    name = "neighbors+inducing"
+    remedy = "Set posterior to 'exact' or 'inducing'."
+    metric = property(attrgetter("posterior.metric"))
+    answers = property(lambda self: self.posterior.answers & {contract.GRADIENTS})
+
+    def outputs(self, X: AnyArray, mean: Array, variance: Array, n_jobs: int = 1) -> Pair:
+        """Combined mean and latent variance."""
+        noise = contract.noise_in_blocks(self.posterior, X)
+        return self._combined((mean, variance, noise), self.other.moments(X, n_jobs))[:2]
+
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
+        """Combined mean (n, p)."""
+        return self.moments(X, n_jobs)[0]
+
+    def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> Pair:
+        """Combined mean and latent variance."""
+        return self.moments(X, n_jobs)[:2]
+
+    def moments(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array, Array]:
+        """Combined mean, latent variance and variance of the noise."""
+        return self._combined(*(one.moments(X, n_jobs) for one in (self.posterior, self.other)))
+
+    def noise_variance(self, X: AnyArray) -> Scalars:
+        """Learned noise variance."""
+        return self.posterior.noise_variance(X)
+
+    def prior_variance(self, X: AnyArray) -> Scalars:
+        """Variance before any data."""
+        n, zeros = len(X), np.zeros((len(X), 1))
+        both = self.posterior, self.other
+        priors = [
+            (zeros, np.broadcast_to(one.prior_variance(X), n), contract.noise_in_blocks(one, X))
+            for one in both
+        ]
+        return self._combined(*priors)[1]
+
+    def weight(self, X: AnyArray) -> Array:
+        """Weights (n, p) of another prediction beside neighbours."""
+        both: Any = self.posterior, self.other
+        share = self.weights.combined(*(one.moments(X) for one in both))[2]
+        return share[:, None] * both[0].weight(X)
+
+    def covariance(self, X: AnyArray) -> Array:
+        """Latent covariance, with the correlations of both."""
+        both = self.posterior, self.other
+        moments = [one.moments(X) for one in both]
+        weight, variance = self.weights.combined(*moments)[2], self._combined(*moments)[1]
+        parts = zip((weight, 1.0 - weight), both)
+        cov: Any = sum(w[:, None] * w * one.covariance(X) for w, one in parts)
+        ratio = np.sqrt(variance / np.maximum(cov.diagonal(), TINY))
+        cov *= ratio[:, None] * ratio
+        cov.flat[:: len(cov) + 1] = variance
+        return cov
+
+    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+        """Latent samples minus the mean."""
+        return Posterior.deviations(self, X, n_samples, random_state)
+
+    def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
+        """`Slopes` of the combined predictions."""
+        near, known = (self.posterior.gradients(X, one, n_jobs) for one in (False, True))
+        far, noise_0 = self.other.gradients(X, True, n_jobs), self.other.noise_variance(X)
+        noise, noise_slope = (
+            near.variance - known.variance,
+            near.variance_slope - known.variance_slope,
+        )
+        first, other = (near.mean, known.variance, noise), (far.mean, far.variance, noise_0)
+        mean, total, weight = self.weights.combined(first, other)
+        local, t0 = self.weights.totals(first, other)
+        share = np.broadcast_to(noise_0 / (self.weights.noise + TINY), len(X))
+        of_local = near.variance_slope / local[:, None]  # slopes of logarithms
+        of_other = (far.variance_slope + share[:, None] * noise_slope) / t0[:, None]
+        rest, std, std_0 = 1.0 - weight, np.sqrt(local), np.sqrt(t0)
+        weight_slope = (self.weights.slope * weight * rest)[:, None] * (of_other - of_local)
+        std_slope = (0.5 * weight * std)[:, None] * of_local
+        std_slope += (0.5 * rest * std_0)[:, None] * of_other
+        std_slope += (std - std_0)[:, None] * weight_slope
+        mean_slope = weight[:, None, None] * near.mean_slope + rest[:, None, None] * far.mean_slope
+        mean_slope += (near.mean - far.mean)[:, :, None] * weight_slope[:, None]
+        slope = 2.0 * np.sqrt(total)[:, None] * std_slope
+        if latent:
+            total, slope = np.maximum(total - noise, 0.0), slope - noise_slope
+        return Slopes(mean, total, mean_slope, slope)
+
+    def with_fewer_neighbors(self, most):
+        """The posterior, which predicts more quickly."""
+        return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
+
+    def _combined(self, first: Moments, other: Moments) -> tuple[Array, Array, Array]:
+        """Mean, latent variance and noise from the moments of both."""
+        mean, total, _ = self.weights.combined(first, other)
+        return mean, np.maximum(total - first[2], 0.0), first[2]
 
 
 _SMALLEST_SHARE = 1e-8  # variance of a direction that is told from none, as a share of the process

@@ -15,7 +15,7 @@ from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.moments import places_among
 from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, Posterior, noise_in_blocks
-from skgp_sparse.engine.posteriors_around import MeanWeights
+from skgp_sparse.engine.posteriors_around import CombinationWeights, MeanWeights
 from skgp_sparse.explain.views import LabelView, Offset, RealView, centre_and_scale
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
@@ -109,9 +109,14 @@ class LeftOutRows(NamedTuple):
 
     def beside(self, predicted: Array, weights: MeanWeights) -> "LeftOutRows":
         """The rows with moments of the weighted mean of the process and predictions (k, p)."""
-        weight = weights.of(self.total)
-        mean = self.mean + weight * (predicted - self.mean)
-        return self._replace(mean=mean, variance=weights.factor(weight) * self.total, noise=0.0)
+        moments = weights.beside((self.mean, self.variance, self.noise), predicted)
+        return self._replace(**dict(zip(("mean", "variance", "noise"), moments)))
+
+    def combined(self, other: "LeftOutRows", weights: CombinationWeights) -> "LeftOutRows":
+        """The rows with moments of a combination with a global process."""
+        both = [(one.mean, one.variance, one.noise) for one in (self, other)]
+        mean, total, _ = weights.combined(*both)
+        return self._replace(mean=mean, variance=np.maximum(total - self.noise, 0.0))
 
 
 def some_rows(rows: Dataset, most: int) -> Ints:
@@ -136,10 +141,12 @@ def left_out(
         left = LeftOutRows.of(fit, chosen, _moments(fit, chosen, resolve_n_jobs(n_jobs)))
     if not own_noise and fit.left_out is not None:
         left = left.without_own_noise(fit.left_out)
-    if weights is None or weights.is_added:
+    if not (weights is None or weights.is_added):
+        predicted: Any = fit.mean
+        left = left.beside(predicted[chosen], weights)
+    if fit.combination is None or fit.combination.weights is None:
         return left
-    predicted: Any = fit.mean
-    return left.beside(predicted[chosen], weights)
+    return left.combined(left_out(fit.combination.fit, chosen, n_jobs), fit.combination.weights)
 
 
 def as_left_out(fit: Fit) -> Fit:

@@ -17,16 +17,17 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.engine.posterior import RowTerms, noise_in_blocks
 from skgp_sparse.exceptions import collected
+from skgp_sparse.ground.validation import Index
 from skgp_sparse.inference.contracts import arithmetic, if_possible
 from skgp_sparse.methods import small_fits
+from skgp_sparse.methods.combination import NEIGHBORS, Combination
 from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
 from skgp_sparse.methods.neighbors import (
-    NearestNeighborModel,
     Neighbors,
     density_of,
     most_trained,
@@ -37,7 +38,8 @@ from skgp_sparse.solvers import Fit, fit_at
 _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the start on few rows
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
-_ITERATIONS = 10  # of the second trial of inducing points
+_FEW_POINTS, _ITERATIONS = 300, 15  # of the global process
+_ITERATIONS_OF_SITES = 10  # of the second trial of inducing points with sites
 _SOME_ROWS, _ON_SOME, _ON_ALL, _WITH_SITES = 3000, 40, 15, 5  # rows, iterations: inducing points
 _MOST_PROBLEMS = 3  # that select for all
 
@@ -53,8 +55,7 @@ class PosteriorSelection(PosteriorMethod):
 
     def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
-        trials = Trials(job, random_state)
-        return trials.fit(trials.rival.wins(trials.of_rival, trials.of_neighbors))
+        return Trials(job, random_state).fit()
 
     def refuses_later_rows(self) -> None:
         """None: rows that arrive later are learned with inducing points."""
@@ -76,7 +77,7 @@ def agree(jobs: list[Job], random_states: list[RandomState], run: Callable) -> t
     some = [numbers[round(k * (len(numbers) - 1) / (most - 1))] for k in range(most)]
     trials = list(run(trials_of, some))
     neighbors = ValidationScore.joined(one.of_neighbors for one in trials)
-    rivals = ValidationScore.joined(one.of_rival for one in trials)
+    rivals = ValidationScore.joined(one.of_rival.take(one.places) for one in trials)
     method = InducingPoints() if trials[0].rival.wins(rivals, neighbors) else Neighbors()
     decided = {k: jobs[k]._replace(posterior_method=method) for k in numbers}
     jobs = [decided.get(k, job) for k, job in enumerate(jobs)]
@@ -96,9 +97,11 @@ class Trials:
         failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
         self.of_neighbors = if_possible(self.search.first, otherwise=failed)
         self.of_rival, self.is_found = failed, self.of_neighbors is not failed
+        self.places: Index = slice(None)  # of the rows held out that the score of neighbours is of
         if deadline.allows(_OF_RIVAL) or not self.is_found:
             self.of_rival = if_possible(self.rival.first, otherwise=failed)
-        if self.is_found and not self.of_rival.is_better_than(self.of_neighbors, _BEHIND):
+        self.is_close = not self.of_rival.is_better_than(self.of_neighbors, _BEHIND)
+        if self.is_found and self.is_close:
             self._go_on()
 
     def _go_on(self) -> None:
@@ -106,23 +109,57 @@ class Trials:
         best = self.of_neighbors
         best = max(best, if_possible(self.search.refined, best, otherwise=best), key=density_of)
         if not (self.search.is_over() or best.is_better_than(self.of_rival, _BEHIND)):
-            again = if_possible(self.rival.again, best.model, otherwise=self.of_rival)
+            again = if_possible(self.rival.again, otherwise=self.of_rival)
             self.of_rival = max(again, self.of_rival, key=density_of)
         best, rows = if_possible(self.search.with_neighbors, best, otherwise=(best, slice(None)))
-        self.of_neighbors, self.of_rival = best, self.of_rival.take(rows)
+        self.of_neighbors, self.places = best, rows
 
-    def fit(self, rival_wins: bool) -> Fit:
-        """The `Fit` of the winner; that of the other one if it cannot be computed."""
-        model, rival = self.of_neighbors.model, self.rival
+    def rival_wins(self) -> bool:
+        """Whether the rival is selected, were neighbours alone."""
+        return self.rival.wins(self.of_rival.take(self.places), self.of_neighbors)
+
+    def fit(self) -> Fit:
+        """The `Fit` of the winner; that of another one if it cannot be computed."""
+        rival, rival_wins, fit = self.rival, self.rival_wins(), None
+        if self.is_found:
+            fit = self.search.conclude(self.of_neighbors.model)
+            found = if_possible(self._combined, fit) if self._may_combine() else None
+            if found is not None:
+                both, score = found
+                rival_wins = both.is_global or self.of_rival.is_better_than(score)
+                fit = fit._replace(combination=both)
         tried = if_possible(rival.fit) if rival_wins and self.is_found else None
-        fit = tried or (self.search.conclude(model) if self.is_found else rival.fit())
+        fit = tried or fit or rival.fit()
         return fit._replace(selection=tuple(self.validation.candidates))
+
+    def _may_combine(self) -> bool:
+        """Whether neighbours may be worth something beside a global process, and there is time."""
+        job = self.search.job
+        may = job.settings.solver.moves and not job.model.has_sites
+        return may and self.is_close and not self.search.is_over()
+
+    def _combined(self, fit: Fit) -> tuple[Combination, ValidationScore]:
+        """Neighbours beside a global process, and their score."""
+        near, n_jobs, rows = (
+            fit.posterior.with_fewer_neighbors(NEIGHBORS),
+            self.search.n_jobs,
+            self.validation,
+        )
+        both = Combination.of(self.rival.global_process(), rows, n_jobs)
+        with arithmetic():
+            moments = near.leave_one_out(rows.rows, rows.chosen, RowTerms(), n_jobs)
+            local = [(*moments, noise_in_blocks(near, rows.block.X))]
+            for part in both.parts[1:]:
+                local.append(near.given(part.table).moments(part.rows.block.X, n_jobs))
+            both = both.learned(local, None, ())[0]
+        return both, both.score(local[0])
 
 
 class Rival:
     """A posterior that is tried beside neighbours: `begun`, `first`, `again`, and its `fit`."""
 
     wins_ties = False
+    best: ValidationScore | Any = None  # of a `Fit`
 
     def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
         self.job, self.validation, self.random_state = job, validation, random_state
@@ -133,11 +170,19 @@ class Rival:
             return not neighbors.is_better_than(score)
         return score.is_better_than(neighbors)
 
+    def again(self) -> ValidationScore | Any:
+        """The `ValidationScore` of a longer trial, where there is one."""
+        return self.best
+
+    def global_process(self) -> Fit:
+        """The `Fit` of a few inducing points to all rows, which may be beside neighbours."""
+        other = RivalOfPoints(self.job, self.validation, self.random_state)
+        other.first()
+        return other.global_process()
+
 
 class ExactRival(Rival):
     """The exact process of all rows, hyperparameters held that were learned from fewer rows."""
-
-    best: ValidationScore | Any = None  # of a `Fit`
 
     @staticmethod
     def begun(job: Job, random_state: RandomState) -> Job:
@@ -146,36 +191,22 @@ class ExactRival(Rival):
 
     def first(self) -> ValidationScore:
         """The `ValidationScore` of the process."""
-        return self._tried(self.job.kernel, "exact")
-
-    def again(self, local: NearestNeighborModel) -> ValidationScore:
-        """The best `ValidationScore`, also with the hyperparameters of neighbours."""
-        if local.metric is None:
-            if_possible(self._tried, local.kernel, "exact (hyperparameters of neighbors)")
-        return self.best
-
-    def fit(self) -> Fit:
-        """The `Fit` of the best trial."""
-        if self.best is None:
-            self._tried(self.job.kernel, "exact")
-        return self.best.model
-
-    def _tried(self, kernel: Kernel, name: str) -> ValidationScore:
         job, validation = self.job, self.validation
-        objective = job.model.exact(job.rows, job.settings.options)
-        fit = fit_at(objective, kernel, 0)
+        fit = fit_at(job.model.exact(job.rows, job.settings.options), job.kernel, 0)
         with arithmetic():
             given = job.rows, validation.chosen, fit.terms
             mean, variance = fit.posterior.leave_one_out(*given)
-        variance = variance + fit.posterior.noise_variance(validation.block.X)
-        score = validation.score(name, mean, variance + validation.noise)
-        if self.best is None or score.density > self.best.density:
-            self.best = score._replace(model=fit)
-        return score
+        variance = variance + fit.posterior.noise_variance(validation.block.X) + validation.noise
+        self.best = validation.score("exact", mean, variance)._replace(model=fit)
+        return self.best
+
+    def fit(self) -> Fit:
+        """The `Fit` of the trial."""
+        return (self.best or self.first()).model
 
 
 class RivalOfPoints(Rival):
-    """Inducing points, before they are optimised and after some iterations."""
+    """Inducing points: few of them after some iterations; with sites, before they are optimised."""
 
     wins_ties = True  # as they go on to gain
     points = InducingPoints()
@@ -183,24 +214,42 @@ class RivalOfPoints(Rival):
 
     @staticmethod
     def begun(job: Job, random_state: RandomState) -> Job:
-        """The `Job` with the hyperparameters of a small exact fit, and enough points."""
-        return with_enough_points(small_fits.on_subset(job, random_state), random_state)
+        """The `Job` with the hyperparameters of a small exact fit."""
+        return small_fits.on_subset(job, random_state)
 
     def first(self) -> ValidationScore:
-        """The `ValidationScore` where the initialiser puts the points."""
-        rows = self.validation.training_rows(most_trained(self.job.rows.n_features))
-        self.objective = self.points.objective(self.job._replace(rows=rows), self.random_state)
-        return self._scored("at the start")
+        """The `ValidationScore` of few points, or where the initialiser puts them."""
+        job, has_sites = self.job, self.job.model.has_sites
+        rows = self.validation.training_rows(most_trained(job.rows.n_features))
+        few = (
+            job
+            if has_sites
+            else job._replace(points=job.points.of_size(min(_FEW_POINTS, job.points.size)))
+        )
+        self.objective = self.points.objective(few._replace(rows=rows), self.random_state)
+        if not has_sites:
+            self._go_on(rows, _ITERATIONS)
+        return self._scored("at the start" if has_sites else f"{_ITERATIONS} iterations")
 
-    def again(self, local: NearestNeighborModel) -> ValidationScore:
-        """The `ValidationScore` after some iterations."""
-        self._go_on(self.objective.rows, _ITERATIONS)
-        return self._scored(f"{_ITERATIONS} iterations")
+    def again(self) -> ValidationScore:
+        """The `ValidationScore` of points with sites after some iterations."""
+        if self.job.model.has_sites:
+            self._go_on(self.objective.rows, _ITERATIONS_OF_SITES)
+            self._scored(f"{_ITERATIONS_OF_SITES} iterations")
+        return self.best
+
+    def global_process(self) -> Fit:
+        """The `Fit` of few points to all rows."""
+        return fit_at(self.objective.on(self.job.rows), self.job.kernel, 0)
 
     def fit(self) -> Fit:
         """The `Fit` to all rows, after most of the iterations on some of them."""
-        objective = self.objective or self.points.objective(self.job, self.random_state)
-        self.objective, job = objective.on(self.job.rows), self.job
+        job, has_sites = self.job, self.job.model.has_sites
+        if not has_sites:
+            self.job = job = with_enough_points(job, self.random_state)
+        is_open = self.objective is None or not has_sites
+        objective = self.points.objective(job, self.random_state) if is_open else self.objective
+        self.objective = objective.on(job.rows)
         if len(job.rows) > _SOME_ROWS:
             self._go_on(job.rows, _ON_SOME)
             most = min(_WITH_SITES if job.model.has_sites else _ON_ALL, job.settings.max_iter)
@@ -221,4 +270,5 @@ class RivalOfPoints(Rival):
     def _scored(self, name: str) -> ValidationScore:
         fit = fit_at(self.objective, self.job.kernel, 0)
         given = fit.posterior, self.job.settings.options.n_jobs, fit.likelihood
-        return self.validation.score_posterior(f"inducing ({name})", *given)
+        self.best = self.validation.score_posterior(f"inducing ({name})", *given)
+        return self.best

@@ -77,7 +77,8 @@ def mean_of_numbers(found: Problems) -> Problems:
     predicted = _in_table(fit.rows, found.scaler.forward(latent) - level)
     stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
-    if not is_chosen(found.observations.parameters.mean) and not _pays(stacking, weights):
+    is_wanted = is_chosen(found.observations.parameters.mean) or fit.combination is not None
+    if not (is_wanted or _pays(stacking, weights)):
         return found
     mean = weighted_means.WeightedMean(function, found.scaler, level, weights)
     return found._replace(fits=[fit._replace(mean=predicted)], beside=mean)
@@ -223,6 +224,12 @@ def cross_fitted(observations: Any, rows: Table, pays: Pays = None) -> CrossFitt
     found = _fitted(template, form, np.arange(len(form)), given)
     found = found._replace(values=spread_values(form.X, form.weight))
     return found, _of_user(latent, form, rows)
+
+
+def fitted_to(problems: Problems, table: Table) -> MeanFunction:
+    """The `MeanFunction` of another table, in units of its targets."""
+    given, codes = problems.observations.parameters, problems.observations.columns().codes()
+    return _fitted(_prepared(given, table, codes, 0), table, np.arange(len(table)), given)
 
 
 def _of_user(latent: Array, form: Table, rows: Table) -> Array:

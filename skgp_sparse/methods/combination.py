@@ -1,0 +1,189 @@
+"""Neighbours, a mean and a global process of inducing points, with weights from rows held out.
+
+Rows that are held out are predicted from all others, and some of them from random parts of these, a
+4th, a 16th and a 64th, so that both near and far rows occur. Weights of means have the least Huber
+loss, and factors of variances the highest density.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from skgp_sparse.engine.posterior import noise_in_blocks
+from skgp_sparse.engine.posteriors_around import (
+    CombinationWeights,
+    CombinedPosterior,
+    MeanWeights,
+    Moments,
+)
+from skgp_sparse.ground.linalg import TINY, log_normal_density
+from skgp_sparse.ground.validation import Array
+from skgp_sparse.inference.contracts import arithmetic
+from skgp_sparse.methods.contract import ValidationScore, ValidationSet
+from skgp_sparse.solvers import Fit, fit_at
+
+NEIGHBORS = 50  # that predict rows held out
+_PARTS, _FEW = (1 / 4, 1 / 16, 1 / 64), 500  # of the rows, and how many rows each of them predicts
+_FEWEST = 30  # rows of a part
+_NEAR = 2.0  # weight of rows that all others predict, in units of that of all parts
+_HUBER = 3.0  # units, beyond which an error counts by its size and not its square
+_STARTS, _LIMITS = (0.0, 2.0, -2.0), [(-6.0, 6.0), (0.0, 5.0)]  # of intercepts; and of slopes
+_LIMITS_OF_MEAN = [(-8.0, 8.0), (-3.0, 5.0)]
+_RIDGE, _RIDGE_OF_MEAN, _RIDGE_OF_FACTOR = 1e-3, [1e-4, 1e-3], np.array([0.1, 0.01])
+_ALONE = 0.02  # mean weight of one of the two, below which the other one is alone
+
+
+class Part(NamedTuple):
+    """Rows held out, and the rows that predict them."""
+
+    rows: ValidationSet
+    table: Any  # that predicts them; None: all rows but the one
+    moments: Moments  # from a global process
+
+
+class Combination(NamedTuple):
+    """A global process beside neighbours."""
+
+    fit: Fit  # of the process to all rows
+    weights: CombinationWeights | None = None  # None: they are not learned yet
+    share: float = 1.0  # mean weight of neighbours, over rows held out
+    parts: tuple[Part, ...] = ()
+
+    name = CombinedPosterior.name
+
+    @classmethod
+    def of(cls, fit: Fit, validation: ValidationSet, n_jobs: int) -> "Combination":
+        """The combination with the `Fit` of a process, before its weights are learned."""
+        rows, objective, process = validation.rows, fit.objective, fit.posterior
+        with arithmetic():
+            moments = process.leave_one_out(rows, validation.chosen, fit.terms, n_jobs)
+            noise = noise_in_blocks(process, validation.block.X)
+            parts = [Part(validation, None, (*moments, noise))]
+            for share in _PARTS:
+                size = int(share * (len(rows) - len(validation.chosen)))
+                if size >= _FEWEST:
+                    table, few = validation.training_rows(size), validation.some(_FEW)[0]
+                    process = fit_at(objective.on(table), fit.kernel, 0).posterior
+                    parts.append(Part(few, table, process.moments(few.block.X, n_jobs)))
+        return cls(fit, parts=tuple(parts))
+
+    def learned(
+        self, local: Sequence[Moments], mean: MeanWeights | None, predicted: Sequence[Array]
+    ) -> tuple["Combination", MeanWeights | None]:
+        """The combination and a mean with weights that are learned together.
+
+        The rows of all parts have moments from neighbours, and predictions of the mean, if any.
+        """
+        stacked = Stacked.of(self.parts, local, mean, predicted)
+        weights, mean = stacked.weights()
+        share = stacked.combined(weights, mean)[2]
+        return self._replace(weights=weights, share=float(np.mean(share))), mean
+
+    def score(self, first: Moments) -> ValidationScore:
+        """The `ValidationScore` beside neighbours, whose moments of the first part are given."""
+        near, weights = self.parts[0], self.weights
+        assert weights is not None  # for type checkers
+        mean, variance, _ = weights.combined(first, near.moments)
+        return near.rows.score(self.name, mean, variance + near.rows.noise)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether neighbours are as good alone."""
+        return self.share > 1.0 - _ALONE
+
+    @property
+    def is_global(self) -> bool:
+        """Whether neighbours say next to nothing."""
+        return self.share < _ALONE
+
+    def around(self, view: Any) -> Any:
+        """The view whose process is beside the global one."""
+        known: Any = self.fit.posterior, self.weights
+        return view.each(lambda one: one._replace(process=CombinedPosterior(one.process, *known)))
+
+
+class Stacked(NamedTuple):
+    """Rows of all parts, as neighbours, a mean and a global process predict them."""
+
+    local: Moments  # of neighbours
+    other: Moments  # of the global process
+    mean: MeanWeights | None  # as they were learned without the global process; None: no mean
+    predicted: Any  # (n, p) by the mean
+    y: Array  # (n, p)
+    known: Array  # (n,) noise variance
+    share: Array  # (n,) weights, which sum to one
+    unit: Array  # (n, 1) of errors
+    noise: float  # typical noise variance of neighbours
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[Part], local: Sequence[Moments], mean: Any, predicted: Sequence[Array]
+    ) -> "Stacked":
+        """The rows of some parts."""
+        rows = [part.rows for part in parts]
+        near, other = _joined(local), _joined([part.moments for part in parts])
+        share = [one.count / one.count.sum() for one in rows]
+        share[0] = _NEAR * max(len(rows) - 1, 1) * share[0]
+        weight, known = np.concatenate(share), np.concatenate([one.noise for one in rows])
+        totals = [variance + noise + known for _, variance, noise in (near, other)]
+        return cls(
+            local=near,
+            other=other,
+            mean=mean,
+            predicted=None if mean is None else np.concatenate(predicted),
+            y=np.concatenate([one.block.y for one in rows]),
+            known=known,
+            share=weight / weight.sum(),
+            unit=np.sqrt(np.sqrt(np.maximum(totals[0] * totals[1], TINY)))[:, None],
+            noise=float(np.exp(np.mean(np.log(np.maximum(local[0][2], TINY))))),
+        )
+
+    def combined(self, weights: CombinationWeights, mean: MeanWeights | None) -> Moments:
+        """Means, variances with the learned noise, and weights, as of `CombinationWeights`."""
+        near = self.local if mean is None else mean.beside(self.local, self.predicted)
+        return weights.combined(near, self.other)
+
+    def weights(self) -> tuple[CombinationWeights, MeanWeights | None]:
+        """The best weights: Huber's loss for means, then densities for factors of variances."""
+        of_mean = np.zeros(0)
+        if self.mean is not None:
+            of_mean = np.concatenate([self.mean.intercept, self.mean.slope])
+        p = len(of_mean) // 2
+        ridge = np.concatenate([[_RIDGE] * 2, np.repeat(_RIDGE_OF_MEAN, p)])
+        origin, limits = np.append([0.0, 1.0], 0.0 * of_mean), [*_LIMITS]
+        for limit in _LIMITS_OF_MEAN:
+            limits += [limit] * p
+
+        def loss(theta: Array) -> float:
+            e = np.abs(self.y - self.combined(*self._at(theta))[0]) / self.unit
+            huber = np.where(e < _HUBER, 0.5 * e**2, _HUBER * (e - 0.5 * _HUBER)).mean(axis=1)
+            return float(self.share @ huber + ridge @ (theta - origin) ** 2)
+
+        starts = [np.append([a, 1.0], of_mean) for a in _STARTS]
+        runs = [minimize(loss, start, method="L-BFGS-B", bounds=limits) for start in starts]
+        weights, mean = self._at(min(runs, key=lambda run: run.fun).x)
+        if mean is None:
+            return weights, mean
+
+        def surprise(factor: Array) -> float:
+            m, v, _ = self.combined(weights, mean._replace(log_factor=tuple(factor)))
+            density = log_normal_density(self.y, m, np.sqrt(v + self.known)[:, None]).mean(axis=1)
+            return float(_RIDGE_OF_FACTOR @ factor**2 - self.share @ density)
+
+        factor = minimize(surprise, mean.log_factor, method="Nelder-Mead").x
+        return weights, mean._replace(log_factor=tuple(map(float, factor)))
+
+    def _at(self, theta: Array) -> tuple[CombinationWeights, MeanWeights | None]:
+        """The weights of numbers, the intercept and slope of the combination first."""
+        weights = CombinationWeights(float(theta[0]), float(theta[1]), self.noise)
+        if self.mean is None:
+            return weights, None
+        intercept, slope = theta[2:].reshape(2, -1)
+        return weights, self.mean._replace(intercept=intercept, slope=slope)
+
+
+def _joined(parts: Sequence[Moments]) -> Any:
+    """Moments of the rows of all parts."""
+    return tuple(map(np.concatenate, zip(*parts)))
