@@ -56,6 +56,8 @@ from skgp_sparse.engine.posterior import (
     without_negative,
 )
 from skgp_sparse.engine.posteriors_around import (
+    CombinationWeights,
+    CombinedPosterior,
     MeanWeights,
     PosteriorWithMean,
     PosteriorWithMissingValues,
