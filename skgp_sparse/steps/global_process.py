@@ -29,7 +29,8 @@ def beside_a_global_process(found: Problems) -> Problems:
         X = part.rows.block.X
         local.append(near.given(part.table).moments(X))
         if has_mean:
-            predicted.append(fitted_to(found, part.table).latent(X))
+            function = fitted_to(found, part.table)
+            predicted.append(found.scaler.forward(function.latent(X)))
     learned, weights = combination.learned(local, beside.weights if has_mean else None, predicted)
     if has_mean:
         beside = beside._replace(weights=weights)

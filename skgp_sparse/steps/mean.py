@@ -227,7 +227,7 @@ def cross_fitted(observations: Any, rows: Table, pays: Pays = None) -> CrossFitt
 
 
 def fitted_to(problems: Problems, table: Table) -> MeanFunction:
-    """The `MeanFunction` of another table, in units of its targets."""
+    """The `MeanFunction` of another table."""
     given, codes = problems.observations.parameters, problems.observations.columns().codes()
     return _fitted(_prepared(given, table, codes, 0), table, np.arange(len(table)), given)
 
