@@ -38,7 +38,7 @@ from skgp_sparse.solvers import Fit, fit_at
 _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the start on few rows
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
-_FEW_POINTS, _ITERATIONS = 300, 15  # of the global process
+_FEW_POINTS, _ITERATIONS, _FEW_ROWS = 200, 10, 2000  # of the global process
 _ITERATIONS_OF_SITES = 10  # of the second trial of inducing points with sites
 _SOME_ROWS, _ON_SOME, _ON_ALL, _WITH_SITES = 3000, 40, 15, 5  # rows, iterations: inducing points
 _MOST_PROBLEMS = 3  # that select for all
@@ -221,14 +221,11 @@ class RivalOfPoints(Rival):
         """The `ValidationScore` of few points, or where the initialiser puts them."""
         job, has_sites = self.job, self.job.model.has_sites
         rows = self.validation.training_rows(most_trained(job.rows.n_features))
-        few = (
-            job
-            if has_sites
-            else job._replace(points=job.points.of_size(min(_FEW_POINTS, job.points.size)))
-        )
-        self.objective = self.points.objective(few._replace(rows=rows), self.random_state)
+        size = job.points.size if has_sites else min(_FEW_POINTS, job.points.size)
+        few = job._replace(rows=rows, points=job.points.of_size(size))
+        self.objective = self.points.objective(few, self.random_state)
         if not has_sites:
-            self._go_on(rows, _ITERATIONS)
+            self._go_on(rows, _ITERATIONS, _FEW_ROWS)
         return self._scored("at the start" if has_sites else f"{_ITERATIONS} iterations")
 
     def again(self) -> ValidationScore:
@@ -257,9 +254,9 @@ class RivalOfPoints(Rival):
         with collected():  # it need not converge
             return self.points.go_on(job, self.objective, self.random_state)
 
-    def _go_on(self, rows: Dataset, most: int) -> None:
+    def _go_on(self, rows: Dataset, most: int, size: int = _SOME_ROWS) -> None:
         """Move points and hyperparameters by iterations on some of the rows."""
-        some = rows.sampled(np.sort(rows.sample(_SOME_ROWS, self.random_state)))
+        some = rows.sampled(np.sort(rows.sample(size, self.random_state)))
         job = self.job._replace(rows=some)
         few = job.with_settings(max_iter=min(most, job.settings.max_iter))
         with collected():  # it need not converge
