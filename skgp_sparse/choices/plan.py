@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.choices.choices import resolved
+from skgp_sparse.choices.choices import StandardisedColumns, resolved
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.feature_posterior import Normals, SparsePosterior
 from skgp_sparse.ground.linalg import Jitter
@@ -39,6 +39,7 @@ EXACT_LABELS = 300  # the same where rows have sites, and an evaluation is an in
 EXACT_OPAQUE = 500  # the same where the kernel's gradient is an array of n x n x p: 1 GB of memory
 EXACT_QUIET = 5500  # the same where a small fit finds next to no noise, and inducing points were
 # asked for: 1 GB of memory
+EXACT_FAR = EXACT_QUIET  # the same where rows far away matter, which neighbours do not use
 EXACT_RIVAL = 5000  # up to which the exact process is the rival. Inducing points in its place take
 # 1.4 times as long, for .01 nats
 POINTS, POINTS_OF_LABELS = 500, 200  # inducing points where nobody asked for a number
@@ -49,6 +50,7 @@ LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing po
 # them, and neighbours are tried also where rows are few
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
 ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it
+_FAR = "rows far away matter in the kernel"
 BEFORE = {  # steps before the search, in the order in which they are taken, and their functions
     "residuals": "mean:residuals",
     "common start": "initial_values:common_start",
@@ -78,6 +80,7 @@ class Facts(NamedTuple):
     weight: float = 0.0  # of rows in memory
     n_numbers: int = 0  # of X, for each target
     has_offset: bool = False
+    reaches_far: bool = False  # whether rows far away matter in the user's kernel
 
 
 class Plan(NamedTuple):
@@ -105,7 +108,16 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
         weight=rows.total_weight() if rows.in_memory else 0.0,
         n_numbers=len(rows) * rows.n_features * rows.n_targets,
         has_offset=getattr(rows, "offset", None) is not None,
+        reaches_far=_reaches_far(rows, kernel, request),
     )
+
+
+def _reaches_far(rows: Dataset, kernel: Kernel, request: Request) -> bool:
+    """Whether rows far away matter in a user's kernel, of which a linear mean is no part."""
+    if request.kernel is None or not (rows.in_memory and kernels.differentiable(kernel)):
+        return False
+    own = [one for one in kernels.summands(kernel) if not isinstance(one, StandardisedColumns)]
+    return any(kernels.reaches_far(one, rows) for one in own)
 
 
 def plan(request: Request, facts: Facts) -> Plan:
@@ -126,7 +138,8 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
     is_left, was_chosen = type(chosen) is PosteriorSelection, is_plain(chosen)
     mixes = is_left and request.metric == "full" and n >= ROWS_OF_A_METRIC
     if chosen.is_exact_for_few and n <= few and not mixes:
-        return Exact(), f"exact: {n:.0f} distinct rows are at most {few}"
+        why = f", as {_FAR}" if few == EXACT_FAR else ""
+        return Exact(), f"exact: {n:.0f} distinct rows are at most {few}{why}"
     if not (is_left or was_chosen):
         return chosen, f"{chosen.name}: it was chosen"
     why = "it was chosen" if was_chosen else _why_points(request, facts)
@@ -169,7 +182,7 @@ def _why_points(request: Request, facts: Facts) -> str | None:
     are_too_few = request.has_sites and facts.n_distinct <= EXACT_ROWS and request.metric != "full"
     if are_too_few and facts.n_levels <= LEVELS_PER_POINT * _points(request, facts):
         return f"at most {EXACT_ROWS} rows with a likelihood"
-    return None
+    return _FAR if facts.reaches_far and request.metric != "full" else None
 
 
 def _few_rows(request: Request, facts: Facts) -> int:
@@ -182,6 +195,8 @@ def _few_rows(request: Request, facts: Facts) -> int:
         return request.n_inducing
     if request.has_sites:
         return EXACT_LABELS
+    if facts.reaches_far and type(request.posterior) is PosteriorSelection:
+        return EXACT_FAR
     return EXACT_ROWS if facts.is_differentiable else EXACT_OPAQUE
 
 

@@ -36,7 +36,7 @@ class ParameterBlock(NamedTuple):
     value: np.ndarray  # of any shape
     centre: float | np.ndarray = 0.0  # of a shape that broadcasts
     scale: float | np.ndarray = 1.0
-    limits: np.ndarray | None = None  # (size, 2) where centre is 0 and scale 1; None: free
+    limits: np.ndarray | None = None  # (size, 2) of what is optimised; None: free
 
 
 class VectorFunction:
@@ -198,8 +198,10 @@ class Objective(ABC):
 
     def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """Blocks to optimise from a kernel on: "kernel" first, and "basis" only if it may move."""
-        limits, likelihood = np.reshape(kernel.bounds, (-1, 2)), self.likelihood
-        blocks = [ParameterBlock("kernel", kernel.theta, limits=limits)]
+        likelihood = self.likelihood
+        units = kernels.units(kernel, self.rows)[:, None]
+        limits = np.reshape(kernel.bounds, (-1, 2)) / units
+        blocks = [ParameterBlock("kernel", kernel.theta, scale=units[:, 0], limits=limits)]
         if likelihood is not None and len(likelihood.theta):
             blocks.append(ParameterBlock("likelihood", likelihood.theta, limits=likelihood.limits))
         if move_basis and self.basis is not None:

@@ -139,20 +139,26 @@ _FEWEST_ROWS = 8  # of different positions, from which a periodogram says someth
 _FREQUENCIES_PER_PEAK, _MOST_FREQUENCIES = 5, 10_000  # of a periodogram
 _ENTRIES_PER_BLOCK = 1 << 18  # entries (rows, frequencies) of a periodogram that are in memory
 _PEAKS, _MULTIPLES = 3, np.arange(1, 7)  # highest peaks, and multiples of their periods
+_OF_A_SAMPLE = 0.05  # of the gaps of random rows, which tell the gap of the table
+_NEAR_OWN = 0.1  # distance in a logarithm that counts as near
 _SHORTER = 0.3  # length scale of a wave with many harmonics, in units of the kernel's own
 _SAME = 1e-6  # difference of the evidence of aliases, and of a period and the range, relative
 
 
 # -- periods of kernels: where restarts draw them, and what a periodogram says -------------------
-# All of this is for rows on a line, with one column.
+# All of this is for periods along one column.
 
 
-def positions(rows: Dataset):
-    """Different positions (k,) of a table in memory, sorted; None if they are not on a line."""
-    if rows is None or not rows.in_memory or rows.n_features != 1:
-        return None
-    x = np.unique(np.asarray(rows.stored_inputs(), dtype=float))
-    return x if len(x) > 1 and np.isfinite(x).all() else None
+def lines(kernel: Kernel, rows: Dataset):
+    """Free periods along a column of a table in memory: their place in theta, it, and their value.
+
+    A column counts whose values are all known, and which are not all equal.
+    """
+    found = kernels.periods(kernel, rows.n_features) if rows is not None and rows.in_memory else ()
+    for (place,), columns, period in found:
+        x = np.asarray(rows.stored_inputs()[:, columns[0]], dtype=float)
+        if len(columns) == 1 and 0.0 < np.ptp(x) < np.inf:
+            yield place, x, period
 
 
 def period_places(kernel: Kernel):
@@ -162,29 +168,42 @@ def period_places(kernel: Kernel):
 
 def period_limits(kernel: Kernel, rows: Dataset):
     """Bounds (p, 2) to draw from: of periods from two gaps of the rows to their range."""
-    bounds, found = np.reshape(kernel.bounds, (-1, 2)).copy(), period_places(kernel)
-    x = found and positions(rows)
-    for place in found if x is not None else ():
-        narrow = np.clip(np.log([2.0 * np.median(np.diff(x)), np.ptp(x)]), *bounds[place])
+    bounds = np.reshape(kernel.bounds, (-1, 2)).copy()
+    for place, x, _ in lines(kernel, rows):
+        narrow = np.clip(np.log([2.0 * _gap(x), np.ptp(x)]), *bounds[place])
         if narrow[0] < narrow[1]:
             bounds[place] = narrow
     return bounds
+
+
+def _gap(x: Array, share: float = 0.5):
+    """The distance of different positions next to each other, of which a share is shorter."""
+    return np.quantile(np.diff(np.unique(x)), share)
 
 
 def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
     """Values of theta with the periods of a periodogram: none where no period is free.
 
     Periods take the values of the highest evidence, one by one, at the kernel's own length scale of
-    the wave and at a shorter one, as harmonics explain most where it is long.
+    the wave and at a shorter one, as harmonics explain most where it is long. Another start has the
+    likeliest periods near the kernel's own.
     """
-    places = period_places(kernel)
-    x = positions(objective.rows) if places else None
-    if x is None or len(x) < _FEWEST_ROWS:
-        return []
-    periods, best = np.log(candidates(objective.rows, x)), kernel
+    best, near = (_likeliest(objective, kernel, prior, most) for most in (np.inf, _NEAR_OWN))
+    are_periods = np.isin(np.arange(len(kernel.theta)), period_places(kernel))
+    found = [np.where(are_periods, one.theta, kernel.theta) for one in (best, near)]
+    found = np.unique([*found, best.theta], axis=0)
+    moves = np.abs(found - kernel.theta) / kernels.units(kernel, objective.rows)
+    return found[moves.max(axis=1, initial=0.0) > _IN_A_BASIN]
+
+
+def _likeliest(objective: ExactFit, kernel: Kernel, prior: ThetaPrior, most: float):
+    """The kernel with the likeliest periods, of which no logarithm moves further than this."""
+    best = kernel
     free = [one for one in kernel.hyperparameters if not one.fixed]
     names = [one.name for one in free for _ in range(one.n_elements)]  # of entries of theta
-    for place in places:
+    for place, x, own in lines(kernel, objective.rows):
+        periods = np.log(candidates(objective.rows, x, own))
+        periods = periods[np.abs(periods - np.log(own)) < most]
         of_wave = names[place].removesuffix("periodicity") + "length_scale"
         length = names.index(of_wave) if of_wave in names else None
         tried = [kernel.clone_with_theta(theta) for theta in _tried(best, place, periods, length)]
@@ -192,11 +211,7 @@ def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
         if tried:  # of equal values the last one is that of the longest period
             least = np.max(values) - _SAME * max(1.0, abs(np.max(values)))
             best = tried[np.flatnonzero(values >= least)[-1]]
-    if best is kernel:
-        return []
-    are_periods = np.isin(np.arange(len(kernel.theta)), places)
-    own = np.where(are_periods, best.theta, kernel.theta)
-    return np.unique([own, best.theta], axis=0)
+    return best
 
 
 def _tried(kernel: Kernel, place: int, periods: Array, length: int | None):
@@ -212,27 +227,30 @@ def _tried(kernel: Kernel, place: int, periods: Array, length: int | None):
             yield shorter
 
 
-def candidates(rows: Dataset, x: Array):
-    """Periods of the highest peaks of a periodogram, and multiples of them within the range."""
+def candidates(rows: Dataset, x: Array, own: float):
+    """Periods of the highest peaks of a periodogram, and multiples of them within the range.
+
+    One more peak is the highest that is near a period of its own.
+    """
     span, step = np.ptp(x), 1.0 / (_FREQUENCIES_PER_PEAK * np.ptp(x))
-    most = min(0.5 / np.median(np.diff(x)), _MOST_FREQUENCIES * step)
+    most = min(0.5 / _gap(x, _OF_A_SAMPLE), _MOST_FREQUENCIES * step)
     frequencies = np.arange(1.0 / span, most, step)  # from one wave to one over two gaps
-    if len(frequencies) == 0:
+    if len(frequencies) == 0 or len(np.unique(x)) < _FEWEST_ROWS:
         return np.zeros(0)
-    power = np.r_[-np.inf, _power(rows, frequencies), -np.inf]
+    power = np.r_[-np.inf, _power(rows, x - x.min(), frequencies), -np.inf]
     peaks = np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:]))
-    highest = peaks[np.argsort(-power[1:-1][peaks], kind="stable")[:_PEAKS]]
+    peaks = peaks[np.argsort(-power[1:-1][peaks], kind="stable")]
+    near = peaks[np.abs(frequencies[peaks] * own - 1.0) < _NEAR_OWN]
+    highest = np.r_[peaks[:_PEAKS], near[:1]]
     periods = np.unique(np.multiply.outer(_MULTIPLES, 1.0 / frequencies[highest]))
     return periods[periods <= span * (1.0 + _SAME)]
 
 
-def _power(rows: Dataset, frequencies: Array):
+def _power(rows: Dataset, x: Array, frequencies: Array):
     """Power (k,) of Lomb and Scargle of targets without trend, of several what is common."""
     from scipy.signal import lombscargle  # an import that takes .2 s
 
-    x, y = rows.stored_inputs()[:, 0].astype(float), rows.targets()
-    x = x - x.min()
-    centred = x - x.mean()
+    y, centred = rows.targets(), x - x.mean()
     y = y - y.mean(axis=0)
     y = y - np.outer(centred, centred @ y / (centred @ centred))
     common = np.linalg.svd(y, full_matrices=False)[0][:, 0]

@@ -32,14 +32,17 @@ from ._differentiable import (
     moved,
     parts,
     parts_by_columns,
+    periods,
     positions_of,
     register,
+    summands,
     touched,
+    units,
 )
 from ._expectations import expectation_width, expectations
 from ._leaves import Categorical, HeteroscedasticNoise, LogNoiseFunction, Tanimoto, categories
 from ._mapped import Columns, LogScale, Missing, Sphere, named, theta_of_spread, with_missing
-from ._visitors import in_units, single, spectrum
+from ._visitors import in_units, reaches_far, single, spectrum
 
 __all__ = [
     "Categorical",

@@ -993,6 +993,11 @@ def parts(kernel: Kernel, kind: type[_Part] | tuple[type[_Part], ...]) -> list[_
     return [one for one in (kernel, *kernel.get_params().values()) if isinstance(one, kind)]
 
 
+def summands(kernel: Kernel) -> list[Kernel]:
+    """Return the kernels whose sum it is: of the default one, a product, and what is added."""
+    return [*summands(kernel.k1), *summands(kernel.k2)] if isinstance(kernel, Sum) else [kernel]
+
+
 def parts_by_columns(kernel: Kernel, d: int, kind: type[_Part]) -> list[tuple[_Part, Ints]]:
     """Return the parts of a kernel that are of a class, each with the columns that it is given."""
     return [
@@ -1125,6 +1130,25 @@ def positions_of(kernel: Kernel, name: str) -> list[Ints]:
     """Return where the free hyperparameters of a name are in theta, an array for each."""
     found = _hyperparameters(kernel, None)
     return [positions for one, positions, *_ in found if one.split("__")[-1] == name]
+
+
+def periods(kernel: Kernel, d: int) -> list[tuple[Ints, Ints, float]]:
+    """Return positions in theta, columns and values of the periods that are free."""
+    return [
+        (positions, columns, float(cast(Any, part).periodicity))
+        for name, positions, part, columns in _hyperparameters(kernel, np.arange(d))
+        if name == "periodicity" and columns is not None
+    ]
+
+
+# a period moves so far that the phases of rows a standard deviation apart change by one
+def units(kernel: Kernel, rows: Any) -> Array:
+    """Return the lengths (p,) of sensible steps in theta, given a `Dataset`: less for periods."""
+    lengths = np.ones(len(kernel.theta))
+    for positions, columns, period in periods(kernel, rows.n_features):
+        waves = np.linalg.norm(rows.scale()[columns]) / period
+        lengths[positions] = 1.0 / max(1.0, 2.0 * np.pi * waves)
+    return lengths
 
 
 def _hyperparameters(

@@ -2,10 +2,12 @@
 
 - `single` has tiles of a kernel matrix in single precision, for iterative solvers.
 - `spectrum` has the terms of a kernel from whose spectra random features draw their frequencies.
+- `reaches_far` says whether rows far apart tell something of each other.
 - `in_units` has inputs in which rows are near that a kernel finds near, for searches of near rows.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -18,7 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.validation import Array, Ints
 
-from ._differentiable import Leaf, Node, White, assemble, evaluate, fourth_order_slope, node
+from ._differentiable import Leaf, Node, White, assemble, evaluate, fourth_order_slope, node, periods
 from ._leaves import Categorical, HeteroscedasticNoise, as_codes, categories
 from ._mapped import Columns, MappedNode, MissingNode
 from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
@@ -229,6 +231,33 @@ def _radii(kernel: Kernel, level: Array, step: float = 0.0) -> Any:
     if type(kernel) is _sk.Matern and kernel.nu < np.inf:
         return np.sqrt(kernel.nu / gammaincinv(kernel.nu, level))
     return np.ones_like(level)
+
+
+_FAR = np.outer([1e2, 1e4], np.linspace(1.0, 2.0, 64) ** 2)  # in units of scales or spreads
+_LITTLE, _STILL = 1e-6, 0.5  # share of the variance, and of what covariances vary nearer by
+
+
+# Covariances along a column still vary where rows are far apart, as periodic and linear ones do; a
+# constant does not. Columns that a map mixes, such as places on a sphere, are not asked, and
+# neither are codes.
+def reaches_far(kernel: Kernel, rows: Any) -> bool:
+    """Return whether a kernel does not fall with distance, or has a period that is learned."""
+    tree, d, row = node(kernel), rows.n_features, rows.block(slice(0, 1)).X
+    if periods(kernel, d):
+        return True
+    pairs = tree.walk(np.arange(d))
+    seen = [part.inputs(own) for part, own in pairs if own is not None and not part.is_map]
+    units = np.max([rows.scale(), *np.nan_to_num(tree.scales(d), posinf=0.0)], axis=0)
+    codes = [column for _, column in categories(kernel, d)]
+    for j in np.setdiff1d(np.concatenate([np.arange(0), *seen]), codes):
+        X = np.repeat(row, 1 + _FAR.size, axis=0)
+        X[:, j] = units[j] * (1.0 + np.r_[0.0, _FAR.ravel()])
+        with suppress(LookupError, ValueError):  # of a kernel that takes known rows only
+            near, *far = np.split(evaluate(kernel, X[:1], X)[0], [1, 1 + _FAR.shape[1]])
+            varies, still = np.ptp(far, axis=1)
+            if varies > _LITTLE * near[0] and still > _STILL * varies:
+                return True
+    return False
 
 
 _DIMENSIONS = 64  # one for each of so many levels; more of them are about as far from each other

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel, Sum
+from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.choices.choices import StandardisedColumns
@@ -146,13 +146,8 @@ def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array) -> Kern
     for part, columns in kernels.parts_by_columns(kernel, len(shift), kernels.Missing):
         are_logs, pairs = moments[1, columns] > 0, zip(part.units, moments[:, columns])
         part.units = tuple(np.where(are_logs, logs, own) for own, logs in pairs)
-    signal, *others = _summands(kernel)
+    signal, *others = kernels.summands(kernel)
     return sum(others, kernels.LogScale(signal, *chosen))
-
-
-def _summands(kernel: Kernel) -> list[Kernel]:
-    """The default kernel, which is a product, and what is added: a linear mean and noise."""
-    return [*_summands(kernel.k1), kernel.k2] if isinstance(kernel, Sum) else [kernel]
 
 
 def _evidence(job: Job) -> float:
@@ -260,7 +255,7 @@ def _start_at(job: Job, rows: Batch, positions: Ints, place: Place) -> tuple[flo
     theta, (lengths, spreads) = job.kernel.theta, place
     theta[positions] = lengths
     kernel = job.kernel.clone_with_theta(theta)
-    process = _summands(kernel)[0]
+    process = kernels.summands(kernel)[0]
     variance = kernels.diagonal(process, rows.X)[0]
     unit = np.mean(variance)
     K = kernels.evaluate(process, rows.X, rows.X.copy()) / unit

@@ -150,11 +150,12 @@ def test_a_period_that_is_known_stays(optimizer):
     assert model.kernel_.get_params()["k1__k2__periodicity"] == 12.0 / 11.0
 
 
-def test_rows_with_two_columns_have_no_periodogram():
+def test_a_period_in_two_columns_has_no_periodogram():
     x = np.random.RandomState(0).uniform(size=(20, 2))
     rows = ArrayDataset(x, x[:, :1])
     kernel = ExpSineSquared() + WhiteKernel()
-    assert periods.positions(rows) is None
+    assert not [*periods.lines(kernel, rows)]
+    assert len([*periods.lines(Columns(kernel, [1]), rows)]) == 1
     np.testing.assert_array_equal(periods.period_limits(kernel, rows), kernel.bounds)
 
 
@@ -171,7 +172,7 @@ def test_restarts_draw_periods_from_two_gaps_to_the_range_within_their_bounds():
 def test_peaks_of_a_periodogram_hold_the_period():
     x, y, period = drawn("uneven")
     rows = table(x, y)
-    found = periods.candidates(rows, periods.positions(rows))
+    found = periods.candidates(rows, x, 1.0)
     assert np.abs(found / period - 1).min() < 0.03
     assert found.max() <= x.max() - x.min()
 
