@@ -113,11 +113,15 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
 
 
 def _reaches_far(rows: Dataset, kernel: Kernel, request: Request) -> bool:
-    """Whether rows far away matter in a user's kernel, of which a linear mean is no part."""
+    """Whether rows far away matter in a user's kernel, of which a linear mean is no part.
+
+    They do where it does not fall with distance, or has a period to learn.
+    """
     if request.kernel is None or not (rows.in_memory and kernels.differentiable(kernel)):
         return False
     own = [one for one in kernels.summands(kernel) if not isinstance(one, StandardisedColumns)]
-    return any(kernels.reaches_far(one, rows) for one in own)
+    has_period = bool(kernels.periods(kernel, rows.n_features))
+    return has_period or any(kernels.reaches_far(one, rows) for one in own)
 
 
 def plan(request: Request, facts: Facts) -> Plan:
@@ -138,7 +142,7 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
     is_left, was_chosen = type(chosen) is PosteriorSelection, is_plain(chosen)
     mixes = is_left and request.metric == "full" and n >= ROWS_OF_A_METRIC
     if chosen.is_exact_for_few and n <= few and not mixes:
-        why = f", as {_FAR}" if few == EXACT_FAR else ""
+        why = f", as {_FAR}" if _is_exact_further(request, facts) else ""
         return Exact(), f"exact: {n:.0f} distinct rows are at most {few}{why}"
     if not (is_left or was_chosen):
         return chosen, f"{chosen.name}: it was chosen"
@@ -195,9 +199,15 @@ def _few_rows(request: Request, facts: Facts) -> int:
         return request.n_inducing
     if request.has_sites:
         return EXACT_LABELS
-    if facts.reaches_far and type(request.posterior) is PosteriorSelection:
+    if _is_exact_further(request, facts):
         return EXACT_FAR
     return EXACT_ROWS if facts.is_differentiable else EXACT_OPAQUE
+
+
+def _is_exact_further(request: Request, facts: Facts) -> bool:
+    """Whether the exact process takes the place of a selection, as rows far away matter."""
+    is_left = type(request.posterior) is PosteriorSelection and not request.has_sites
+    return is_left and _why_points(request, facts) == _FAR
 
 
 def _points(request: Request, facts: Facts) -> int:

@@ -2,7 +2,7 @@
 
 - `single` has tiles of a kernel matrix in single precision, for iterative solvers.
 - `spectrum` has the terms of a kernel from whose spectra random features draw their frequencies.
-- `reaches_far` says whether rows far apart tell something of each other.
+- `reaches_far` says whether a kernel does not fall with distance.
 - `in_units` has inputs in which rows are near that a kernel finds near, for searches of near rows.
 """
 
@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.validation import Array, Ints
 
-from ._differentiable import Leaf, Node, White, assemble, evaluate, fourth_order_slope, node, periods
+from ._differentiable import Leaf, Node, White, assemble, evaluate, fourth_order_slope, node
 from ._leaves import Categorical, HeteroscedasticNoise, as_codes, categories
 from ._mapped import Columns, MappedNode, MissingNode
 from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
@@ -241,10 +241,8 @@ _LITTLE, _STILL = 1e-6, 0.5  # share of the variance, and of what covariances va
 # constant does not. Columns that a map mixes, such as places on a sphere, are not asked, and
 # neither are codes.
 def reaches_far(kernel: Kernel, rows: Any) -> bool:
-    """Return whether a kernel does not fall with distance, or has a period that is learned."""
+    """Return whether a kernel does not fall with distance."""
     tree, d, row = node(kernel), rows.n_features, rows.block(slice(0, 1)).X
-    if periods(kernel, d):
-        return True
     pairs = tree.walk(np.arange(d))
     seen = [part.inputs(own) for part, own in pairs if own is not None and not part.is_map]
     units = np.max([rows.scale(), *np.nan_to_num(tree.scales(d), posinf=0.0)], axis=0)

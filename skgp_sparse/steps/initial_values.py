@@ -184,20 +184,29 @@ def at_likely_scale(job: Job) -> Job:
         rows = rows._replace(y=exact.linear_residual(rows.X, rows.y))
     if not rows.y.any():
         return job
-    best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
+    are_few = len(columns) <= 3  # panels of more are alike along an id without a cycle
+    candidates = _candidates(job, positions, columns)
+    best = _clearly_better(job, rows, positions, candidates, _SHARE, len(_FACTORS) * are_few)
     is_alone = best is None
-    if is_alone and len(columns) <= 3:  # panels of more are alike along an id without a cycle
+    if is_alone and are_few:
         best = _beside_a_trend(job, positions, columns)
     return job if best is None else _begun_at(job, best, positions, columns, is_alone)
 
 
 def _clearly_better(
-    job: Job, rows: Batch, positions: Ints, candidates: Iterator[Place], share: float
+    job: Job, rows: Batch, positions: Ints, candidates: Iterator[Place], share: float, n_scales: int
 ) -> Place | None:
-    """Theta and spreads of the best candidate if it gains such a share of what it explains."""
+    """Theta and spreads of the best candidate if it gains such a share of what it explains.
+
+    The first `n_scales` are ever shorter. A search does not come to one of them from the usual
+    start if one between them is worse, so that it is the best with any gain.
+    """
     usual, _ = _start_at(job, rows, positions, (job.kernel.theta[positions], job.spreads))
-    others = (_start_at(job, rows, positions, one) for one in candidates)
-    value, best = max(others, key=itemgetter(0))
+    values, places = zip(*(_start_at(job, rows, positions, one) for one in candidates))
+    value, first = max(values), int(np.argmax(values))
+    best = places[first]
+    if first < n_scales and min(values[:first], default=np.inf) < usual:
+        share = 0.0
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
     return best if value - max(usual, trend) > _NATS + share * (value - trend) else None
 
@@ -213,7 +222,7 @@ def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
         both = shorter[j] + np.log([1.0, 0.4])  # a square wave ends more sharply than it lasts
         moved = np.outer(both, np.arange(len(first)) == j)
         candidates = ((first + one, job.spreads) for one in moved)
-        if best := _clearly_better(job, parts[j], positions, candidates, 0.7):
+        if best := _clearly_better(job, parts[j], positions, candidates, 0.7, 0):
             return best
     return None
 

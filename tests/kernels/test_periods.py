@@ -7,7 +7,7 @@ from inside import starts as periods
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.kernels import Columns, positions_of
+from skgp_sparse.kernels import Columns, positions_of, units
 
 
 def table(x, y=None):
@@ -181,3 +181,21 @@ def test_a_column_of_a_kernel_may_have_the_period():
     x, y, period = drawn("quarters")
     model = constant(1.0 * Columns(ExpSineSquared(1.0, 1.0), [0]))
     np.testing.assert_allclose(period_of(model, x, y), period, rtol=0.02)
+
+
+def test_a_column_of_several_may_have_a_period_that_begins_beside_it():
+    rng = np.random.RandomState(0)
+    X = np.column_stack([np.arange(400.0), rng.normal(size=400)])
+    y = season(X[:, 0], 12.0) + np.sin(X[:, 1]) + 0.2 * rng.normal(size=400)
+    kernel = 1.0 * Columns(ExpSineSquared(1.0, 12.6), [0]) + 1.0 * Columns(RBF(), [1])
+    model = constant(kernel).set_params(random_state=0).fit(X, y)
+    period = np.exp(model.kernel_.theta[positions_of(model.kernel_, "periodicity")[0][0]])
+    np.testing.assert_allclose(period, 12.0, rtol=2e-3)
+
+
+def test_a_search_moves_periods_in_units_of_the_phase_of_far_rows():
+    kernel = RBF() + ExpSineSquared(1.0, 13.0) + ExpSineSquared(1.0, 1e6)
+    lengths = units(kernel, table(np.arange(520.0)))
+    np.testing.assert_allclose(lengths, [1, 1, 13 / (2 * np.pi * np.std(np.arange(520))), 1, 1])
+    hours = kernel.clone_with_theta(kernel.theta + np.log(24.0))
+    np.testing.assert_allclose(units(hours, table(24.0 * np.arange(520))), lengths)

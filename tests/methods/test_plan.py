@@ -9,7 +9,7 @@ import inside
 import numpy as np
 import pytest
 from inside import ArrayDataset, Facts, PosteriorSelection, Request, UncertainInputs, plan
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
 from test_posteriors_of_users import SubsetOfData
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
@@ -20,6 +20,7 @@ from skgp_sparse.posteriors import Exact, FourierFeatures, InducingPoints, Itera
 AUTO = PosteriorSelection()
 FEW, SOME, MORE, MANY = (Facts(n, n) for n in (1000, 4000, 5200, 20_000))
 MANY = MANY._replace(n_distinct=inf)
+FAR = {"reaches_far": True}
 
 
 def method_of(facts, posterior=None, **chosen):
@@ -64,6 +65,12 @@ def method_of(facts, posterior=None, **chosen):
         (FEW, {"posterior": Neighbors()}, Neighbors),
         (FEW, {"posterior": Neighbors(n_neighbors=1000)}, Exact),
         (FEW, {"posterior": Neighbors(1000), "inducing_init": np.zeros((3, 1))}, Exact),
+        (MORE._replace(**FAR), {}, Exact),
+        (MANY._replace(**FAR), {}, InducingPoints),
+        (MORE._replace(**FAR), {"has_sites": True}, InducingPoints),
+        (MORE._replace(**FAR), {"bound": "titsias"}, InducingPoints),
+        (MORE._replace(**FAR), {"metric": "full"}, PosteriorSelection),
+        (MORE._replace(**FAR), {"posterior": Neighbors()}, Neighbors),
     ],
 )
 def test_methods(facts, chosen, expected):
@@ -211,6 +218,9 @@ def test_the_plan_is_told(capsys):
     told = "exact: 40 distinct rows are at most 2000"
     assert model.selection_ == [] and model.selection_.plan == told
     assert f"[SparseGPRegressor] plan: {told}\n" in capsys.readouterr().out
+    model = SparseGPRegressor(ExpSineSquared()).fit(X[:, :1], y)
+    told = "exact: 40 distinct rows are at most 5500, as rows far away matter in the kernel"
+    assert model.selection_.plan == told
     model = SparseGPClassifier(RBF(), optimizer=None, verbose=1).fit(X, np.arange(40) % 3)
     assert [one.plan for one in model.selection_] == ["exact: 40 distinct rows are at most 300"] * 3
     assert capsys.readouterr().out.count("plan:") == 1
