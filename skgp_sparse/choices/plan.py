@@ -142,8 +142,8 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
     is_left, was_chosen = type(chosen) is PosteriorSelection, is_plain(chosen)
     mixes = is_left and request.metric == "full" and n >= ROWS_OF_A_METRIC
     if chosen.is_exact_for_few and n <= few and not mixes:
-        why = f", as {_FAR}" if _is_exact_further(request, facts) else ""
-        return Exact(), f"exact: {n:.0f} distinct rows are at most {few}{why}"
+        far = f", as {_FAR}" if _is_exact_further(request, facts) else ""
+        return Exact(), f"exact: {n:.0f} distinct rows are at most {few}{far}"
     if not (is_left or was_chosen):
         return chosen, f"{chosen.name}: it was chosen"
     why = "it was chosen" if was_chosen else _why_points(request, facts)

@@ -190,8 +190,8 @@ def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
     """
     best, near = (_likeliest(objective, kernel, prior, most) for most in (np.inf, _NEAR_OWN))
     are_periods = np.isin(np.arange(len(kernel.theta)), period_places(kernel))
-    found = [np.where(are_periods, one.theta, kernel.theta) for one in (best, near)]
-    found = np.unique([*found, best.theta], axis=0)
+    periods = [np.where(are_periods, one.theta, kernel.theta) for one in (best, near)]
+    found = np.unique([*periods, best.theta], axis=0)
     moves = np.abs(found - kernel.theta) / kernels.units(kernel, objective.rows)
     return found[moves.max(axis=1, initial=0.0) > _IN_A_BASIN]
 

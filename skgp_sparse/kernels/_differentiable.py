@@ -1147,7 +1147,7 @@ def units(kernel: Kernel, rows: Any) -> Array:
     lengths = np.ones(len(kernel.theta))
     for positions, columns, period in periods(kernel, rows.n_features):
         waves = np.linalg.norm(rows.scale()[columns]) / period
-        lengths[positions] = 1.0 / max(1.0, 2.0 * np.pi * waves)
+        lengths[positions] = 1.0 / np.maximum(1.0, 2.0 * np.pi * waves)
     return lengths
 
 
