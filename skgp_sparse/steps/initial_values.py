@@ -169,6 +169,7 @@ _SHORT = 0.15  # of a length scale, below which that of a variogram is a candida
 _FAR_IN_SPREADS = 5.0  # of near rows, beyond which far rows have moved a standard deviation
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
+_TRIED = 30.0  # nats that a start may lack, where another one is tried beside it
 _MOST_COLUMNS = 2  # that are candidates on their own
 
 
@@ -198,17 +199,22 @@ def _clearly_better(
 ) -> Place | None:
     """Theta and spreads of the best candidate if it gains such a share of what it explains.
 
-    The first `n_scales` are ever shorter. A search does not come to one of them from the usual
-    start if one between them is worse, so that it is the best with any gain.
+    Else of the first `n_scales`, which are ever shorter, the one that a search from the usual start
+    would not come to, as one between them is worse: if it gains, or is tried beside the usual one.
     """
     usual, _ = _start_at(job, rows, positions, (job.kernel.theta[positions], job.spreads))
     values, places = zip(*(_start_at(job, rows, positions, one) for one in candidates))
-    value, first = max(values), int(np.argmax(values))
-    best = places[first]
-    if first < n_scales and min(values[:first], default=np.inf) < usual:
-        share = 0.0
+    value, best = max(zip(values, places), key=itemgetter(0))
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
-    return best if value - max(usual, trend) > _NATS + share * (value - trend) else None
+    least = max(usual, trend)
+    if value - least > _NATS + share * (value - trend):
+        return best
+    scales = np.nan_to_num([usual, *values[:n_scales]])
+    lowest = np.minimum.accumulate(scales)
+    beyond = int(np.argmax(scales - lowest))
+    are_tried = len(job.rows) <= _ROWS and job.thorough is not None
+    is_good = scales[beyond] > least + (-_TRIED if are_tried else _NATS)
+    return places[beyond - 1] if lowest[beyond] < usual and is_good else None
 
 
 def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
