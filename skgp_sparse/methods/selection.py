@@ -127,7 +127,7 @@ class Trials:
             if found is not None:
                 both, score = found
                 rival_wins = both.is_global or self.of_rival.is_better_than(score)
-                fit = fit._replace(combination=both)
+                fit = fit._replace(combination=both._replace(weights=None))  # for a step
         tried = if_possible(rival.fit) if rival_wins and self.is_found else None
         fit = tried or fit or rival.fit()
         return fit._replace(selection=tuple(self.validation.candidates))
