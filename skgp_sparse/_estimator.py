@@ -178,7 +178,8 @@ class SparseGP(
         observations.progress = Progress(self, reporter)
         random_state = check_random_state(self.random_state)
         found = fit_problems(observations, rows, random_state)
-        self._store(observations, found.fits, found.scaler, beside=found.beside, rows=rows, **known)
+        known |= {"beside": found.beside, "rows": rows, "scores": found.scores}
+        self._store(observations, found.fits, found.scaler, **known)
         reporter.end()
 
     def _observed(self, given):

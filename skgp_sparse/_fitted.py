@@ -39,7 +39,7 @@ class Fitted:
     sobol: SobolIndices | None = None
 
     def __post_init__(self, rows: Dataset | None) -> None:
-        self.has_scores = rows is not None and rows.in_memory
+        self.has_scores = rows is not None and rows.in_memory and self.scores is None
         self.weight = rows.weight if rows is not None and self.has_scores else None
         around = [self.beside, self.fits[0].combination]
         if all(around) and self.beside.weights.is_added:

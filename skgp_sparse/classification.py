@@ -127,7 +127,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     calibration : "auto" or None, default="auto"
         Whether probabilities have a temperature and a bias for every class, where rows that are
         left out gain and `kernel` is None. An approximation that is named
-        has a calibration only beside a mean that is named.
+        has a calibration only beside a mean that is named. With a third as many hyperparameters as
+        rows or more, each third of the rows is predicted by fits without it.
     class_weight : None, "balanced" or dict, default=None
         How much classes matter: factors of their probabilities by label, which are normalised then.
         "balanced" takes the inverse of the number of rows. The fit does not depend on them.

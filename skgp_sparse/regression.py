@@ -179,7 +179,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         What the kernel sees is ``X @ metric_.T``, and None means X itself.
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held out
-        are most likely. It is 1 unless `posterior_` is "neighbors" or "rows".
+        are most likely. It is 1 unless `posterior_` is "neighbors" or "rows", or "exact" with a
+        third as many hyperparameters as rows or more (and 20 different rows).
     mean_ : estimator, list of these, or None
         The fitted mean, for several targets a list. None where there is no mean, where it is a part
         of `kernel_`, and after `partial_fit`.
@@ -542,8 +543,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         model's are. For exchangeable rows, they contain a new target with at least this probability
         up to the influence of a single row on the fit. As the hyperparameters have seen all rows,
         there is no guarantee for small tables: intervals are wider by a factor of
-        :math:`\sqrt{(n + p)/(n - p)}` for p parameters of kernel and likelihood and n rows, which
-        makes up for it on average where n is much larger than p [2]_.
+        :math:`\sqrt{(n + p)/(n - p)}` for p parameters of kernel and likelihood (0.6 n at most)
+        and n rows, which makes up for it on average [2]_. Where `variance_factor_` comes from fits
+        without a third of the rows each, these fits predict the rows.
 
         `fit` keeps the scores of all rows, or of 5,000 random ones, also in pickles.
 

@@ -48,6 +48,8 @@ START_ROWS = 500  # of the exact fit that comes first
 START_LABELS = 250  # the same where rows have sites, as a start should be cheap
 LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
 # them, and neighbours are tried also where rows are few
+WIDE, ROWS_OF_FOLDS = 1 / 3, 20  # free hyperparameters per number of y, and distinct rows, from
+# which all deviations have a factor from fits without some rows
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
 ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it
 _FAR = "rows far away matter in the kernel"
@@ -63,6 +65,7 @@ AFTER = {  # those after it
     "mean": "mean:mean_of_numbers",
     "global process": "global_process:beside_a_global_process",
     "calibration": "mean:calibrated_labels",
+    "deviations": "deviations:from_folds",
     "warnings": "fit_warnings:warn_of_fits",
 }
 STEPS = BEFORE | AFTER
@@ -81,6 +84,7 @@ class Facts(NamedTuple):
     n_numbers: int = 0  # of X, for each target
     has_offset: bool = False
     reaches_far: bool = False  # whether rows far away matter in the user's kernel
+    n_free: float = 0.0  # hyperparameters that are learned, per number of y
 
 
 class Plan(NamedTuple):
@@ -109,6 +113,7 @@ def facts_of(rows: Dataset, kernel: Kernel, request: Request) -> Facts:
         n_numbers=len(rows) * rows.n_features * rows.n_targets,
         has_offset=getattr(rows, "offset", None) is not None,
         reaches_far=_reaches_far(rows, kernel, request),
+        n_free=len(kernel.theta) / (len(rows) * rows.n_targets or np.inf),
     )
 
 
@@ -246,6 +251,11 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
     is_calibrated = request.calibration is not None and _leaves_out(request, facts)
     if is_free and request.n_classes and (has_mean or is_calibrated):
         yield "calibration"
+    is_wide = facts.n_free >= WIDE and min(facts.weight, facts.n_distinct) >= ROWS_OF_FOLDS
+    is_open = type(posterior_method) is Exact and not request.has_sites
+    is_open = is_open or (is_free and request.calibration and request.have_all_rows)
+    if moves and is_wide and is_open:
+        yield "deviations"
     if moves:
         yield "warnings"
 

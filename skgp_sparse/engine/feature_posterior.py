@@ -11,11 +11,12 @@ prediction.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs, GroupMeans
@@ -257,6 +258,7 @@ class ExactPosterior(FeaturePosterior):
     kernel: object
     features: InducingFeatures  # in which the noise of the rows is
     u: np.ndarray
+    factor: float = 1.0  # of all variances, that of the kernel included: the mean is the same
 
     name = "exact"
     answers = _OF_ANY_FEATURES | {contract.FUNCTIONS, contract.BOUNDS}
@@ -269,6 +271,7 @@ class ExactPosterior(FeaturePosterior):
         if terms.method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         groups = DistinctInputs.of(rows)
+        groups = groups._replace(noise=self.factor * groups.noise)
         means = GroupMeans(self.kernel, groups)
         of_row = means.s2 / rows.weight_left_out(groups.weight)  # noise of what is left out
         D, alpha = means.D[groups.index], self.u[groups.index]
@@ -279,6 +282,12 @@ class ExactPosterior(FeaturePosterior):
         mean = groups.y - error / others[:, None]
         variance = np.maximum(D * (1.0 - D * A) / others, 0.0)
         return mean[chosen], variance[chosen]
+
+    def scaled(self, factor: float) -> "ExactPosterior":
+        """The posterior with all variances, that of the noise included, times a factor."""
+        kernel, own = ConstantKernel(factor, "fixed") * self.kernel, cast(Any, self.features)
+        features = replace(own, kernel=kernel, L=np.sqrt(factor) * own.L, D=factor * own.D)
+        return ExactPosterior(kernel, features, self.u / factor, factor * self.factor)
 
     def weights(self) -> tuple[Features, Array]:
         """Features of the process itself, whose basis are the rows, and R."""

@@ -293,14 +293,15 @@ def scores_of(
 def _optimism(fit: Fit) -> float:
     """Factor by which errors of new rows exceed those of rows that parameters have seen.
 
-    Squared errors are larger by ``(n + p)/(n - p)`` for n numbers and p parameters (Akaike 1969).
-    Inducing points and a metric are not counted.
+    Squared errors are larger by ``(n + p)/(n - p)`` for n numbers and p parameters (Akaike 1969),
+    of which at most 0.6 n count. Inducing points and a metric are not counted.
     """
     rows, p = fit.used_rows, len(fit.kernel.theta)
     if p and fit.likelihood is not None:
         p += len(fit.likelihood.theta)
     n = rows.total_weight() * rows.n_targets
-    return np.sqrt((n + p) / max(n - p, 1.0))
+    p = min(p, 0.6 * n)
+    return np.sqrt((n + p) / (n - p))
 
 
 def check_interval(coverage: float, method: str, side: str, name: str) -> None:

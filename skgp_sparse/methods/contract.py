@@ -101,6 +101,7 @@ class Problems(NamedTuple):
     fits: Sequence[Fit] = ()
     beside: Any = None  # `WeightedMean` or `Calibration` beside the processes
     mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
+    scores: tuple[Array, Array | None] | None = None  # of rows for conformal intervals, if known
 
     @property
     def scaler(self) -> TargetScaler:

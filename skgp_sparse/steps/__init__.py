@@ -4,5 +4,7 @@
   scale of logarithms, next to no noise, several classes together
 - `heteroscedastic_noise`: noise whose variance varies with the inputs, by a second process
 - `mean`: a mean beside the process, or a calibration of labels, and whether they pay
+- `deviations`: a factor of all deviations, or a calibration of labels, where hyperparameters are
+  nearly as many as rows, or more
 - `fit_warnings`: fits that explain no more than a constant; hyperparameters close to a bound
 """

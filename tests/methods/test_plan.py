@@ -158,7 +158,7 @@ def test_facts_of_a_table():
     rows = ArrayDataset(X, X[:, :1])
     kernel = Columns(Categorical(), [0])
     facts = plan.facts_of(rows, kernel, Request(AUTO))
-    assert facts == Facts(n_rows=4, n_distinct=3, weight=4.0, n_numbers=8)
+    assert facts == Facts(n_rows=4, n_distinct=3, weight=4.0, n_numbers=8, n_free=0.25)
     assert plan.facts_of(rows, kernel, Request(AUTO, has_sites=True)).n_levels == 3
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "EXACT_QUIET", 2)
