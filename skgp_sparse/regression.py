@@ -180,7 +180,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     variance_factor_ : float
         The number by which all predicted variances are multiplied, so that rows that were held out
         are most likely. It is 1 unless `posterior_` is "neighbors" or "rows", or "exact" with a
-        third as many hyperparameters as rows or more (and 20 different rows).
+        third as many hyperparameters as rows or more (and 30 different rows).
     mean_ : estimator, list of these, or None
         The fitted mean, for several targets a list. None where there is no mean, where it is a part
         of `kernel_`, and after `partial_fit`.

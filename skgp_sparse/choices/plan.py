@@ -48,7 +48,7 @@ START_ROWS = 500  # of the exact fit that comes first
 START_LABELS = 250  # the same where rows have sites, as a start should be cheap
 LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing points know few of
 # them, and neighbours are tried also where rows are few
-WIDE, ROWS_OF_FOLDS = 1 / 3, 20  # free hyperparameters per number of y, and distinct rows, from
+WIDE, ROWS_OF_FOLDS = 1 / 3, 30  # free hyperparameters per number of y, and distinct rows, from
 # which all deviations have a factor from fits without some rows
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
 ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it

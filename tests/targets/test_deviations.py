@@ -121,7 +121,7 @@ def test_targets_missing_values_and_means():
 
 def test_when_deviations_have_a_factor():
     assert not takes_the_step(fitted(X[TRAIN][:, :10]))
-    assert not takes_the_step(fitted(X[:19], Y[:19]))
+    assert not takes_the_step(fitted(X[:29], Y[:29]))
     assert not takes_the_step(fitted(kernel=RBF()))
     assert not takes_the_step(fitted(X[TRAIN], np.abs(np.rint(Y[TRAIN])), likelihood="poisson"))
     assert fitted(time_limit=1e-3).variance_factor_ == 1.0
