@@ -5,9 +5,4 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.gplvm import BayesianGPLVM
 from skgp_sparse.regression import SparseGPRegressor
 
-__all__ = [
-    "BayesianGPLVM",
-    "SparseGPClassifier",
-    "SparseGPRegressor",
-    "__version__",
-]
+__all__ = ["BayesianGPLVM", "SparseGPClassifier", "SparseGPRegressor", "__version__"]

@@ -23,22 +23,8 @@ from ._counts import Beta, Gamma, NegativeBinomial, Poisson
 from ._labels import Binary, Logit, Ordinal, Probit
 from ._location_scale import Censored, StudentT
 
-__all__ = [
-    "Beta",
-    "Binary",
-    "Censored",
-    "Domain",
-    "Gamma",
-    "Likelihood",
-    "LogConcave",
-    "Logit",
-    "NegativeBinomial",
-    "Ordinal",
-    "Poisson",
-    "Probit",
-    "StudentT",
-    "expect",
-]
+__all__ = ["Beta", "Binary", "Censored", "Domain", "Gamma", "Likelihood", "LogConcave", "Logit"]
+__all__ += ["NegativeBinomial", "Ordinal", "Poisson", "Probit", "StudentT", "expect"]
 
 SIGMOIDS = {"probit": Probit, "logit": Logit}  # by the names that a classifier takes ...
 OF_LABELS = {**SIGMOIDS, "ordinal": Ordinal}  # ... and that of labels which have an order
