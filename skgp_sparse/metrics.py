@@ -17,20 +17,10 @@ from sklearn.pipeline import Pipeline
 from skgp_sparse.ground.linalg import LOG_2PI, log_normal_density
 from skgp_sparse.ground.validation import AnyArray, Array, MaybeArray, Pair, Triple, as_text
 
-__all__ = [
-    "calibration_error",
-    "calibration_error_scorer",
-    "crps",
-    "crps_from_quantiles",
-    "crps_scorer",
-    "interval_coverage",
-    "interval_score",
-    "interval_score_scorer",
-    "log_predictive_density_scorer",
-    "mean_log_predictive_density",
-    "mean_standardized_log_loss",
-    "sharpness",
-]
+__all__ = ["calibration_error", "crps", "crps_from_quantiles", "interval_coverage"]
+__all__ += ["interval_score", "mean_log_predictive_density", "mean_standardized_log_loss"]
+__all__ += ["sharpness", "calibration_error_scorer", "crps_scorer", "interval_score_scorer"]
+__all__ += ["log_predictive_density_scorer"]
 
 _LEVELS = (np.arange(99) + 1.0) / 100.0  # of the probabilities that calibration is judged at
 
@@ -424,8 +414,7 @@ def log_predictive_density_scorer(
     """
     last, inputs = _last_step(estimator, X)
     if hasattr(last, "log_predictive_density"):
-        density = last.log_predictive_density(inputs, y, **_known(offset))
-        return _average(density, sample_weight)
+        return _average(last.log_predictive_density(inputs, y, **_known(offset)), sample_weight)
     mean, std = _mean_and_std(estimator, X, "log_predictive_density_scorer")
     return mean_log_predictive_density(y, mean, std, sample_weight=sample_weight)
 
@@ -472,8 +461,7 @@ def crps_scorer(
     True
     """
     if _has_likelihood(estimator):
-        probabilities = (np.arange(100) + 0.5) / 100.0
-        quantiles = _quantiles(estimator, X, probabilities, offset, "crps_scorer")
+        quantiles = _quantiles(estimator, X, (np.arange(100) + 0.5) / 100.0, offset, "crps_scorer")
         return -crps_from_quantiles(y, quantiles, sample_weight=sample_weight)
     return -crps(y, *_mean_and_std(estimator, X, "crps_scorer"), sample_weight=sample_weight)
 
