@@ -507,8 +507,7 @@ def _names(kind: type[Kernel]) -> list[str] | None:
 
 def free(kernel: Kernel) -> list[tuple[str, int]]:
     """Return names and sizes of the hyperparameters that are not fixed, in the order of theta."""
-    names = _names(cast(Any, type(kernel)))
-    if names is None:
+    if (names := _names(cast(Any, type(kernel)))) is None:
         return [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
     names = [one for one in names if not isinstance(getattr(kernel, f"{one}_bounds"), str)]
     return [(name, np.size(getattr(kernel, name))) for name in names]
@@ -942,8 +941,7 @@ def linearize_stack(kernel: Kernel, P: Array) -> tuple[Array, Pull]:
     ([1.2131], [[[1.2131], [-1.2131]]])
     """
     value, pull = node(kernel).linearize(P, P)
-    K = full(value, (*P.shape[:2], P.shape[1]))
-    return K, partial(_pull_cross, pull, P.shape)
+    return full(value, (*P.shape[:2], P.shape[1])), partial(_pull_cross, pull, P.shape)
 
 
 def diagonal(kernel: Kernel, X: Array) -> tuple[Scalars, Scalars, Pull]:

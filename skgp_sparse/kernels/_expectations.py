@@ -42,8 +42,7 @@ def expectations(
     kernel: Kernel, mean: Array, variance: Array, Z: Array
 ) -> "RbfExpectations | NodeExpectations":
     """The `RbfExpectations` or `NodeExpectations` of a kernel without noise, of rows and points."""
-    terms = _terms_of_rbf(kernel)
-    if terms is None:
+    if (terms := _terms_of_rbf(kernel)) is None:
         return NodeExpectations(kernel, mean, variance, Z, rule_of(Z.shape[1]))
     return RbfExpectations(kernel.n_dims, terms, mean, variance, Z)
 
@@ -71,8 +70,7 @@ def rule_of(d: int) -> Rule:
     """Nodes (h, d) and weights (h,) for expectations under N(0, I)."""
     if d <= _MOST_COLUMNS:
         return gauss_hermite(9 if d == 1 else 5, d)
-    uniform = qmc.Sobol(d, seed=0).random(_QUASI_RANDOM // 2)
-    nodes = norm.ppf(uniform)
+    nodes = norm.ppf(qmc.Sobol(d, seed=0).random(_QUASI_RANDOM // 2))
     nodes = np.concatenate([nodes, -nodes])
     return nodes / np.sqrt(np.mean(nodes**2, axis=0)), np.full(len(nodes), 1.0 / len(nodes))
 
@@ -97,8 +95,7 @@ class NodeExpectations:
     def __init__(self, kernel: Kernel, mean: Array, variance: Array, Z: Array, rule: Rule) -> None:
         self.kernel, self.Z, (self.nodes, self.weights) = kernel, Z, rule
         self.shape, self.root = mean.shape, np.sqrt(variance)
-        rows = mean[:, None] + self.root[:, None] * self.nodes
-        self.rows = rows.reshape(-1, mean.shape[1])
+        self.rows = (mean[:, None] + self.root[:, None] * self.nodes).reshape(-1, mean.shape[1])
         K, self.pull_points = linearize(kernel, self.rows, Z)
         signal, _, self.pull_prior = diagonal(kernel, self.rows)
         self.prior = np.broadcast_to(signal, len(self.rows)).reshape(len(mean), -1) @ self.weights

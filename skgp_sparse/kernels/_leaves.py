@@ -229,7 +229,7 @@ class Categorical(DifferentiableKernel):
         """Return the value of ``k(X, Z)`` and its pullback, without a gradient of codes."""
         a = self.codes(X)
         K, pull = agreement(a, a if Z is X else self.codes(Z), self.weights(a.shape[-1]))
-        return K, partial(_pull_agreement, self, K, pull)
+        return K, partial(self._pull, K, pull)
 
     def linearize_stack(self, P: Array) -> tuple[Scalars, Pull]:
         """Return the values of ``k(P_i, P_i)`` and their pullback, without a gradient of codes."""
@@ -259,13 +259,10 @@ class Categorical(DifferentiableKernel):
         """Return minus the logarithms of the correlations of d columns."""
         return -np.log(np.broadcast_to(np.asarray(self.correlation, dtype=float), (d,)))
 
-
-def _pull_agreement(
-    kernel: Categorical, K: Array, pull: Callable[..., Array], G: Array, inputs: bool
-) -> Pulled:
-    slopes = pull(np.multiply(G, K, out=G))
-    slopes *= -kernel.weights(len(slopes))
-    return {"correlation": slopes if np.ndim(kernel.correlation) else slopes.sum()}, 0.0
+    def _pull(self, K: Array, pull: Callable[..., Array], G: Array, inputs: bool) -> Pulled:
+        slopes = pull(np.multiply(G, K, out=G))
+        slopes *= -self.weights(len(slopes))
+        return {"correlation": slopes if np.ndim(self.correlation) else slopes.sum()}, 0.0
 
 
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:

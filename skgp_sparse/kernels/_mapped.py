@@ -203,10 +203,9 @@ def _as_list(columns: ColumnChoice) -> list[Any]:
 
 def named(kernel: Kernel, names: Sequence[str] | None) -> Kernel:
     """Return a clone in which names of columns have numbers, or the kernel if it has no names."""
-    parts = {"": kernel, **kernel.get_params()}
     found = {
         f"{path}__numbers" if path else "numbers": _numbers(part, names)
-        for path, part in parts.items()
+        for path, part in {"": kernel, **kernel.get_params()}.items()
         if isinstance(part, Columns) and any(isinstance(c, str) for c in _as_list(part.columns))
     }
     return clone(kernel).set_params(**found) if found else kernel

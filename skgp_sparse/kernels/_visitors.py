@@ -146,9 +146,7 @@ class Term(NamedTuple):
 
     def frequencies(self, normal: Array, level: Array) -> Array:
         """Return frequencies (k, d) of draws (k, ., d) and (k, .), one for each factor at least."""
-        parts = (
-            factor.frequencies(normal[:, j], level[:, j]) for j, factor in enumerate(self.factors)
-        )
+        parts = (one.frequencies(normal[:, j], level[:, j]) for j, one in enumerate(self.factors))
         return sum(parts, start=np.zeros_like(normal[:, 0]))
 
     def pull(
