@@ -36,12 +36,10 @@ class HyperPrior(BaseEstimator, ABC):
 
     def check_parameters(self, name: str) -> None:
         """Raise unless the parameters can be used by the estimator of this name."""
-        tiny = np.finfo(float).tiny
-        check_number(self.variance, "prior__variance", name, Real, low=tiny)
+        check_number(self.variance, "prior__variance", name, Real, low=np.finfo(float).tiny)
         location = getattr(self, "location", 0.0)
         if isinstance(location, str) and self._least_location < 0.0:
-            must = "'scaled' or a float"
-            require(location == "scaled", "prior__location", location, name, must)
+            require(location == "scaled", "prior__location", location, name, "'scaled' or a float")
         else:
             check_number(location, "prior__location", name, Real, low=self._least_location)
 
@@ -265,8 +263,7 @@ class ThetaPrior(NamedTuple):
 
     def added_to(self, evaluation: Any, theta: Array) -> Any:
         """The `Evaluation` of an objective and of this prior together."""
-        theta_bar = evaluation.theta_bar + self.gradient(theta)
-        gradient = evaluation.gradient | {"kernel": theta_bar}
+        gradient = evaluation.gradient | {"kernel": evaluation.theta_bar + self.gradient(theta)}
         value = evaluation.value + self.log_density(theta)
         return evaluation._replace(value=value, gradient=gradient)
 

@@ -270,8 +270,7 @@ def n_points_within(
     >>> [n_points_within(X, v, 100, RBF(), np.random.RandomState(0)) for v in (0.5, 0.01)]
     [4, 12]
     """
-    steps = _steps(X, most, kernel, _drawing(random_state))
-    left = (np.mean(residual) for _, residual in steps)
+    left = (np.mean(residual) for _, residual in _steps(X, most, kernel, _drawing(random_state)))
     return next((k for k, mean in enumerate(left, 1) if mean <= residual_variance), most)
 
 
@@ -288,8 +287,8 @@ def _drawing(random_state: Rng, sample_weight: Weights = None) -> Callable[[Arra
 
 def _pivots(X: Array, n_inducing: int, kernel: Kernel, choose: Callable) -> list[int]:
     """Indices of the pivots of a partial Cholesky factorisation of the kernel matrix of X."""
-    pivots = [pivot for pivot, _ in _steps(X, n_inducing, kernel, choose)]
-    return pivots or [0]  # a kernel that is zero everywhere
+    # row 0 if the kernel is zero everywhere
+    return [pivot for pivot, _ in _steps(X, n_inducing, kernel, choose)] or [0]
 
 
 def _steps(

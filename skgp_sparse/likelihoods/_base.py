@@ -157,8 +157,7 @@ class Likelihood(BaseEstimator, ABC):
         ValueError
             If some observations are outside the domain. The message describes the domain.
         """
-        outside = np.count_nonzero(~self.domain.includes(y))
-        if outside:
+        if outside := np.count_nonzero(~self.domain.includes(y)):
             takes = f"{name}: {type(self).__name__} takes {self.domain.words}"
             sentence = f"{takes}, but {outside} rows have other values. {self.domain.remedy}"
             raise ValueError(sentence.rstrip())
@@ -424,8 +423,7 @@ class Likelihood(BaseEstimator, ABC):
             A new likelihood, or this one if it has no learned parameters.
         """
         signed, names = self.may_be_negative, self._learned()
-        values = {n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)}
-        return self._with(values)
+        return self._with({n: float(t if n in signed else np.exp(t)) for n, t in zip(names, theta)})
 
     def expected_slopes(self, y: Array, mean: Array, variance: Array) -> Array:
         """Compute the gradient of `expected` with respect to `theta`.
@@ -592,8 +590,7 @@ class LevelLikelihood(Parametric):
         """Estimate a missing level from the mean observation; see `Likelihood.started`."""
         if self.level is not None:
             return self
-        level = self._within("level", self._first_level(y, weight, offset))
-        return self._with({"level": level})
+        return self._with({"level": self._within("level", self._first_level(y, weight, offset))})
 
 
 def best_constant(

@@ -201,8 +201,7 @@ class Gamma(LogLink):
         return k, k, np.log(y) - self._shifted(mean), gamma_peak(k) - np.log(y)
 
     def _by_theta(self, y: Array, slope: Array, power: Scalars, *means: Array) -> Array:
-        by_shape = power * (self.shape * digamma_rest(self.shape) + means[0])
-        return self._of_learned(slope, by_shape)
+        return self._of_learned(slope, power * (self.shape * digamma_rest(self.shape) + means[0]))
 
 
 @dataclass(eq=False, repr=False)
@@ -248,8 +247,7 @@ class Poisson(LogLink):
     def _form(self, y: Array, mean: Array) -> tuple[Any, ...]:
         scale = np.where(y > 0.0, y, 1.0)
         peak = -0.5 * (LOG_2PI + np.log(scale)) - stirling_rest(scale)
-        v = self._shifted(mean) - np.log(scale)
-        return y, scale, v, np.where(y > 0.0, peak, -1.0)
+        return y, scale, self._shifted(mean) - np.log(scale), np.where(y > 0.0, peak, -1.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -308,8 +306,7 @@ class NegativeBinomial(LogLink):
 
     def _expected(self, y: Array, mean: Array, variance: Array) -> tuple[Any, ...]:
         """`expected`, and the expectation of ``log(1 + e^x)``."""
-        sigmoids = _expected_sigmoids(self._logit(mean), variance)
-        value, *means = _of_counts(y, self.size, *sigmoids)
+        value, *means = _of_counts(y, self.size, *_expected_sigmoids(self._logit(mean), variance))
         return value + self._log_binomial(y), *means
 
     def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars) -> tuple[Any, ...]:
@@ -323,8 +320,7 @@ class NegativeBinomial(LogLink):
         size, safe = self.size, np.where(y > 0.0, y, 1.0)
         rest = stirling_rest
         log_binomial = (size - 0.5) * np.log1p(safe / size) + safe * np.log1p(size / safe)
-        half = 0.5 * (LOG_2PI + np.log(safe))
-        log_binomial += rest(safe + size) - rest(size) - rest(safe) - half
+        log_binomial += rest(safe + size) - rest(size) - rest(safe) - 0.5 * (LOG_2PI + np.log(safe))
         return np.where(y > 0.0, log_binomial, 0.0)
 
 

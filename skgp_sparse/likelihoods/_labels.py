@@ -188,8 +188,7 @@ class Logit(Binary):
         mean = y * mean
         # s(t) = exp(θt) s(t) exp(-θt), and exp(θt) moves the mean to where the mass of s(t) is
         tilt = np.clip(-mean / np.maximum(variance, np.finfo(float).tiny), 0.0, 1.0)
-        centre = mean + tilt * variance
-        s, first, second = expectation(_tilted_sigmoid, centre, variance, tilt)
+        s, first, second = expectation(_tilted_sigmoid, mean + tilt * variance, variance, tilt)
         first, second = first / s, second / s
         value = np.log(s) + tilt * (mean + 0.5 * tilt * variance)
         return value, y * first, np.maximum(first**2 - second, 0.0)
@@ -287,8 +286,7 @@ def clipped_moments(lower: Array, upper: Array) -> tuple[Array, Array]:
 
 def _numbered(count: int) -> Domain:
     """The `Domain` of so many labels."""
-    labels = tuple(range(count))
-    return Domain(f"the labels 0 ... {count - 1}", only=labels, remedy=_ENCODES_LABELS)
+    return Domain(f"the labels 0 ... {count - 1}", only=tuple(range(count)), remedy=_ENCODES_LABELS)
 
 
 class Softmax(Labels):
@@ -463,8 +461,7 @@ class Ordinal(Labels, Parametric):
         count[count == 0.0] = _UNSEEN
         cumulative = np.cumsum(count)
         thresholds = _START_STD * ndtri(cumulative[:-1] / cumulative[-1])
-        gaps = np.clip(np.diff(thresholds), *_GAPS)
-        return Ordinal(float(thresholds[0]), tuple(gaps.tolist()))
+        return Ordinal(float(thresholds[0]), tuple(np.clip(np.diff(thresholds), *_GAPS).tolist()))
 
     def probability(self, mean: Array, variance: Array) -> Array:
         """Compute the probabilities of all labels.

@@ -150,8 +150,7 @@ def _log_of_normal(t: Array, variance: Array, _: Array) -> Triple:
 def _log_power_of_normal(t: Array, variance: Array, power: Array) -> Triple:
     """``log E[N(0; f, 1)^power]`` for ``f ~ N(t, variance)``."""
     inverse = 1.0 / (variance + 1.0 / power)
-    value = 0.5 * (np.log(inverse / power) - power * LOG_2PI - t**2 * inverse)
-    return value, -t * inverse, inverse
+    return 0.5 * (np.log(inverse / power) - power * LOG_2PI - t**2 * inverse), -t * inverse, inverse
 
 
 _NEAREST = 3.0  # distance of the poles: that of the singularities of `expectation`, and more
@@ -226,8 +225,7 @@ class StudentT(LocationScale):
 
     def response(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """Compute the mean and variance of an observation; the variance is infinite for df <= 2."""
-        df = self.df
-        noise = self._value("scale") ** 2 * df / (df - 2.0) if df > 2.0 else np.inf
+        noise = self._value("scale") ** 2 * self.df / (self.df - 2.0) if self.df > 2.0 else np.inf
         return self._shifted(mean), variance + noise
 
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
