@@ -253,11 +253,9 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
     _plain = SparseGPRegressor
     __init__ = init_with_client(SparseGPRegressor)
 
-    predict = lazy(SparseGPRegressor.predict)
-    predict_quantiles = lazy(SparseGPRegressor.predict_quantiles)
-    log_predictive_density = lazy(
-        SparseGPRegressor.log_predictive_density, SparseGPRegressor.predict
-    )
+    predict = lazy(_plain.predict)
+    predict_quantiles = lazy(_plain.predict_quantiles)
+    log_predictive_density = lazy(_plain.log_predictive_density, _plain.predict)
 
     def score(self, X: Rows, y: Rows, sample_weight: Rows = None, offset: Rows = None) -> float:
         """Compute the coefficient of determination R² of the predicted means.
@@ -319,9 +317,9 @@ class DaskSparseGPClassifier(OnCluster, SparseGPClassifier):
     _plain = SparseGPClassifier
     __init__ = init_with_client(SparseGPClassifier)
 
-    predict = lazy(SparseGPClassifier.predict)
-    predict_proba = lazy(SparseGPClassifier.predict_proba)
-    latent_mean_and_variance = lazy(SparseGPClassifier.latent_mean_and_variance)
+    predict = lazy(_plain.predict)
+    predict_proba = lazy(_plain.predict_proba)
+    latent_mean_and_variance = lazy(_plain.latent_mean_and_variance)
 
     def score(self, X: Rows, y: Rows, sample_weight: Rows = None) -> float:
         """Compute the accuracy of the predicted labels.

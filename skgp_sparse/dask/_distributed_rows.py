@@ -438,10 +438,9 @@ class DaskDataset(Dataset):
     ) -> tuple[Any, list[Any]]:
         """Apply a function to every block where its rows are; see `Dataset.visit`."""
         starts = [block.start for block in layout.blocks]
-        edges = np.searchsorted(starts, [*self._edges, len(self)]).tolist()
         own = [
             cloudpickle.dumps((j - i, [items[i:j] for items in kept], keep and keep[i:j]))
-            for i, j in pairwise(edges)
+            for i, j in pairwise(np.searchsorted(starts, [*self._edges, len(self)]).tolist())
         ]
         for items in kept if spend else ():
             items[:] = [None] * len(items)
@@ -451,8 +450,7 @@ class DaskDataset(Dataset):
         if leave:
             sums, left = map(list, zip(*sums))
         while len(sums) > 1:
-            few = slices(len(sums), _FAN_IN)
-            sums = [delayed(total, pure=False)(*sums[some]) for some in few]
+            sums = [delayed(total, pure=False)(*sums[some]) for some in slices(len(sums), _FAN_IN)]
         whole, *left = ask(self.client, [*sums, *left])
         return whole, [*chain.from_iterable(left)] if leave else [None] * len(starts)
 

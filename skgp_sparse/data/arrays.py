@@ -89,8 +89,7 @@ class GroupMeans:
 
     def value(self, log_det: float, half: Array) -> float:
         """Log marginal likelihood from ``log |K + D|`` and ``L⁻¹ ȳ``."""
-        quadratic = np.vdot(half, half)
-        return self.constant - 0.5 * (self.mean.shape[1] * log_det + quadratic)
+        return self.constant - 0.5 * (self.mean.shape[1] * log_det + np.vdot(half, half))
 
 
 class Bundles:
@@ -175,8 +174,7 @@ class ArrayDataset(Dataset):
 
     def __post_init__(self) -> None:
         if self.scaler is None:
-            n_targets = int(np.prod(self.y.shape[1:]))
-            object.__setattr__(self, "scaler", TargetScaler.none(n_targets))
+            object.__setattr__(self, "scaler", TargetScaler.none(int(np.prod(self.y.shape[1:]))))
 
     def __len__(self) -> int:
         return len(self.X)
@@ -222,14 +220,12 @@ class ArrayDataset(Dataset):
         """The table with targets in the units of the user, as if these rows had been passed."""
         offset = None if self.offset is None else self.offset * self.scaler.scale[0]
         weight = self.weight if self.mean_weight == 1.0 else self.mean_weight * self.row_weights()
-        passed = self.X, self.y, self.noise, weight
-        return ArrayDataset(*passed, offset=offset, X_std=self.X_std)
+        return ArrayDataset(self.X, self.y, self.noise, weight, offset=offset, X_std=self.X_std)
 
     def of_problem(self, task: Any) -> "ArrayDataset":
         """The table of the rows of a problem with its labels."""
         rows, label = task.labels(self.y)
-        dataset = self if rows is None else self.subset(rows)
-        return replace(dataset, y=label[:, None], classes=None)
+        return replace(self if rows is None else self.subset(rows), y=label[:, None], classes=None)
 
     def target_moments(self) -> Any:
         """`Moments` of the targets without their offsets; None if no row has weight."""

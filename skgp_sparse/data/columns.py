@@ -263,8 +263,7 @@ def types_of(
         return None
     kinds = [NUMBER if column.kind == EMPTY else column.kind for column in columns]
     kinds = [CATEGORY if j in chosen else kind for j, kind in enumerate(kinds)]
-    stray = [names[j] for j, kind in enumerate(kinds) if kind == CATEGORY and j not in chosen]
-    if stray:
+    if stray := [names[j] for j, kind in enumerate(kinds) if kind == CATEGORY and j not in chosen]:
         raise ValueError(
             f"Column {stray[0]!r} of X of {name} contains text or categories, but "
             f"categorical_features={as_text(categorical_features)} does not name it. Name it, set "
@@ -390,5 +389,4 @@ def ranks_of(classes: AnyArray, named: object, known: list | None, name: str) ->
                 f"{name}: the label {as_text(label)} is not in the order of the labels, "
                 f"{as_text([*place])}. Pass all labels, lowest first, as ordinal_classes."
             )
-    places = [place[label] for label in classes.tolist()]
-    return tuple(np.argsort(np.argsort(places)).tolist())
+    return tuple(np.argsort(np.argsort([place[label] for label in classes.tolist()])).tolist())

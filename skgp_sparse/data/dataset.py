@@ -457,8 +457,7 @@ class Dataset(ABC):
         ndarray of shape (d,)
             Standard deviations; 1 where all columns are constant.
         """
-        spread = self.spread
-        return np.where(spread == 0.0, of_constant if spread.any() else 1.0, spread)
+        return np.where(self.spread == 0.0, of_constant if self.spread.any() else 1.0, self.spread)
 
     @cached_property
     def spread(self) -> Array:
@@ -552,11 +551,9 @@ class Dataset(ABC):
 
 def row_blocks(n: int, m: int, budget: float = np.inf) -> list[slice]:
     """Slices of rows whose (rows, m) arrays take at most 5 MB, or `budget` bytes."""
-    size = int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1)))
-    size = max(size, _FEWEST_ROWS)
+    size = max(int(min(_BLOCK_BYTES, budget) // (8 * max(m, 1))), _FEWEST_ROWS)
     shares = min(_SHARES, n * m // _WORTH_SHARING, 2 * n // max(m, 1))
-    count = max(-(-n // size), shares, 1)
-    return even_slices(n, count)
+    return even_slices(n, max(-(-n // size), shares, 1))
 
 
 def even_slices(n: int, count: int) -> list[slice]:

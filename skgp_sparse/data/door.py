@@ -105,8 +105,7 @@ class OpenSource:
 
     def _read(self, number: int) -> tuple[AnyArray, AnyArray]:
         """Copies: some sources fill the same array again and again."""
-        chunk = self.source.chunk(number)
-        if chunk is None:
+        if (chunk := self.source.chunk(number)) is None:
             raise ValueError(f"It is missing, but there were {len(self.sizes)} {_SAME}")
         chunk = as_chunk(chunk)
         X = np.asarray(chunk.X)
@@ -270,8 +269,7 @@ def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
 def _read_source(model: BaseEstimator, rules: Rules, given: Given, alpha: MaybeArray) -> Dataset:
     named = given._asdict()
     X = named.pop("X")
-    passed = [argument for argument, value in named.items() if value is not None]
-    if passed:
+    if passed := [argument for argument, value in named.items() if value is not None]:
         raise ValueError(
             f"{rules.name}: {' and '.join(passed)} cannot be passed beside a source of rows, whose "
             "chunks are (X, y, sample_weight, offset)."
@@ -279,8 +277,7 @@ def _read_source(model: BaseEstimator, rules: Rules, given: Given, alpha: MaybeA
     rows = survey(X, rules, alpha)
     model.n_features_in_ = rows.n_features
     vars(model).pop("feature_names_in_", None)
-    names = getattr(X.source, "feature_names", None)
-    if names is not None:
+    if (names := getattr(X.source, "feature_names", None)) is not None:
         model.feature_names_in_ = np.asarray(names, dtype=object)
     return rows
 
@@ -358,8 +355,7 @@ class ChunkedDataset(Dataset):
         """The table of some rows, selected by a slice or an index array, in memory."""
         X, y = self._taken(rows)
         y = y if self.relabel is None else self.relabel(y)
-        columns = self.noise, self.weight, self.offset
-        noise, weight, offset = (at(column, rows) for column in columns)
+        noise, weight, offset = (at(one, rows) for one in (self.noise, self.weight, self.offset))
         found = ArrayDataset(X, y, noise, weight, self.scaler, self.least_noise, offset)
         return replace(found, relative=self.relative)
 
