@@ -99,8 +99,7 @@ def warn_again(warnings: Iterable, but: tuple[type[Warning], ...] = ()) -> None:
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the innermost line that is not of this package, scikit-learn or joblib."""
     message = _about.get() + message
-    kept = _collected.get()
-    if kept is not None:
+    if (kept := _collected.get()) is not None:
         return kept.append((message, category))
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):

@@ -442,11 +442,10 @@ class InducingBasis(Basis):
 
     def at(self, kernel, options):
         """Factorise the kernel at the inducing points."""
-        Z = self.points
-        K, pull = kernels.linearize(kernel, Z, Z)
+        K, pull = kernels.linearize(kernel, self.points, self.points)
         L, used = linalg.jittered_cholesky(K, options.jitter, options.n_jobs)
         T, moves = linalg.inverse_lower(L, options.n_jobs), used * options.jitter.relative
-        return InducingFeatures(kernel, Z, L, T, used, moves, pull, options.n_jobs)
+        return InducingFeatures(kernel, self.points, L, T, used, moves, pull, options.n_jobs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -232,10 +232,7 @@ def _cotangents_of_block(problem, features, reduce_slope, block, want_gram, forw
 
 def _added(totals, parts):
     """Sums over processes, matrices in place of the first ones."""
-    return [
-        np.add(total, part, out=total if np.ndim(total) == 2 else None)
-        for total, part in zip(totals, parts)
-    ]
+    return [np.add(a, b, out=a if np.ndim(a) == 2 else None) for a, b in zip(totals, parts)]
 
 
 def _cotangent_of_features(features, V, ae, BV, t, a, cot):
@@ -304,10 +301,8 @@ def pull_back(
     ]
     is_noisy = kernels.is_noisy(problem.kernel) and not problem.latent_noise
     by_row = is_noisy and np.ndim(probe[0].precision) > 0  # h of every row is wanted
-    cots = [
-        cotangents(problem, features, core, None if by_row else tau, total_a)
-        for core, tau in zip(cores, taus)
-    ]
+    pairs = zip(cores, [None] * len(taus) if by_row else taus)
+    cots = [cotangents(problem, features, core, tau, total_a) for core, tau in pairs]
     if held:
         means = (np.vdot(cot.Binv, sums.VaV) / sums.a for cot, sums in zip(cots, held))
         cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]

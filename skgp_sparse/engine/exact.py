@@ -160,8 +160,7 @@ def value(kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1) -> float:
     if len(groups.X) <= _ROWS_WITHOUT_TILES:
         means, K = GroupMeans(kernel, groups), kernels.evaluate(kernel, groups.X, groups.X)
         K.flat[:: len(K) + 1] += means.D
-        solution = linalg.log_det_and_whitened(K, means.mean)
-        if solution is not None:
+        if (solution := linalg.log_det_and_whitened(K, means.mean)) is not None:
             return means.value(*solution)
     return _solve(kernel, groups, n_jobs, gradient=False)[0]
 
@@ -398,12 +397,10 @@ class JointRows(NamedTuple):
 
         of_process = pull_back(self.pulls, cotangent, n_jobs)
         noise_bar = sum(self.groups.sum(core.noise.gradient(core)) for core in cores)
-        of_noise = self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]
-        return {"kernel": of_process + of_noise}
+        return {"kernel": of_process + self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]}
 
     def posterior(self, core):
         """The `ExactPosterior` of a process; by all rows as features where a < 0."""
-        kernel = self.problem.kernel
         if np.any(core.a < 0.0):
             noise = core.noise
             natural = noise.weight * np.stack([noise.linear, noise.precision])[:, None]
@@ -411,8 +408,8 @@ class JointRows(NamedTuple):
             blocks = PerRow(natural[..., block] for block in rows.layout.blocks)
             return rows.posterior(rows.solve(blocks)[0])
         L = _factor_of_sites(self.K, core.s, self.problem.options.n_jobs) / core.s[:, None]
-        features = InducingFeatures(kernel, self.groups.X, L)
-        return ExactPosterior(kernel, features, core.alpha[:, None])
+        features = InducingFeatures(self.problem.kernel, self.groups.X, L)
+        return ExactPosterior(self.problem.kernel, features, core.alpha[:, None])
 
     def _solve(self, b, a):
         n_jobs = self.problem.options.n_jobs

@@ -73,8 +73,7 @@ class InducingPosterior(NamedTuple):
         within = np.stack([row_dots(V @ Binv, V) for Binv in self.Binv], axis=1)
         within += expected.inner(self.A)
         of_mean = expected.inner(self.u.T[:, :, None] * self.u.T[:, None])
-        variance = np.maximum(of_mean + within[:, self.of_column], 0.0)
-        return expected.cross @ self.u, variance, rest
+        return expected.cross @ self.u, np.maximum(of_mean + within[:, self.of_column], 0.0), rest
 
     def predict(self, inputs, n_jobs=1):
         """Mean and variance (n, p) of the process at inputs that have a distribution."""
@@ -337,8 +336,7 @@ class SparsePosterior(FeaturePosterior):
             block = rows.block(some)
             mean, h, rest = self._given_all(block.X)
             share = terms.bound.for_weights(block.weight).noise_share
-            learned = kernels.diagonal(self.kernel, block.X)[1]
-            noise = learned + block.noise + share * rest
+            noise = kernels.diagonal(self.kernel, block.X)[1] + block.noise + share * rest
             q = rows.weight_left_out(block.weight) * h / noise
             others = np.maximum(1.0 - q, _LEAST_SHARE)
             return block.y - (block.y - mean) / others[:, None], h / others + rest

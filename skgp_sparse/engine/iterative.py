@@ -25,6 +25,7 @@ from skgp_sparse.ground.parallel import ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Ints, Pair
 
 Product = Callable[[Array], Array]
+Tile = Callable[[slice, slice], AnyArray]
 Report = Callable[[int, float], bool]  # (n_iter, excess) -> stop?
 
 _MARGIN = 0.7  # of the residual asked for, which the recursion reaches
@@ -134,9 +135,7 @@ def _to_columns(noise: Array, V: Array) -> Array:
 
 
 # Sums over strips of tiles are added in order: they do not depend on the threads.
-def _product(
-    tile: Callable[[slice, slice], AnyArray], noise: Array, n_jobs: int, dtype: type
-) -> Product:
+def _product(tile: Tile, noise: Array, n_jobs: int, dtype: type) -> Product:
     """``V -> (K + D) V`` by tiles of the lower triangle of K."""
     edges = slices(len(noise), _TILE)
 
@@ -230,8 +229,7 @@ class IterativePosterior(PosteriorAround):
 
         def of_block(block: Array) -> Any:
             K_of = lambda part: kernels.evaluate(prior, block, float64(rows[part]))
-            parts = row_blocks(len(rows), len(block))
-            return sum(K_of(part) @ self.alpha[part] for part in parts)
+            return sum(K_of(part) @ self.alpha[part] for part in row_blocks(len(rows), len(block)))
 
         return contract.by_blocks(of_block, X, slices(len(X), _ACROSS), n_jobs)
 

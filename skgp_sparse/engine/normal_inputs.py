@@ -182,8 +182,7 @@ def _latent_block(
     """The `LatentBlock` of a block."""
     expected = kernels.expectations(features.kernel, *inputs, features.Z)
     V = features.whiten(expected.cross)
-    rest = expected.prior - row_dots(V, V) - expected.inner(Kinv[None])[:, 0]
-    residual = np.maximum(rest, 0.0)
+    residual = np.maximum(expected.prior - row_dots(V, V) - expected.inner(Kinv[None])[:, 0], 0.0)
     noise = kernels.diagonal(features.kernel, inputs.mean)[1] + block.noise
     precision = np.broadcast_to(1.0 / noise, len(V))
     return LatentBlock(expected, V, residual, precision, *bound.penalty(residual * precision))

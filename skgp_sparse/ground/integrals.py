@@ -69,9 +69,7 @@ def _weighted_sum(value: Array, weights: Array) -> Array:
     """Weighted sum of every row; values, weights or both may be the same for all rows."""
     if weights.ndim == 1:
         return value @ weights
-    if len(value) == 1:
-        return weights @ value[0]
-    return row_dots(value, weights)
+    return weights @ value[0] if len(value) == 1 else row_dots(value, weights)
 
 
 def _rules(mean: Array, std: Array, wide: float) -> Iterator[tuple[Ints, Array, Array]]:
@@ -114,8 +112,7 @@ def _parts(rows: Ints, n_nodes: int) -> Iterator[Ints]:
 @lru_cache(maxsize=64)
 def _sinh_rule(limit: float) -> Pair:
     """Nodes, and their weights before those of the normal distribution."""
-    count = int(np.ceil(limit / _STEP_OF_SINH))
-    u = np.linspace(-limit, limit, 2 * count + 1)
+    u = np.linspace(-limit, limit, 2 * int(np.ceil(limit / _STEP_OF_SINH)) + 1)
     return np.sinh(u), np.cosh(u)
 
 
