@@ -116,9 +116,7 @@ class ExactObjective(contracts.ExactFit):
         """Log likelihood of the targets as noise of their own variance, and a little more."""
         weight, y, n = self.groups.weight, self.groups.y, self.size()
         variance = (weight @ y**2).sum() / n
-        if variance == 0:
-            return -np.inf
-        return -0.5 * n * (np.log(2 * np.pi * variance) + 1) + 1.0
+        return -np.inf if variance == 0 else -0.5 * n * (np.log(2 * np.pi * variance) + 1) + 1.0
 
     def value(self, kernel: Kernel, inner_state: object = None):
         """Log marginal likelihood."""

@@ -141,8 +141,7 @@ class AlternatingUpdates:
     def _posterior(self, linear: Array, precision: Array):
         """The cores, means and variances of the rows, and the share ``v`` of the residual."""
         cores, v = self.loop.posterior(self._per_row(np.stack([linear, precision])))
-        moments = self.loop.projected.moments(cores)
-        mean, h = np.asarray(moments)
+        mean, h = np.asarray(self.loop.projected.moments(cores))
         variance = v[:, None] * self.rows.residual + h
         check_moments(mean, h, self.rows.residual)
         return cores, mean, variance, v
@@ -162,8 +161,7 @@ class AlternatingUpdates:
             of_precisions = self._gap_of_precisions(means, variance, precision)
             if self._gap_of_means(means, variance) <= max(least, _OF_THE_GAP * of_precisions):
                 break
-            better = self._climbed(means, variance)
-            if better is None:  # nothing but rounding is left
+            if (better := self._climbed(means, variance)) is None:  # nothing but rounding is left
                 break
             means = better
         return means
@@ -423,8 +421,7 @@ class SiteLoop:
         """Sites to begin with where there was no evaluation before."""
         likelihood = self.method.likelihood
         sites = PerRow(self._by_bundle(partial(_first_sites, likelihood)))
-        majorised = likelihood.majorised()
-        if majorised is None:
+        if (majorised := likelihood.majorised()) is None:
             return sites
         method, inner = replace(self.method, likelihood=majorised), self.inner
         rough = replace(self, method=method, inner=inner._replace(tol=_ROUGH_START))
@@ -441,13 +438,12 @@ class SiteLoop:
 
     def _by_bundle(self, function: Callable, *values: PerRow):
         """``function(observed, *values)`` of every bundle, in order."""
-        threads = self.projected.layout.threads
 
         def run(index: int):
             observed = Observations(*(part[index] for part in self.observed))
             return function(observed, *(value[index] for value in values))
 
-        return ordered_map(run, range(len(self.bundles.groups)), threads)
+        return ordered_map(run, range(len(self.bundles.groups)), self.projected.layout.threads)
 
 
 def _first_sites(likelihood: Likelihood, rows: Observations):
