@@ -131,8 +131,7 @@ def resolve_priors(given: BaseEstimator, rows: Dataset, few: int) -> list[Any]:
         return [clone(one) for one in (prior if isinstance(prior, (list, tuple)) else [prior])]
     chosen = [hyperpriors.CorrelationPrior(), hyperpriors.MissingValuePrior()]
     chosen.append(hyperpriors.MissingNoisePrior())
-    n_columns = count_varying(rows.scale(NO_EFFECT))
-    if not is_auto(prior) or rows.total_weight() <= few * n_columns:
+    if not is_auto(prior) or rows.total_weight() <= few * count_varying(rows.scale(NO_EFFECT)):
         chosen.append(hyperpriors.LogNormalLengthScales())
     return chosen
 
@@ -243,7 +242,6 @@ def resolve_method(
     # a power below costs digits and iterations, and the answer is that of power 0
     if kind not in _PROPAGATION or power < 0.01:
         return Variational(likelihood, spherical=kind in _SPHERICAL)
-    reason = None
     if likelihood.n_latent > 1:
         reason = "needs a likelihood of one latent value per row, and softmax has one per class"
     elif not likelihood.is_log_concave:
@@ -251,12 +249,12 @@ def resolve_method(
             f"needs a log-concave likelihood. {type(likelihood).__name__} is not log-concave: if a "
             "row is an outlier, its latent value may have two modes, and its moments mislead"
         )
-    if reason is not None:
-        raise ValueError(
-            f"{name}: bound={as_text(bound)} is expectation propagation, which {reason}. Use "
-            "bound='titsias_new' or bound='titsias'."
-        )
-    return ExpectationPropagation(likelihood, power=power)
+    else:
+        return ExpectationPropagation(likelihood, power=power)
+    raise ValueError(
+        f"{name}: bound={as_text(bound)} is expectation propagation, which {reason}. Use "
+        "bound='titsias_new' or bound='titsias'."
+    )
 
 
 def resolve_sigmoid(likelihood: Likelihood | str, name: str) -> Likelihood:
@@ -319,8 +317,7 @@ def resolve_latent_kernel(
     """A clone of the kernel of a process that a likelihood follows, or that of such a spread."""
     if own is None:
         share = _share_beside(own, rows, columns) if likelihood.standardises else 1.0
-        limits = likelihood.latent_variance
-        signal = default_signal(rows, share * spread**2, False, columns, limits)
+        signal = default_signal(rows, share * spread**2, False, columns, likelihood.latent_variance)
     else:
         signal = clone(own)
     signal = with_linear_mean(signal, spread**2, rows, columns)

@@ -85,9 +85,8 @@ def check_parameters(estimator: BaseEstimator, name: str) -> None:
         check_learned_noise(estimator, name)
     check_mean(estimator.mean, is_classifier(estimator), name)
     if "calibration" in given:
-        calibration = estimator.calibration
-        is_right = calibration is None or is_auto(calibration)
-        require(is_right, "calibration", calibration, name, '"auto" or None')
+        is_right = estimator.calibration is None or is_auto(estimator.calibration)
+        require(is_right, "calibration", estimator.calibration, name, '"auto" or None')
     if "class_weight" in given:
         check_class_weight(estimator.class_weight, name)
     if given.get("n_targets") is not None:
@@ -161,8 +160,7 @@ def check_latent(estimator: BaseEstimator, name: str) -> None:
 def check_quantiles(quantiles: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
     """Probabilities as an array of shape () or (k,); raises unless all are between 0 and 1."""
     q = np.asarray(quantiles)
-    is_list = q.dtype.kind in "fiu" and q.ndim <= 1 and q.size > 0
-    is_right = is_list and np.all((q > 0) & (q < 1))
+    is_right = q.dtype.kind in "fiu" and q.ndim <= 1 and q.size > 0 and np.all((q > 0) & (q < 1))
     must = "a number or a list of numbers between 0 and 1, both excluded"
     require(is_right, "quantiles", quantiles, name, must)
     return q.astype(float)
@@ -251,8 +249,7 @@ def can_learn_later(estimator: BaseEstimator) -> bool:
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
     try:
-        posterior_method = resolve_posterior(estimator.posterior, name)
-        reason = posterior_method.refuses_later_rows()
+        reason = resolve_posterior(estimator.posterior, name).refuses_later_rows()
         if estimator.metric == "full":
             reason = "metric='full' is learned from all rows at once"
     except ValueError:  # which partial_fit will say
@@ -268,7 +265,7 @@ def can_learn_later(estimator: BaseEstimator) -> bool:
 
 def why_noise_is_constant(job: Job) -> str | None:
     """Why the noise of no fit of a job can vary, as part of an error; None: it may."""
-    kernel, posterior_method, solver = job.kernel, job.posterior_method, job.settings.solver
+    kernel, method, solver = job.kernel, job.posterior_method, job.settings.solver
     is_appended = isinstance(kernel, Sum) and type(kernel.k2) is WhiteKernel
     if not is_appended or isinstance(kernel.k2.noise_level_bounds, str):
         return (
@@ -277,10 +274,8 @@ def why_noise_is_constant(job: Job) -> str | None:
         )
     if job.rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std."
-    if not posterior_method.takes_learned_noise:
-        return (
-            f"is not available for posterior={posterior_method.name!r}. {posterior_method.remedy}"
-        )
+    if not method.takes_learned_noise:
+        return f"is not available for posterior={method.name!r}. {method.remedy}"
     if not (solver.keeps_sites and solver.starts_on_subset):
         return (
             "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "

@@ -139,8 +139,7 @@ class InducingPoints(PosteriorMethod):
 
     def with_points(self, n_inducing: int) -> PosteriorMethod:
         """The method without `n_mean` where the mean would have no more points."""
-        is_needless = self.n_mean is not None and self.n_mean <= n_inducing
-        return InducingPoints() if is_needless else self
+        return InducingPoints() if self.n_mean is not None and self.n_mean <= n_inducing else self
 
     def check_parameters(self, name: str) -> None:
         """Raise unless there is at most one option, which can be used."""
@@ -296,8 +295,7 @@ class FourierFeatures(PosteriorMethod):
         if request.kernel is not None and not kernels.spectrum(request.kernel):
             return f"draws frequencies of {_KERNELS} only. Got kernel={request.kernel}"
         n_inducing = "auto" if request.n_inducing is None else request.n_inducing
-        asked = ("n_inducing", n_inducing), ("inducing_init", request.inducing_init)
-        for name, value in asked:
+        for name, value in ("n_inducing", n_inducing), ("inducing_init", request.inducing_init):
             if not is_auto(value):
                 return (
                     f"has no inducing points; the number of features is n_components of "

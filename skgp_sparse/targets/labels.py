@@ -102,8 +102,7 @@ class ClassLabels(ObservationModel):
         is_softmax = self.multi_class == "softmax"
         self.likelihood: Likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         if self.is_ordinal:
-            named = self.parameters.ordinal_classes
-            self.ranks = ranks_of(classes, named, self.order, self.name)
+            self.ranks = ranks_of(classes, self.parameters.ordinal_classes, self.order, self.name)
             self.multi_class, self.tasks = "ordinal", [Task(self.ranks)]
             self.likelihood = Ordinal(gaps=(1.0,) * (len(classes) - 2))
         self.method = choices.resolve_method(self.parameters.bound, self.likelihood, self.name)
@@ -154,8 +153,7 @@ class ClassLabels(ObservationModel):
 
     def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
         """The part with indices of classes in the place of labels, all of which are known."""
-        unknown = np.setdiff1d(part.y, self.classes)
-        if len(unknown):
+        if len(unknown := np.setdiff1d(part.y, self.classes)):
             raise ValueError(
                 f"{self.name}.partial_fit: y contains the label '{unknown[0]}', which is not in "
                 f"classes ({list(map(str, self.classes))}). Pass all labels that may come as "
@@ -168,9 +166,8 @@ class ClassLabels(ObservationModel):
         return f"class {self.classes[number]}"
 
     def _job(self, rows: Dataset, task: Task) -> Job:
-        kernel = choices.resolve_latent_kernel(
-            self.given_kernel(), self.likelihood, rows, self.columns(), 1.0
-        )
+        given, columns = self.given_kernel(), self.columns()
+        kernel = choices.resolve_latent_kernel(given, self.likelihood, rows, columns, 1.0)
         inner = Inner.within(self.tol, self.parameters.max_iter_predict, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
         method: Any = self.method
@@ -208,8 +205,7 @@ def _start_at(fit: Fit, kernel: Kernel) -> tuple | None:
     """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
 
     def outline(of: Kernel) -> tuple:
-        free = [(hyper.name, hyper.n_elements, hyper.fixed) for hyper in of.hyperparameters]
-        return type(of), free
+        return type(of), [(one.name, one.n_elements, one.fixed) for one in of.hyperparameters]
 
     if outline(kernel) != outline(fit.kernel):
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.random import RandomState
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
@@ -127,7 +128,7 @@ class ObservationModel(ABC):
         self.missing = np.isnan(table.X).any(axis=0) if rows.in_memory else None
         self.order = order_of(given.y) if self.rules.labels else None
 
-    def random_states(self, random_state: np.random.RandomState) -> list[np.random.RandomState]:
+    def random_states(self, random_state: RandomState) -> list[RandomState]:
         """Random states, one for every problem."""
         return [random_state]
 
@@ -239,7 +240,7 @@ class ObservationModel(ABC):
 
 
 def fit_problems(
-    observations: ObservationModel, rows: Dataset, random_state: np.random.RandomState
+    observations: ObservationModel, rows: Dataset, random_state: RandomState
 ) -> Problems:
     """Fit all problems of the user's rows, with the steps that their plans name."""
     jobs, states = observations.jobs(rows), observations.random_states(random_state)
@@ -270,16 +271,13 @@ def step_named(name: str) -> Any:
 
 def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
     """The `Deadline` of a call that begins now."""
-    limit = parameters.time_limit
-    if limit is None:
+    if (limit := parameters.time_limit) is None:
         return Deadline()
     text = f"[{name}] time_limit={limit:g} is over: the fit ends before it converges"
     return Deadline(limit, partial(print, text) if parameters.verbose else None)
 
 
-def fit_all(
-    jobs: list[Job], random_states: list[np.random.RandomState], parameters: BaseEstimator
-) -> list[Fit]:
+def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimator) -> list[Fit]:
     """Fits of all jobs, in order, whatever `n_jobs`; by default, those that print one by one."""
     n_jobs, count = parameters.n_jobs, len(jobs)
     threads, are_watched = resolve_n_jobs(n_jobs), parameters.verbose or has_callbacks(parameters)
@@ -289,8 +287,8 @@ def fit_all(
     are_small = jobs[0].rows.in_memory and most <= _SMALL
     side_by_side = count > 1 and n_jobs is None and not are_watched and are_small
     run: Any = partial(ordered_map, n_jobs=threads) if side_by_side else map
-    jobs, candidates = agree(jobs, random_states, run) if count > 1 else (jobs, {})
-    pairs = list(zip(jobs, random_states))
+    jobs, candidates = agree(jobs, states, run) if count > 1 else (jobs, {})
+    pairs = list(zip(jobs, states))
     seconds = jobs[0].settings.deadline.left() * at_once / count
     if side_by_side:
         results = run(lambda pair: _fit_quietly(pair[0], pair[1], seconds), pairs)
@@ -309,7 +307,7 @@ def fit_all(
     return fits
 
 
-def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
+def _fit(job: Job, random_state: RandomState) -> Fit:
     """The `Fit` of a job; errors of a user's method name it, with its parameters."""
     with about(job.name), single_threaded_blas():
         method = job.posterior_method
@@ -330,16 +328,14 @@ def _fit(job: Job, random_state: np.random.RandomState) -> Fit:
         return fit._replace(given=given, **told)
 
 
-def _fit_quietly(job: Job, random_state: np.random.RandomState, seconds: float) -> tuple[Fit, Any]:
+def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
     """A fit that has so many seconds from now on, and its warnings."""
     job = job.with_settings(deadline=Deadline(seconds))
     with collected() as warnings:
         return _fit(job, random_state), warnings
 
 
-def _fit_elsewhere(
-    job: Job, random_state: np.random.RandomState, seconds: float
-) -> tuple[Fit, Any]:
+def _fit_elsewhere(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state, seconds)
     if fit.given is not None:

@@ -127,8 +127,7 @@ class LikelihoodObservations(ObservationModel):
 
     def view(self, fits: list[Fit], scaler: TargetScaler) -> ResponseView:
         """The response in units of y."""
-        latent = TargetView(fits[0].posterior)
-        return ResponseView(latent, fits[0].likelihood, scaler)
+        return ResponseView(TargetView(fits[0].posterior), fits[0].likelihood, scaler)
 
     def attributes(self, fits: list[Fit], scaler: TargetScaler) -> dict[str, Any]:
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
