@@ -79,21 +79,19 @@ def evidence_bounds(
     if others is not None:
         check_columns(others.y, len(scaler.scale), name)
         rows = with_noise_floor(others.in_one_form().in_units(scaler), fit.kernel)
-    else:
-        if fit.posterior.is_exact and value is not None:
-            return EvidenceBounds(float(value), float(value), 0.0)
-        if rows is None or not rows.in_memory:
-            raise ValueError(
-                f"{name}: this estimator does not contain the training rows, because it was fitted "
-                "on a cluster or from a large source, or loaded from a pickle. Pass X and y."
-            )
+    elif fit.posterior.is_exact and value is not None:
+        return EvidenceBounds(float(value), float(value), 0.0)
+    elif rows is None or not rows.in_memory:
+        raise ValueError(
+            f"{name}: this estimator does not contain the training rows, because it was fitted "
+            "on a cluster or from a large source, or loaded from a pickle. Pass X and y."
+        )
     basis, options = InducingBasis(given.inducing_points_), Options(n_jobs=n_jobs)
     with single_threaded_blas(), arithmetic():
         if value is None:
             objective = GaussianObjectives(bound).sparse(rows, basis.parameters, options)
             value = objective.value(fit.kernel)
-        problem = Problem(fit.kernel, basis, rows, Titsias(), options)
-        upper = _upper(problem, given, tell)
+        upper = _upper(Problem(fit.kernel, basis, rows, Titsias(), options), given, tell)
     own = value if bound.is_lower_bound else -np.inf
     gap = (upper - own) / (rows.total_weight() * rows.n_targets)
     return EvidenceBounds(*map(float, (own, upper, gap)))

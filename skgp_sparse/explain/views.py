@@ -227,8 +227,7 @@ class TargetView(NamedTuple):
     ) -> SampledFunctions:
         """`SampledFunctions` of the latent process, in units of y; `check` is theirs."""
         require(self.process, posterior.FUNCTIONS, name)
-        drawn = self.process.sample_functions(k, n_frequencies, state)
-        return in_units(drawn, self.scaler, check)
+        return in_units(self.process.sample_functions(k, n_frequencies, state), self.scaler, check)
 
     def noise_std(self, X: Array) -> Array:
         """Standard deviation of the learned noise, (n,) or (n, p)."""
@@ -262,14 +261,13 @@ class TargetView(NamedTuple):
 
     def sample(self, X: Array, n: int, state: RandomState, latent: bool, offset: Offset) -> Array:
         """Samples (n, n_samples) or (n, p, n_samples); the first target's are as if alone."""
-        n_targets = self.scaler.n_varying
         of_noise = RandomState(state.randint(2**31))
         with np.errstate(all="ignore"):
-            draws = self.process.deviations(X, n_targets * n, state)
+            draws = self.process.deviations(X, self.scaler.n_varying * n, state)
             noise = np.sqrt(noise_in_blocks(self.process, X))
             if noise.any() and not latent:
                 draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
-            draws = self.scaler.among_constants(draws.reshape(len(X), n_targets, n))
+            draws = self.scaler.among_constants(draws.reshape(len(X), self.scaler.n_varying, n))
             draws = _finite(draws * self.scaler.scale[:, None] + self._mean(X)[:, :, None])
         return draws[:, 0] if self.one_column else draws
 
