@@ -16,7 +16,7 @@ from skgp_sparse.data.checks import is_frame, is_missing
 from skgp_sparse.ground.validation import AnyArray, Array, as_text, is_name
 
 from . import _display
-from ._display import Display, Range, axis_of, shorten_dates
+from ._display import Display, Range, axis_of, range_of_column, shorten_dates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,8 +123,7 @@ class PredictionBandDisplay(Display):
                 f"{cls.__name__} draws one or two inputs of a regressor. Got {len(names)} columns "
                 f"and a {type(estimator).__name__}. Draw the effect of a column with EffectDisplay."
             )
-        given = n_points, _MARGIN_OF_RANGE
-        ranges = [_display.range_of_column(table, j, *given) for j in range(len(names))]
+        ranges = [range_of_column(table, j, n_points, _MARGIN_OF_RANGE) for j in range(len(names))]
         mean, std = _predictions(estimator, table, ranges)
         if mean.ndim > len(ranges):
             raise ValueError(
@@ -189,8 +188,7 @@ class PredictionBandDisplay(Display):
             return [on_axis(column) for on_axis, column in zip(sides, columns)]
 
         for ax, values, title in zip(axes, (self.mean, self.std), ("mean", "standard deviation")):
-            filled = ax.contourf(*drawn(self.grid), values.T, levels=20)
-            ax.figure.colorbar(filled, ax=ax)
+            ax.figure.colorbar(ax.contourf(*drawn(self.grid), values.T, levels=20), ax=ax)
             if self.y is not None:
                 ax.plot(*drawn(self.X.T), ".", color="k", ms=2)
             if self.inducing_points is not None:
@@ -205,10 +203,7 @@ def _predictions(
     """Means and standard deviations at all points of grids, an axis for each input."""
     points = np.meshgrid(*(one.grid for one in ranges), indexing="ij")
     cells = [one.cells(values.ravel()) for one, values in zip(ranges, points)]
-    if is_frame(table):
-        grid = type(table)(dict(zip(table.columns, cells)))
-    else:
-        grid = _side_by_side(cells)
+    grid = type(table)(dict(zip(table.columns, cells))) if is_frame(table) else _side_by_side(cells)
     moments = estimator.predict(grid, return_std=True)
     return [np.reshape(one, (*points[0].shape, *np.shape(one)[1:])) for one in moments]
 
@@ -343,8 +338,7 @@ class EffectDisplay(Display):
         rows = np.random.RandomState(0).permutation(len(table))[:n_rows]
         drawn = _display.drawn_column(table, names, place, known, n_points)
         filled = partial(_display.with_column, table, place=place, drawn=drawn)
-        first = filled(rows[:1], k=0)
-        chosen, label, has_band = _question(estimator, target, latent, first)
+        chosen, label, has_band = _question(estimator, target, latent, filled(rows[:1], k=0))
         tables = (filled(rows, k=k) for k in range(len(drawn.values)))
         averages = [_average(estimator, at, chosen, has_band) for at in tables]
         mean, std = map(np.array, zip(*averages))
@@ -440,6 +434,7 @@ def _check_target(is_right: bool, target: object, must: str) -> None:
         raise ValueError(f"target of EffectDisplay must be {must}. Got {as_text(target)}.")
 
 
+_Kind = Literal["coverage", "pit"]
 _LEVELS = np.arange(1, 100) / 100.0
 _FEWEST_BINS, _ROWS_PER_BIN = 5, 10
 
@@ -483,7 +478,7 @@ class CoverageDisplay(Display):
         X: npt.ArrayLike,
         y: npt.ArrayLike,
         *,
-        kind: Literal["coverage", "pit"] = "coverage",
+        kind: _Kind = "coverage",
         name: str | None = None,
         ax: "Axes | None" = None,
     ) -> "CoverageDisplay":
@@ -520,7 +515,7 @@ class CoverageDisplay(Display):
         y_mean: npt.ArrayLike,
         y_std: npt.ArrayLike,
         *,
-        kind: Literal["coverage", "pit"] = "coverage",
+        kind: _Kind = "coverage",
         name: str | None = None,
         ax: "Axes | None" = None,
     ) -> "CoverageDisplay":
@@ -554,9 +549,7 @@ class CoverageDisplay(Display):
             raise ValueError(f"y_std must be positive. Its smallest value is {std.min()}.")
         return cls(ndtr((y - mean) / std), name=name).plot(kind=kind, ax=ax)
 
-    def plot(
-        self, kind: Literal["coverage", "pit"] = "coverage", ax: "Axes | None" = None
-    ) -> "CoverageDisplay":
+    def plot(self, kind: _Kind = "coverage", ax: "Axes | None" = None) -> "CoverageDisplay":
         """Draw again.
 
         Parameters

@@ -116,8 +116,7 @@ def _squares(ops: Operators, X: Node, Z: Array, scale: Array | float) -> Node:
     """Squared distances (n, m) in units of the length scales."""
     total = 0.0  # by column: differences lose no digit where two points are close
     for column, (z, unit) in enumerate(zip(Z.T, np.broadcast_to(scale, Z.shape[1]))):
-        x = ops.Gather(X, np.array([column]), axis=1)
-        offsets = ops.Div(ops.Sub(x, z[None]), float(unit))
+        offsets = ops.Div(ops.Sub(ops.Gather(X, np.array([column]), axis=1), z[None]), float(unit))
         square = ops.Mul(offsets, offsets)
         total = ops.Add(total, square) if column else square
     return total
@@ -204,8 +203,7 @@ def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
         if isinstance(K, float):
             return ops.Add(ops.MatMul(X, np.zeros(features.Z.T.shape)), K)
         return K
-    offsets = ops.Sub(X, features.basis.origin[None])
-    phase = _times_transposed(ops, offsets, features.frequencies)
+    phase = _times_transposed(ops, ops.Sub(X, features.basis.origin[None]), features.frequencies)
     cosine = ops.Sin(ops.Add(phase, np.pi / 2))  # runtimes of Python 3.10 have no double cosine
     waves = ops.Concat(cosine, ops.Sin(phase), axis=1)
     return ops.Mul(waves, np.tile(features.amplitudes, 2)[None])
@@ -320,8 +318,7 @@ def _convert_classifier(scope: Scope, operator: Operator, container: Container) 
     view, name = fitted_view(model), type(model).__name__
     ops, X = _start(operator, container)
     if view.n_classes > 2 and view.multi_class != "one_vs_rest":
-        given = f"multi_class={view.multi_class!r}"
-        _refuse(f"{name} with {given}", "Set multi_class='one_vs_rest'")
+        _refuse(f"{name} with multi_class={view.multi_class!r}", "Set multi_class='one_vs_rest'")
     if view.calibration is not None:
         _refuse(f"{name} with a mean or a calibration", "Set mean and calibration to None")
     columns = []

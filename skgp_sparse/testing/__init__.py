@@ -226,10 +226,8 @@ def _check_covariance(kernel: Kernel, X: Array, Z: Array) -> None:
     close(K, symmetric, 1e-9 * _largest(K), f"{kernel}: k(X, Z), which must be k(Z, X).T,")
     for rows in np.vstack([X, Z]), np.linspace(X.min(axis=0), X.max(axis=0), _STEPS):
         values = np.linalg.eigvalsh(call(f"{kernel}(X, X)", kernel, rows, rows.copy()))
-        text = (
-            f"{kernel}: k(X, X) has the eigenvalue {values[0]:.3g}, beside {values[-1]:.3g}, but "
-        )
-        text += f"no covariance has a negative one. If {X.shape[1]} columns are wrong, pass X."
+        text = f"{kernel}: k(X, X) has the eigenvalue {values[0]:.3g}, beside {values[-1]:.3g}, "
+        text += f"but no covariance has a negative one. If {X.shape[1]} columns are wrong, pass X."
         that(values[0] >= -1e-8 * values[-1], text)
 
 
@@ -671,8 +669,7 @@ def check_predictions(posterior: Posterior, X: Array) -> None:
         close(found, expected, allowed, f"{what} of {name}")
     for when, found in (("two blocks", map(np.concatenate, blocks)), ("a pickle", copy)):
         for part, one, other in zip(("mean", "variance"), found, (mean, variance)):
-            most = 1e-9 * max(np.abs(other).max(), 1.0)
-            close(one, other, most, f"{part} by {when} of {name}")
+            close(one, other, 1e-9 * max(np.abs(other).max(), 1.0), f"{part} by {when} of {name}")
 
 
 def _uses(method: PosteriorMethod, fitted: SparseGP, X: Array, y: Array) -> dict[str, Callable]:
