@@ -32,7 +32,7 @@ from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, re
 from skgp_sparse.engine.posteriors_around import missing_entries, spread_values
 from skgp_sparse.ground import validation
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array, MaybeArray, as_text, is_name
+from skgp_sparse.ground.validation import Array, CallbackSupportMixin, MaybeArray, as_text, is_name
 from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.contracts import Solver, split_thetas
 from skgp_sparse.kernels import Missing, parts, touched
@@ -143,9 +143,7 @@ _OWNERS = {  # modules of objects that a parameter may be, whose parameters can 
 _Self = TypeVar("_Self", bound="SparseGP")
 
 
-class SparseGP(
-    ParametersOfEstimators, VersionedPickle, validation.CallbackSupportMixin, BaseEstimator
-):
+class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators; a subclass says what its rows are (`_observations`)."""
 
     kernel_: Kernel
@@ -176,8 +174,7 @@ class SparseGP(
         observations, rows, known = self._observed(given)
         reporter = validation.IterationReporter(self, *as_passed(given), self.max_iter)
         observations.progress = Progress(self, reporter)
-        random_state = check_random_state(self.random_state)
-        found = fit_problems(observations, rows, random_state)
+        found = fit_problems(observations, rows, check_random_state(self.random_state))
         known |= {"beside": found.beside, "rows": rows, "scores": found.scores}
         self._store(observations, found.fits, found.scaler, **known)
         reporter.end()
@@ -376,8 +373,7 @@ class SparseGP(
     def _relevance(self, name):
         """The `SobolIndices`, which are computed when they are asked for the first time."""
         check_is_fitted(self, "kernel_")
-        found = self._fitted.relevance(self.n_jobs)
-        if found is None:
+        if (found := self._fitted.relevance(self.n_jobs)) is None:
             raise AttributeError(
                 f"{type(self).__name__}.{name} needs training rows in memory. Fit arrays."
             )
@@ -402,8 +398,7 @@ class SparseGP(
         self.jitter_ = max(fit.jitter for fit in fits)
         vars(self).update(observations.attributes(fits, scaler))
         function = getattr(beside, "function", None)
-        fitted = [None] if function is None else [*function.estimators]
-        self.mean_ = one_or_all(fitted)
+        self.mean_ = one_or_all([None] if function is None else [*function.estimators])
         if hasattr(self, "calibration"):
             self.calibration_ = beside
         kept, view = kept_parameters(self), observations.view(fits, scaler)

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -236,10 +236,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     class_weight: Literal["balanced"] | dict[Any, float] | None = None
 
     def fit(
-        self: _Self,
-        X: npt.ArrayLike | Source,
-        y: MaybeArray = None,
-        sample_weight: MaybeArray = None,
+        self: _Self, X: ArrayLike | Source, y: MaybeArray = None, sample_weight: MaybeArray = None
     ) -> _Self:
         """Fit hyperparameters and inducing points.
 
@@ -273,7 +270,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     @available_if(can_learn_later)
     def partial_fit(
         self: _Self,
-        X: npt.ArrayLike,
+        X: ArrayLike,
         y: MaybeArray = None,
         sample_weight: MaybeArray = None,
         classes: MaybeArray = None,
@@ -327,7 +324,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         order = order_of(y) or order_of(classes)
         return self._learn(Given(X, y, sample_weight), classes=classes, order=order)
 
-    def predict(self, X: npt.ArrayLike) -> AnyArray:
+    def predict(self, X: ArrayLike) -> AnyArray:
         """Predict class labels.
 
         Parameters
@@ -343,7 +340,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         X, view = self._answered(X)
         return self.classes_[view.decide(X)]
 
-    def predict_proba(self, X: npt.ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Predict class probabilities, including the uncertainty of the latent process.
 
         Parameters
@@ -359,7 +356,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         X, view = self._answered(X)
         return view.probabilities(X)
 
-    def predict_parts(self, X: npt.ArrayLike) -> tuple[Array, Array]:
+    def predict_parts(self, X: ArrayLike) -> tuple[Array, Array]:
         """Predict the part of the mean, and that of the processes, as logits of the classes.
 
         Parameters
@@ -387,8 +384,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         True
         """
         X, view = self._answered(X)
-        probabilities = view.probabilities(X)
-        logits = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+        logits = np.log(np.maximum(view.probabilities(X), np.finfo(float).tiny))
         mean = self._fitted.logits_of_mean(X, logits.shape[1])
         return mean, logits - mean
 
@@ -437,7 +433,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         name = f"{type(self).__name__}.loo_predict_proba"
         return loo_probabilities(self._fitted.fits, self._fitted.view, self.n_jobs, name)
 
-    def latent_mean_and_variance(self, X: npt.ArrayLike) -> tuple[Array, Array]:
+    def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
         """Compute the mean and variance of the latent process, or of those of a softmax.
 
         Parameters

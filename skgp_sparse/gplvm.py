@@ -404,9 +404,8 @@ class BayesianGPLVM(
             Rows, with their noise.
         """
         check_is_fitted(self)
-        validation.check_number(
-            n_samples, "n_samples", f"{type(self).__name__}.sample", Integral, 1
-        )
+        name = f"{type(self).__name__}.sample"
+        validation.check_number(n_samples, "n_samples", name, Integral, 1)
         generator = check_random_state(random_state)
         positions = generator.normal(size=(n_samples, self.embedding_.shape[1]))
         mean, std = self.inverse_transform(positions, return_std=True)
@@ -480,9 +479,8 @@ class BayesianGPLVM(
         patterns, of_column = patterns_of(mask)
         for k in range(settings.n_restarts + 1):
             variance, slow = _VARIANCES_AND_SLOW[k % len(_VARIANCES_AND_SLOW)]
-            Z = mean
-            if self.n_inducing < len(mean):
-                Z = inducing.k_means(mean, self.n_inducing, kernel, random_state)
+            few = self.n_inducing < len(mean)
+            Z = inducing.k_means(mean, self.n_inducing, kernel, random_state) if few else mean
             objective = LatentObjective(
                 rows=ArrayDataset(np.empty((len(y), 0)), y),
                 bound=bound,
@@ -528,8 +526,7 @@ class BayesianGPLVM(
         y, mask = self._standardised(self._rows(X, reset=False))
         with single_threaded_blas(), np.errstate(all="ignore"):
             places, value, slope = locate(self._model, y, mask, resolve_n_jobs(self.n_jobs))
-        stuck = np.count_nonzero(~(slope <= _LOOSE))
-        if stuck:
+        if stuck := np.count_nonzero(~(slope <= _LOOSE)):
             warn(
                 f"The positions of {stuck} rows have not converged. Their entries may be far from "
                 "those of all training rows. Check these rows.",

@@ -674,9 +674,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             Samples drawn from the Gaussian process at the query points, in units of y.
         """
         X, view, offset = self._question(X, offset)
-        validation.check_number(
-            n_samples, "n_samples", f"{type(self).__name__}.sample_y", Integral, low=1
-        )
+        name = f"{type(self).__name__}.sample_y"
+        validation.check_number(n_samples, "n_samples", name, Integral, low=1)
         return view.sample(X, n_samples, check_random_state(random_state), latent, offset)
 
     def sample_functions(
@@ -851,8 +850,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     def y_train_(self) -> Array:
         """Normalised training targets in the order of `X_train_`, or what a mean leaves of them."""
         rows = self._training_rows("y_train_")
-        y = rows.as_passed()[1]
-        y = rows.scaler.with_constants().forward(y)
+        y = rows.scaler.with_constants().forward(rows.as_passed()[1])
         return y[:, 0] if y.shape[1] == 1 else y
 
     def loo_predict(self) -> LooPrediction:
@@ -903,8 +901,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
             fit, beside = self._fitted.fits[0], self._fitted.beside
-            weights = beside and beside.weights
-            return leave_one_out.loo_prediction(fit, weights, self.n_jobs, name)
+            return leave_one_out.loo_prediction(fit, beside and beside.weights, self.n_jobs, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None
