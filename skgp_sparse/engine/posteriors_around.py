@@ -389,10 +389,7 @@ class CombinedPosterior(PosteriorAround):
     metric = property(attrgetter("posterior.metric"))
     answers = property(lambda self: self.posterior.answers & {contract.GRADIENTS})
 
-    def outputs(self, X: AnyArray, mean: Array, variance: Array, n_jobs: int = 1) -> Pair:
-        """Combined mean and latent variance."""
-        noise = contract.noise_in_blocks(self.posterior, X)
-        return self._combined((mean, variance, noise), self.other.moments(X, n_jobs))[:2]
+    deviations = Posterior.deviations  # with the covariance of both
 
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Combined mean (n, p)."""
@@ -412,13 +409,10 @@ class CombinedPosterior(PosteriorAround):
 
     def prior_variance(self, X: AnyArray) -> Scalars:
         """Variance before any data."""
-        n, zeros = len(X), np.zeros((len(X), 1))
-        both = self.posterior, self.other
-        priors = [
-            (zeros, np.broadcast_to(one.prior_variance(X), n), contract.noise_in_blocks(one, X))
-            for one in both
-        ]
-        return self._combined(*priors)[1]
+        n, both = len(X), (self.posterior, self.other)
+        variances = [np.broadcast_to(one.prior_variance(X), n) for one in both]
+        noises = [contract.noise_in_blocks(one, X) for one in both]
+        return self._combined(*zip([np.zeros((n, 1))] * 2, variances, noises))[1]
 
     def weight(self, X: AnyArray) -> Array:
         """Weights (n, p) of another prediction beside neighbours."""
@@ -437,10 +431,6 @@ class CombinedPosterior(PosteriorAround):
         cov *= ratio[:, None] * ratio
         cov.flat[:: len(cov) + 1] = variance
         return cov
-
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
-        """Latent samples minus the mean."""
-        return Posterior.deviations(self, X, n_samples, random_state)
 
     def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes` of the combined predictions."""

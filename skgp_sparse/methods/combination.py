@@ -32,7 +32,7 @@ _HUBER = 3.0  # units, beyond which an error counts by its size and not its squa
 _STARTS, _LIMITS = (0.0, 2.0, -2.0), [(-6.0, 6.0), (0.0, 5.0)]  # of intercepts; and of slopes
 _LIMITS_OF_MEAN = [(-8.0, 8.0), (-3.0, 5.0)]
 _RIDGE, _RIDGE_OF_MEAN, _RIDGE_OF_FACTOR = 1e-3, [1e-4, 1e-3], np.array([0.1, 0.01])
-_ALONE = 0.02  # mean weight of one of the two, below which the other one is alone
+ALONE = 0.02  # mean weight of one of the two, below which the other one is alone
 
 
 class Part(NamedTuple):
@@ -69,8 +69,17 @@ class Combination(NamedTuple):
                     parts.append(Part(few, table, process.moments(few.block.X, n_jobs)))
         return cls(fit, parts=tuple(parts))
 
+    def local(self, near: Any, first: Moments) -> list[Moments]:
+        """Moments of the rows of all parts from neighbours, from those of the first part."""
+        others = self.parts[1:]
+        with arithmetic():
+            return [first, *(near.given(one.table).moments(one.rows.block.X) for one in others)]
+
     def learned(
-        self, local: Sequence[Moments], mean: MeanWeights | None, predicted: Sequence[Array]
+        self,
+        local: Sequence[Moments],
+        mean: MeanWeights | None = None,
+        predicted: Sequence[Array] = (),
     ) -> tuple["Combination", MeanWeights | None]:
         """The combination and a mean with weights that are learned together.
 
@@ -87,16 +96,6 @@ class Combination(NamedTuple):
         assert weights is not None  # for type checkers
         mean, variance, _ = weights.combined(first, near.moments)
         return near.rows.score(self.name, mean, variance + near.rows.noise)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether neighbours are as good alone."""
-        return self.share > 1.0 - _ALONE
-
-    @property
-    def is_global(self) -> bool:
-        """Whether neighbours say next to nothing."""
-        return self.share < _ALONE
 
     def around(self, view: Any) -> Any:
         """The view whose process is beside the global one."""

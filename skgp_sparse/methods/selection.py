@@ -24,7 +24,7 @@ from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.validation import Index
 from skgp_sparse.inference.contracts import arithmetic, if_possible
 from skgp_sparse.methods import small_fits
-from skgp_sparse.methods.combination import NEIGHBORS, Combination
+from skgp_sparse.methods.combination import ALONE, NEIGHBORS, Combination
 from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
 from skgp_sparse.methods.neighbors import (
@@ -126,7 +126,7 @@ class Trials:
             found = if_possible(self._combined, fit) if self._may_combine() else None
             if found is not None:
                 both, score = found
-                rival_wins = both.is_global or self.of_rival.is_better_than(score)
+                rival_wins = both.share < ALONE or self.of_rival.is_better_than(score)
                 fit = fit._replace(combination=both._replace(weights=None))  # for a step
         tried = if_possible(rival.fit) if rival_wins and self.is_found else None
         fit = tried or fit or rival.fit()
@@ -140,19 +140,16 @@ class Trials:
 
     def _combined(self, fit: Fit) -> tuple[Combination, ValidationScore]:
         """Neighbours beside a global process, and their score."""
-        near, n_jobs, rows = (
-            fit.posterior.with_fewer_neighbors(NEIGHBORS),
-            self.search.n_jobs,
+        near, n_jobs = fit.posterior.with_fewer_neighbors(NEIGHBORS), self.search.n_jobs
+        both, rows = (
+            Combination.of(self.rival.global_process(), self.validation, n_jobs),
             self.validation,
         )
-        both = Combination.of(self.rival.global_process(), rows, n_jobs)
         with arithmetic():
-            moments = near.leave_one_out(rows.rows, rows.chosen, RowTerms(), n_jobs)
-            local = [(*moments, noise_in_blocks(near, rows.block.X))]
-            for part in both.parts[1:]:
-                local.append(near.given(part.table).moments(part.rows.block.X, n_jobs))
-            both = both.learned(local, None, ())[0]
-        return both, both.score(local[0])
+            first = near.leave_one_out(rows.rows, rows.chosen, RowTerms(), n_jobs)
+        first += (noise_in_blocks(near, rows.block.X),)
+        both = both.learned(both.local(near, first))[0]
+        return both, both.score(first)
 
 
 class Rival:

@@ -7,7 +7,7 @@ includes noise that varies and a mean, which is fitted again to the few rows of 
 from typing import Any
 
 from skgp_sparse.explain.leave_one_out import left_out
-from skgp_sparse.methods.combination import NEIGHBORS, Combination
+from skgp_sparse.methods.combination import ALONE, NEIGHBORS, Combination
 from skgp_sparse.methods.contract import Problems
 from skgp_sparse.steps.mean import fitted_to
 
@@ -19,20 +19,17 @@ def beside_a_global_process(found: Problems) -> Problems:
     if combination is None:
         return found
     near: Any = fit.posterior.with_fewer_neighbors(NEIGHBORS)
-    has_mean = beside is not None and not beside.weights.is_added
     chosen = combination.parts[0].rows.chosen
-    left = left_out(fit._replace(posterior=near, combination=None), chosen, n_jobs, own_noise=False)
-    local, predicted = [(left.mean, left.variance, left.noise)], []
-    if has_mean:
+    left = left_out(fit._replace(posterior=near), chosen, n_jobs, own_noise=False)
+    local = combination.local(near, (left.mean, left.variance, left.noise))
+    if beside is None or beside.weights.is_added:
+        learned = combination.learned(local)[0]
+    else:
         predicted = [fit.mean[chosen]]
-    for part in combination.parts[1:]:
-        X = part.rows.block.X
-        local.append(near.given(part.table).moments(X))
-        if has_mean:
-            function = fitted_to(found, part.table)
-            predicted.append(found.scaler.forward(function.latent(X)))
-    learned, weights = combination.learned(local, beside.weights if has_mean else None, predicted)
-    if has_mean:
+        for part in combination.parts[1:]:
+            values = fitted_to(found, part.table).latent(part.rows.block.X)
+            predicted.append(found.scaler.forward(values))
+        learned, weights = combination.learned(local, beside.weights, predicted)
         beside = beside._replace(weights=weights)
-    kept = None if learned.is_local else learned._replace(parts=())
+    kept = learned._replace(parts=()) if learned.share < 1.0 - ALONE else None
     return found._replace(fits=[fit._replace(combination=kept)], beside=beside)

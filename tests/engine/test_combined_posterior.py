@@ -20,7 +20,9 @@ KERNEL = ConstantKernel(0.8) * RBF([0.4, 0.6]) + WhiteKernel(0.05)
 SMOOTH = ConstantKernel(1.1) * RBF([1.5, 2.0]) + WhiteKernel(0.2)
 HELD = {"optimizer": None, "normalize_y": False, "mean": None}
 WEIGHTS = CombinationWeights(0.3, 1.7, 0.04)
-OF_MEAN = MeanWeights(np.array([-0.8, 0.4]), np.array([0.5, 0.3]), np.array([0.1, 0.2]), (-0.2, 0.4))
+OF_MEAN = MeanWeights(
+    np.array([-0.8, 0.4]), np.array([0.5, 0.3]), np.array([0.1, 0.2]), (-0.2, 0.4)
+)
 
 
 def process_of(kernel, posterior, **options):
