@@ -253,8 +253,8 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
         yield "calibration"
     is_wide = facts.n_free >= WIDE and min(facts.weight, facts.n_distinct) >= ROWS_OF_FOLDS
     is_open = type(posterior_method) is Exact and not request.has_sites
-    is_open = is_open or (is_free and request.calibration and request.have_all_rows)
-    if moves and is_wide and is_open:
+    is_calibrated = is_free and request.calibration is not None and request.have_all_rows
+    if moves and is_wide and (is_open or is_calibrated):
         yield "deviations"
     if moves:
         yield "warnings"

@@ -187,7 +187,13 @@ def test_steps_of_a_plan():
     assert "mean" not in steps(some, **labels, have_all_rows=False)
     assert "mean" not in steps(some._replace(has_offset=True), has_sites=True)
     assert "mean" not in steps(some, are_passed=False)
-    assert set(plan.STEPS) >= {*several, *steps(some)}
+    wide = some._replace(n_free=0.5)
+    assert steps(wide)[-2:] == steps(wide, kernel=RBF()) == ("deviations", "warnings")
+    assert steps(wide, **labels)[-2:] == ("deviations", "warnings")
+    for others in (labels | {"calibration": None}, labels | {"kernel": RBF()}, {"optimizer": None}):
+        assert "deviations" not in steps(wide, **others)
+    assert "deviations" not in steps(wide._replace(n_distinct=20))
+    assert set(plan.STEPS) >= {*several, *steps(wide)}
     named = {"kernel": RBF(), "posterior": InducingPoints()}
     assert steps(SOME, **named) == ("exact if quiet", "warnings")
     assert steps(MANY, **named) == steps(SOME, **named, n_inducing=100) == ("warnings",)
