@@ -51,12 +51,16 @@ class Combination(NamedTuple):
     share: float = 1.0  # mean weight of neighbours, over rows held out
     parts: tuple[Part, ...] = ()
 
-    name = CombinedPosterior.name
+    @property
+    def name(self) -> str:
+        """Value of `posterior_`."""
+        return CombinedPosterior.name
 
     @classmethod
     def of(cls, fit: Fit, validation: ValidationSet, n_jobs: int) -> "Combination":
         """The combination with the `Fit` of a process, before its weights are learned."""
-        rows, objective, process = validation.rows, fit.objective, fit.posterior
+        rows, process = validation.rows, fit.posterior
+        objective: Any = fit.objective
         with arithmetic():
             moments = process.leave_one_out(rows, validation.chosen, fit.terms, n_jobs)
             noise = noise_in_blocks(process, validation.block.X)
@@ -167,12 +171,12 @@ class Stacked(NamedTuple):
             return weights, mean
 
         def surprise(factor: Array) -> float:
-            m, v, _ = self.combined(weights, mean._replace(log_factor=tuple(factor)))
+            m, v, _ = self.combined(weights, mean._replace(log_factor=(factor[0], factor[1])))
             density = log_normal_density(self.y, m, np.sqrt(v + self.known)[:, None]).mean(axis=1)
             return float(_RIDGE_OF_FACTOR @ factor**2 - self.share @ density)
 
         factor = minimize(surprise, mean.log_factor, method="Nelder-Mead").x
-        return weights, mean._replace(log_factor=tuple(map(float, factor)))
+        return weights, mean._replace(log_factor=(float(factor[0]), float(factor[1])))
 
     def _at(self, theta: Array) -> tuple[CombinationWeights, MeanWeights | None]:
         """The weights of numbers, the intercept and slope of the combination first."""

@@ -146,8 +146,8 @@ class Trials:
             self.validation,
         )
         with arithmetic():
-            first = near.leave_one_out(rows.rows, rows.chosen, RowTerms(), n_jobs)
-        first += (noise_in_blocks(near, rows.block.X),)
+            moments = near.leave_one_out(rows.rows, rows.chosen, RowTerms(), n_jobs)
+        first = (*moments, noise_in_blocks(near, rows.block.X))
         both = both.learned(both.local(near, first))[0]
         return both, both.score(first)
 

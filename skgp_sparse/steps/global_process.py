@@ -15,6 +15,7 @@ from skgp_sparse.steps.mean import fitted_to
 def beside_a_global_process(found: Problems) -> Problems:
     """The fit beside a global process, unless neighbours are as good alone."""
     fit, beside, n_jobs = found.fits[0], found.beside, found.observations.parameters.n_jobs
+    predictions: Any = fit.mean
     combination: Combination | None = fit.combination
     if combination is None:
         return found
@@ -25,7 +26,7 @@ def beside_a_global_process(found: Problems) -> Problems:
     if beside is None or beside.weights.is_added:
         learned = combination.learned(local)[0]
     else:
-        predicted = [fit.mean[chosen]]
+        predicted = [predictions[chosen]]
         for part in combination.parts[1:]:
             values = fitted_to(found, part.table).latent(part.rows.block.X)
             predicted.append(found.scaler.forward(values))
