@@ -285,12 +285,10 @@ def aligned(column: Any, what: str, X: Any, blocks: list, sizes: Sequence | None
         return [once(part) for part in np.split(np.asarray(column), np.cumsum(sizes)[:-1])]
     if known_sizes(X) and known_sizes(column) and len(column) == len(X):
         column = column.rechunk({0: X.chunks[0]})
-    partitions = blocks_of(column)
-    if len(partitions) != len(blocks):
-        raise ValueError(
-            f"{what} has {len(partitions)} partitions and X has {len(blocks)}. {SAME_ROWS}"
-        )
-    return partitions
+    parts = blocks_of(column)
+    if len(parts) != len(blocks):
+        raise ValueError(f"{what} has {len(parts)} partitions and X has {len(blocks)}. {SAME_ROWS}")
+    return parts
 
 
 def _hold(client: Client, wanted: list[Delayed], held: ExitStack) -> list[Future]:

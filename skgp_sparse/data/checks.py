@@ -280,27 +280,25 @@ def is_lazy(value: Any) -> bool:
 
 def check_readable(name: str, **data: object) -> None:
     """Raise if an argument of that name is no array in memory, but on a GPU, lazy, or of dask."""
-    for argument, value in data.items():
+    for what, value in data.items():
         if type(value).__name__ == "LazyFrame":
-            raise TypeError(
-                f"{argument} of {name} is a LazyFrame of polars. Pass {argument}.collect()."
-            )
+            raise TypeError(f"{what} of {name} is a LazyFrame of polars. Pass {what}.collect().")
         if is_lazy(value):
             raise TypeError(
-                f"{argument} is a dask collection ({type(value).__name__}), which {name} would "
-                f"have to load as a whole. Pass {argument}.compute() if it fits into memory. fit "
+                f"{what} is a dask collection ({type(value).__name__}), which {name} would "
+                f"have to load as a whole. Pass {what}.compute() if it fits into memory. fit "
                 "of DaskSparseGPRegressor or DaskSparseGPClassifier of skgp_sparse.dask takes it."
             )
         if issparse(value):
             raise TypeError(
-                f"Sparse data was passed for {argument} of {name}. Pass {argument}.toarray(), or "
+                f"Sparse data was passed for {what} of {name}. Pass {what}.toarray(), or "
                 "set sparse_output=False of OneHotEncoder, sparse_threshold=0 of ColumnTransformer."
             )
         try:
             np.asarray(None if is_frame(value) else value)
         except (TypeError, RuntimeError) as error:
             raise TypeError(
-                f"{argument} of {name} is a {type(value).__module__}.{type(value).__name__}, which "
+                f"{what} of {name} is a {type(value).__module__}.{type(value).__name__}, which "
                 f"cannot become a NumPy array: {error} Pass a copy in main memory."
             ) from error
 

@@ -175,12 +175,9 @@ def check_form(dataset: ArrayDataset, first: ArrayDataset) -> None:
             "kind of labels": "text" if dataset.y.dtype.kind in "OSU" else "numbers",
         }
 
-    before = form(first)
-    for what, now in form(dataset).items():
-        if now != before[what]:
-            raise ValueError(
-                f"All chunks must have the same {what}. Got {now}, before {before[what]}."
-            )
+    for (what, now), before in zip(form(dataset).items(), form(first).values()):
+        if now != before:
+            raise ValueError(f"All chunks must have the same {what}. Got {now}, before {before}.")
 
 
 def as_chunk(chunk: object) -> Chunk:
