@@ -291,13 +291,11 @@ def _pivots(X: Array, n_inducing: int, kernel: Kernel, choose: Callable) -> list
     return [pivot for pivot, _ in _steps(X, n_inducing, kernel, choose)] or [0]
 
 
-def _steps(
-    X: Array, n_inducing: int, kernel: Kernel, choose: Callable
-) -> Iterator[tuple[int, Array]]:
+def _steps(X: Array, most: int, kernel: Kernel, choose: Callable) -> Iterator[tuple[int, Array]]:
     """The pivots one by one, each with the residual variances (n,) that it leaves."""
     residual = np.array(np.broadcast_to(kernels.diagonal(kernel, X)[0], len(X)))
     enough = _EXPLAINED * residual.max()
-    factor = np.empty((min(n_inducing, len(X)), len(X)))
+    factor = np.empty((min(most, len(X)), len(X)))
     for k, row in enumerate(factor):
         if not residual.max() > enough:
             return

@@ -16,7 +16,7 @@ from skgp_sparse.engine.feature_posterior import InducingPosterior, Normals
 from skgp_sparse.engine.normal_inputs import LatentRows, log_likelihoods, patterns_of
 from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.parallel import ordered_map, slices
-from skgp_sparse.ground.validation import Array, Bools, Ints, Pair, Scalars
+from skgp_sparse.ground.validation import Array, Bools, Ints, Pair, Scalars, Triple
 
 _RANK = 1e-8  # singular values below this share of the largest one are 0
 _BEYOND = 0.01  # standard deviation of the means beyond the rank
@@ -96,9 +96,7 @@ def _starts(fitted: LatentModel, y: Array, mask: Bools) -> Normals:
     return inputs.of(np.argsort(-score, axis=1, kind="stable")[:, :count].ravel())
 
 
-def _locate_block(
-    fitted: LatentModel, Y: Array, mask: Bools, rows: Ints
-) -> tuple[Array, Array, Array]:
+def _locate_block(fitted: LatentModel, Y: Array, mask: Bools, rows: Ints) -> Triple:
     """Position (μ, log s), bound and slope of some rows, all of which lack values, or none."""
     y, mask = Y[rows], mask[rows]
     mean, variance = _starts(fitted, y, mask)
@@ -128,9 +126,7 @@ def _divergences(mean: Array, variance: Array) -> Array:
     return 0.5 * np.sum(mean**2 + variance - np.log(variance) - 1.0, axis=1)
 
 
-def maximise_each(
-    function: Callable[[Array, Ints], Pair], x: Array, variances: Array
-) -> tuple[Array, Array, Array]:
+def maximise_each(function: Callable[[Array, Ints], Pair], x: Array, variances: Array) -> Triple:
     """Maximise a function of each row (n, d), side by side, by BFGS: x, values and slopes (n,).
 
     The function gives values (k,) and gradients (k, d) of k rows; `variances` (n, d) are
