@@ -202,20 +202,18 @@ class ObservationModel(ABC):
 
     def _check_rows(self, facts: plan.Facts, planned: PosteriorMethod) -> None:
         """Raise where inputs have errors that cannot be used, or a metric is asked for in vain."""
-        chosen = self.posterior_method
+        chosen, name = self.posterior_method, self.name
         if not facts.inputs_are_known:
             needs = plan.UncertainInputs().refuses(self.request(chosen))
             if not (type(chosen) is PosteriorSelection or plan.is_plain(chosen)):
                 given = as_text(self.parameters.posterior)
                 needs = f"posterior='inducing', without parameters. Got {given}"
             if needs is not None:
-                raise ValueError(
-                    f"{self.name}: X_std needs {needs}. Change this, or leave X_std out."
-                )
+                raise ValueError(f"{name}: X_std needs {needs}. Change this, or leave X_std out.")
         is_asked = self.parameters.metric == "full" and facts.n_distinct >= plan.ROWS_OF_A_METRIC
         if is_asked and not (chosen.learns_metric or planned.learns_metric):
             raise ValueError(
-                f"{self.name}: metric='full' is that of predictions from neighbours, which are "
+                f"{name}: metric='full' is that of predictions from neighbours, which are "
                 "given rows in memory with one latent value each. Set posterior to 'neighbors' "
                 "(with multi_class='one_vs_rest'), or metric to 'ard'."
             )
@@ -324,8 +322,7 @@ def _fit(job: Job, random_state: RandomState) -> Fit:
                 f"{type(fit).__name__}."
             )
         given = None if _is_of(fit, job.rows) else job.rows
-        told = {"plan": job.plan, "steps": job.steps, "method_name": method.name}
-        return fit._replace(given=given, **told)
+        return fit._replace(given=given, plan=job.plan, steps=job.steps, method_name=method.name)
 
 
 def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
