@@ -227,8 +227,7 @@ def _moments(
     check_is_fitted(model, "kernel_")
     if not isinstance(minimize, (bool, np.bool_)):
         raise ValueError(f"minimize must be True or False. Got {as_text(minimize)}.")
-    known = {"return_std": True, "latent": latent, "return_gradient": gradient}
-    mean, std, *slopes = model.predict(X, **known)
+    mean, std, *slopes = model.predict(X, return_std=True, latent=latent, return_gradient=gradient)
     mean_slope, std_slope = slopes if gradient else np.zeros((2, 1))
     if mean.ndim > 1:
         raise ValueError(

@@ -475,11 +475,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         queries, view, offset = self._question(X, offset)
+        if X_std is not None and return_cov:
+            raise ValueError(f"{name}: X_std and return_cov cannot be combined. Use return_std.")
         if X_std is not None:
-            if return_cov:
-                raise ValueError(
-                    f"{name}: X_std and return_cov cannot be combined. Use return_std."
-                )
             expected = at_uncertain_inputs(view, queries, X_std, latent, name)
             return expected if return_std else expected[0]
         if return_cov and not (latent or isinstance(view, TargetView)):
