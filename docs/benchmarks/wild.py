@@ -48,24 +48,29 @@ SCORES = {"rmse": "RMSE", "log_loss": "log loss"}
 # -- data ------------------------------------------------------------------------------
 
 
-def load(folder, name, split):
-    """Training and test frames and targets, and the names of the categories."""
+def table(folder, name):
+    """A frame, its targets, and which of its columns are categories and times."""
     import pandas as pd
 
-    if name in OF_NUMBERS_ALONE:
+    if not (folder / "wild" / f"{name}.csv.gz").exists():
         X, y = common.load(folder, name)
         y = y[:, 0] if y.ndim == 2 else y  # the first of several targets
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-        about = {"categories": [], "times": []}
-    else:
-        about = json.loads((folder / "wild" / "frames.json").read_text())[name]
-        frame = pd.read_csv(folder / "wild" / f"{name}.csv.gz")
-        y = frame.pop(about["target"]).to_numpy()
+        return frame, y, {"categories": [], "times": []}
+    about = json.loads((folder / "wild" / "frames.json").read_text())[name]
+    frame = pd.read_csv(folder / "wild" / f"{name}.csv.gz")
+    y = frame.pop(about["target"]).to_numpy()
     for column in about["categories"]:
         known = frame[column].notna()
         frame[column] = frame[column].astype(str).where(known, None).astype("category")
     for column in about["times"]:
         frame[column] = pd.to_datetime(frame[column])
+    return frame, y, about
+
+
+def load(folder, name, split):
+    """Training and test frames and targets, and which columns are categories and times."""
+    frame, y, about = table(folder, name)
     order = np.random.RandomState(split).permutation(len(y))
     tested = min(len(y) // 10, MOST_TESTED)
     test, train = order[:tested], order[tested:][:MOST_ROWS]
@@ -114,11 +119,11 @@ def work(args):
     return found | {"n": len(y), "d": X.shape[1], "machine": common.machine()}
 
 
-def measured(args, name, split, method):
-    """The entry of a table, a split and a method."""
+def measured(script, args, name, split, method):
+    """The entry of a table, a split and a method, by a script whose ``--worker`` fits it."""
     python = args.peers_python if method == "CatBoost" else sys.executable
     checkout = args.before if method == "before" else common.HERE.parents[1]
-    words = [python, __file__, "--worker", method, "--data", args.data, "--tables", name]
+    words = [python, script, "--worker", method, "--data", args.data, "--tables", name]
     alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(checkout)}
     try:
         answer = subprocess.run(
@@ -136,14 +141,14 @@ def measured(args, name, split, method):
     return json.loads(answer.stdout.split("\n")[-2]) | {"commit": common.commit(checkout)}
 
 
-def run(args):
+def run(args, script=__file__, store=STORE):
     for split, name, method in product(args.splits, args.tables, args.methods):
         is_possible = args.before if method == "before" else True
         is_possible = args.peers_python if method == "CatBoost" else is_possible
         if is_possible:
             key = f"{name}/{split}/{method}"
-            measure = lambda: measured(args, name, split, method)  # noqa: B023, E731
-            common.once(STORE, key, measure, args.again)
+            measure = lambda: measured(script, args, name, split, method)  # noqa: B023, E731
+            common.once(store, key, measure, args.again)
 
 
 # -- the report ------------------------------------------------------------------------
@@ -176,9 +181,9 @@ def verdicts(entries):
             )
 
 
-def scores(entries, names, whats):
+def scores(entries, names, whats, methods=METHODS):
     rows = []
-    for name, method in product(names, METHODS):
+    for name, method in product(names, methods):
         found = [frames.by_split(entries, name, method, what) for what in whats]
         if any(found):
             means = [f"{np.mean([*one.values()]):.4g}" if one else None for one in found]
@@ -199,19 +204,24 @@ def render():
     common.write_report("wild.md", "Everyday tables", *parts, *common.about_runs(done, told))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def arguments(doc, tables, methods):
+    """The arguments of a script whose every fit is a process of its own."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--data", type=Path)
     common.add_peers(parser)
     parser.add_argument("--before", type=Path, help="another checkout")
-    parser.add_argument("--tables", nargs="+", default=NUMBERS + OF_NUMBERS_ALONE + LABELS)
-    parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--tables", nargs="+", default=tables)
+    parser.add_argument("--methods", nargs="+", default=methods)
     parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--limit", type=float, default=900.0, help="seconds of one fit")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--render", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = arguments(__doc__, NUMBERS + OF_NUMBERS_ALONE + LABELS, METHODS)
     if args.worker:
         print(json.dumps(work(args)))
         return
