@@ -6,5 +6,6 @@
 - `exact`: all rows, exactly or by a solve
 - `inducing_points`: inducing points, and random features
 - `neighbors`: the rows that are nearest to a query, and the search for hyperparameters and metric
+- `combination`: neighbours, a mean and a global process, with weights from rows held out
 - `selection`: which posterior predicts these rows best
 """

@@ -6,5 +6,6 @@
 - `mean`: a mean beside the process, or a calibration of labels, and whether they pay
 - `deviations`: a factor of all deviations, or a calibration of labels, where hyperparameters are
   nearly as many as rows, or more
+- `global_process`: a global process beside neighbours and their mean
 - `fit_warnings`: fits that explain no more than a constant; hyperparameters close to a bound
 """
