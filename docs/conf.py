@@ -70,10 +70,10 @@ is_run = "WITHOUT_GALLERY" not in os.environ
 
 
 ORDER = (  # first what people do with their tables, then figures of the literature
-    "quickstart terrain million_rows swap_gpr swap_gpc columns varying_noise counts quantiles "
-    "outliers softmax average universal_kriging explanations thompson_sampling stream oil_flow "
-    "grid_search_bounds grid_search_classifier all_rows decoupled bounds_1d banana approximations "
-    "tighter_bound count_bounds one_site m_step natural_gradients"
+    "quickstart terrain million_rows holes swap_gpr swap_gpc columns varying_noise counts "
+    "quantiles outliers softmax average universal_kriging explanations thompson_sampling stream "
+    "oil_flow grid_search_bounds grid_search_classifier all_rows decoupled bounds_1d banana "
+    "approximations tighter_bound count_bounds one_site m_step natural_gradients"
 ).split()
 
 
