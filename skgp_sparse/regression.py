@@ -83,8 +83,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         "inducing" points, cosines and sines ("fourier"), the rows nearest to each query
         ("neighbors"), or an object of `skgp_sparse.posteriors`, whose parameters a grid search sets
         as ``posterior__n_mean``. "auto" is "exact" for few rows, "inducing" where anything asks for
-        these, and otherwise "neighbors" or a rival ("exact" up to 5000 rows, then "inducing"),
-        whichever predicts rows that are held out with the higher density.
+        these, and otherwise "neighbors", with Gaussian noise beside a global process where no row
+        is near ("neighbors+inducing"), or a rival ("exact" up to 5000 rows, then "inducing") that
+        predicts rows that are held out with a higher density.
     n_inducing : int or "auto", default="auto"
         The number of inducing points; if it is at least that of the distinct rows, the process is
         exact, and all bounds coincide. "auto" is exact for up to 2000 distinct rows (5500 with
@@ -184,8 +185,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     mean_ : estimator, list of these, or None
         The fitted mean, for several targets a list. None where there is no mean, where it is a part
         of `kernel_`, and after `partial_fit`.
-    posterior_ : {"exact", "inducing", "fourier", "neighbors", "rows"}
-        What predictions are based on.
+    posterior_ : {"exact", "inducing", "fourier", "neighbors", "neighbors+inducing", "rows"}
+        What predictions are based on. "neighbors+inducing" is a weighted mean of neighbours, whose
+        attributes the estimator has, and of a global process of inducing points.
     log_marginal_likelihood_value_ : float
         The value of the bound at `kernel_` and `inducing_points_`, for the normalised targets. With
         "neighbors", it is the leave-one-out log density of random rows, times the number of rows.
