@@ -80,6 +80,21 @@ def test_the_exact_process_loses_ties_and_inducing_points_win_them():
 
 
 @pytest.mark.second
+def test_rows_that_are_left_out_for_the_noise_are_not_combined(soon_many):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, size=(300, 2))
+    y = np.sin(4 * X[:, 0]) * np.cos(3 * X[:, 1]) + X[:, 0] + 0.1 * rng.normal(size=300)
+    model = SparseGPRegressor(mean=None, random_state=0).fit(X, y)
+    fit = model._fitted.fits[0]
+    known = fit.left_out
+    assert model.posterior_ == "neighbors+inducing"
+    alone = fit._replace(posterior=known.posterior, combination=None, left_out=None)
+    again = inside.left_out(alone, known.chosen, 1)
+    assert_allclose(known.mean, again.mean, rtol=1e-12)
+    assert_allclose(known.variance, again.variance, rtol=1e-12)
+
+
+@pytest.mark.second
 def test_more_rows_have_no_exact_rival(soon_many, monkeypatch):
     monkeypatch.setattr(inside.plan, "EXACT_RIVAL", 200)
     X, y = additive(400)
