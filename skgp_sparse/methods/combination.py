@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import huber
 
 from skgp_sparse.engine.posterior import noise_in_blocks
 from skgp_sparse.engine.posteriors_around import (
@@ -89,7 +90,7 @@ class Combination(NamedTuple):
 
         The rows of all parts have moments from neighbours, and predictions of the mean, if any.
         """
-        stacked = Stacked.of(self.parts, local, mean, predicted)
+        stacked = StackedPredictions(self.parts, local, mean, predicted)
         weights, mean = stacked.weights()
         share = stacked.combined(weights, mean)[2]
         return self._replace(weights=weights, share=float(np.mean(share))), mean
@@ -107,41 +108,26 @@ class Combination(NamedTuple):
         return view.each(lambda one: one._replace(process=CombinedPosterior(one.process, *known)))
 
 
-class Stacked(NamedTuple):
-    """Rows of all parts, as neighbours, a mean and a global process predict them."""
+class StackedPredictions:
+    """Rows of all parts, as neighbours, a mean and a global process predict them.
 
-    local: Moments  # of neighbours
-    other: Moments  # of the global process
-    mean: MeanWeights | None  # as they were learned without the global process; None: no mean
-    predicted: Any  # (n, p) by the mean
-    y: Array  # (n, p)
-    known: Array  # (n,) noise variance
-    share: Array  # (n,) weights, which sum to one
-    unit: Array  # (n, 1) of errors
-    noise: float  # typical noise variance of neighbours
+    `mean` has the weights that were learned without the global process, None where there is none.
+    """
 
-    @classmethod
-    def of(
-        cls, parts: Sequence[Part], local: Sequence[Moments], mean: Any, predicted: Sequence[Array]
-    ) -> "Stacked":
-        """The rows of some parts."""
+    def __init__(
+        self, parts: Sequence[Part], local: Sequence[Moments], mean: Any, predicted: Sequence[Array]
+    ) -> None:
         rows = [part.rows for part in parts]
-        near, other = _joined(local), _joined([part.moments for part in parts])
+        self.local, self.other = _joined(local), _joined([part.moments for part in parts])
+        self.mean, self.predicted = mean, np.concatenate(predicted) if predicted else np.zeros(0)
+        self.y = np.concatenate([one.block.y for one in rows])
+        self.known = np.concatenate([one.noise for one in rows])
         share = [one.count / one.count.sum() for one in rows]
         share[0] = _NEAR * max(len(rows) - 1, 1) * share[0]
-        weight, known = np.concatenate(share), np.concatenate([one.noise for one in rows])
-        totals = [variance + noise + known for _, variance, noise in (near, other)]
-        return cls(
-            local=near,
-            other=other,
-            mean=mean,
-            predicted=None if mean is None else np.concatenate(predicted),
-            y=np.concatenate([one.block.y for one in rows]),
-            known=known,
-            share=weight / weight.sum(),
-            unit=np.sqrt(np.sqrt(np.maximum(totals[0] * totals[1], TINY)))[:, None],
-            noise=float(np.exp(np.mean(np.log(np.maximum(local[0][2], TINY))))),
-        )
+        self.share = np.concatenate(share) / np.sum(np.concatenate(share))
+        totals = [one[1] + one[2] + self.known for one in (self.local, self.other)]
+        self.unit = np.sqrt(np.sqrt(np.maximum(totals[0] * totals[1], TINY)))[:, None]
+        self.noise = float(np.exp(np.mean(np.log(np.maximum(local[0][2], TINY)))))
 
     def combined(self, weights: CombinationWeights, mean: MeanWeights | None) -> Moments:
         """Means, variances with the learned noise, and weights, as of `CombinationWeights`."""
@@ -150,21 +136,16 @@ class Stacked(NamedTuple):
 
     def weights(self) -> tuple[CombinationWeights, MeanWeights | None]:
         """The best weights: Huber's loss for means, then densities for factors of variances."""
-        of_mean = np.zeros(0)
-        if self.mean is not None:
-            of_mean = np.concatenate([self.mean.intercept, self.mean.slope])
-        p = len(of_mean) // 2
-        ridge = np.concatenate([[_RIDGE] * 2, np.repeat(_RIDGE_OF_MEAN, p)])
-        origin, limits = np.append([0.0, 1.0], 0.0 * of_mean), [*_LIMITS]
-        for limit in _LIMITS_OF_MEAN:
-            limits += [limit] * p
+        own: Any = [] if self.mean is None else np.append(self.mean.intercept, self.mean.slope)
+        ridge = np.append([_RIDGE] * 2, np.repeat(_RIDGE_OF_MEAN, len(own) // 2))
+        limits = np.vstack([_LIMITS, np.repeat(_LIMITS_OF_MEAN, len(own) // 2, axis=0)])
 
         def loss(theta: Array) -> float:
-            e = np.abs(self.y - self.combined(*self._at(theta))[0]) / self.unit
-            huber = np.where(e < _HUBER, 0.5 * e**2, _HUBER * (e - 0.5 * _HUBER)).mean(axis=1)
-            return float(self.share @ huber + ridge @ (theta - origin) ** 2)
+            errors = (self.y - self.combined(*self._at(theta))[0]) / self.unit
+            change = theta - np.eye(len(theta))[1]  # from an intercept of 0 and a slope of 1
+            return float(self.share @ huber(_HUBER, errors).mean(axis=1) + ridge @ change**2)
 
-        starts = [np.append([a, 1.0], of_mean) for a in _STARTS]
+        starts = [np.append([a, 1.0], own) for a in _STARTS]
         runs = [minimize(loss, start, method="L-BFGS-B", bounds=limits) for start in starts]
         weights, mean = self._at(min(runs, key=lambda run: run.fun).x)
         if mean is None:
@@ -178,13 +159,11 @@ class Stacked(NamedTuple):
         factor = minimize(surprise, mean.log_factor, method="Nelder-Mead").x
         return weights, mean._replace(log_factor=(float(factor[0]), float(factor[1])))
 
-    def _at(self, theta: Array) -> tuple[CombinationWeights, MeanWeights | None]:
+    def _at(self, theta: Array) -> tuple[CombinationWeights, Any]:
         """The weights of numbers, the intercept and slope of the combination first."""
-        weights = CombinationWeights(float(theta[0]), float(theta[1]), self.noise)
-        if self.mean is None:
-            return weights, None
-        intercept, slope = theta[2:].reshape(2, -1)
-        return weights, self.mean._replace(intercept=intercept, slope=slope)
+        of_mean = dict(zip(("intercept", "slope"), theta[2:].reshape(2, -1)))
+        mean = None if self.mean is None else self.mean._replace(**of_mean)
+        return CombinationWeights(float(theta[0]), float(theta[1]), self.noise), mean
 
 
 def _joined(parts: Sequence[Moments]) -> Any:

@@ -94,9 +94,7 @@ class Neighbors(PosteriorMethod):
     is_exact_for_few = learns_metric = takes_learned_noise = True
 
     def __init__(
-        self,
-        n_neighbors: int | Literal["auto"] = "auto",
-        n_neighbors_fit: int = _FIT,
+        self, n_neighbors: int | Literal["auto"] = "auto", n_neighbors_fit: int = _FIT
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_neighbors_fit = n_neighbors_fit

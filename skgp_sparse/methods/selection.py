@@ -27,12 +27,7 @@ from skgp_sparse.methods import small_fits
 from skgp_sparse.methods.combination import ALONE, NEIGHBORS, Combination
 from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
-from skgp_sparse.methods.neighbors import (
-    Neighbors,
-    density_of,
-    most_trained,
-    search_of,
-)
+from skgp_sparse.methods.neighbors import Neighbors, density_of, most_trained, search_of
 from skgp_sparse.solvers import Fit, fit_at
 
 _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the start on few rows
@@ -173,9 +168,7 @@ class Rival:
 
     def global_process(self) -> Fit:
         """The `Fit` of a few inducing points to all rows, which may be beside neighbours."""
-        other = RivalOfPoints(self.job, self.validation, self.random_state)
-        other.first()
-        return other.global_process()
+        return RivalOfPoints(self.job, self.validation, self.random_state).global_process()
 
 
 class ExactRival(Rival):
@@ -234,6 +227,8 @@ class RivalOfPoints(Rival):
 
     def global_process(self) -> Fit:
         """The `Fit` of few points to all rows."""
+        if self.objective is None:
+            self.first()
         return fit_at(self.objective.on(self.job.rows), self.job.kernel, 0)
 
     def fit(self) -> Fit:
