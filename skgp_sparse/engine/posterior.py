@@ -13,7 +13,7 @@ independent processes, as of the classes of a softmax.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -478,6 +478,11 @@ class PosteriorAround(Posterior):
     n_rows_kept = property(attrgetter("posterior.n_rows_kept"))
     holds_rows = property(attrgetter("posterior.holds_rows"))
     factor = property(attrgetter("posterior.factor"))
+    metric = property(attrgetter("posterior.metric"))
+
+    def with_fewer_neighbors(self, most: int) -> Posterior:
+        """The posterior, which predicts more quickly where it predicts from neighbours."""
+        return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
 
     def inputs(self, X: AnyArray) -> AnyArray:
         """Rows (n, d) that the other posterior is asked about."""

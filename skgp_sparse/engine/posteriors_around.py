@@ -7,7 +7,7 @@ inducing points.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -224,7 +224,6 @@ class PosteriorWithMean(PosteriorAround):
     is_flat: bool = True  # whether the gradient of m is zero nearly everywhere, as that of trees
 
     remedy = "Set mean to None."
-    metric = property(attrgetter("posterior.metric"))
 
     @property
     def answers(self):
@@ -316,10 +315,6 @@ class PosteriorWithMean(PosteriorAround):
         """Moments of the mixture of predictions at inputs of a Sobol sequence."""
         return normal_mixture(self, X, X_std, n_jobs)
 
-    def with_fewer_neighbors(self, most):
-        """The posterior, which predicts more quickly where it predicts from neighbours."""
-        return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
-
     def _weighted(self, X: AnyArray, mean: Array, total: Array) -> Pair:
         """Weighted mean and factors of variances, from mean and variance, with noise, of rows."""
         weight = self.weights.of(total)
@@ -386,7 +381,6 @@ class CombinedPosterior(PosteriorAround):
 
     name = "neighbors+inducing"
     remedy = "Set posterior to 'exact' or 'inducing'."
-    metric = property(attrgetter("posterior.metric"))
     answers = property(lambda self: self.posterior.answers & {contract.GRADIENTS})
 
     deviations = Posterior.deviations  # with the covariance of both
@@ -457,10 +451,6 @@ class CombinedPosterior(PosteriorAround):
         if latent:
             total, slope = np.maximum(total - noise, 0.0), slope - noise_slope
         return Slopes(mean, total, mean_slope, slope)
-
-    def with_fewer_neighbors(self, most):
-        """The posterior, which predicts more quickly."""
-        return replace(self, posterior=self.posterior.with_fewer_neighbors(most))
 
     def _combined(self, first: Moments, other: Moments) -> tuple[Array, Array, Array]:
         """Mean, latent variance and noise from the moments of both."""

@@ -135,11 +135,9 @@ class Trials:
 
     def _combined(self, fit: Fit) -> tuple[Combination, ValidationScore]:
         """Neighbours beside a global process, and their score."""
-        near, n_jobs = fit.posterior.with_fewer_neighbors(NEIGHBORS), self.search.n_jobs
-        both, rows = (
-            Combination.of(self.rival.global_process(), self.validation, n_jobs),
-            self.validation,
-        )
+        rows, n_jobs = self.validation, self.search.n_jobs
+        near = fit.posterior.with_fewer_neighbors(NEIGHBORS)
+        both = Combination.of(self.rival.global_process(), rows, n_jobs)
         with arithmetic():
             moments = near.leave_one_out(rows.rows, rows.chosen, RowTerms(), n_jobs)
         first = (*moments, noise_in_blocks(near, rows.block.X))
@@ -150,7 +148,6 @@ class Trials:
 class Rival:
     """A posterior that is tried beside neighbours: `begun`, `first`, `again`, and its `fit`."""
 
-    wins_ties = False
     best: ValidationScore | Any = None  # of a `Fit`
 
     def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
@@ -158,8 +155,6 @@ class Rival:
 
     def wins(self, score: ValidationScore, neighbors: ValidationScore) -> bool:
         """Whether it is selected."""
-        if self.wins_ties:
-            return not neighbors.is_better_than(score)
         return score.is_better_than(neighbors)
 
     def again(self) -> ValidationScore | Any:
@@ -198,9 +193,12 @@ class ExactRival(Rival):
 class RivalOfPoints(Rival):
     """Inducing points: few of them after some iterations; with sites, before they are optimised."""
 
-    wins_ties = True  # as they go on to gain
     points = InducingPoints()
     objective: Any = None  # a `SparseFit`, once there is one
+
+    def wins(self, score: ValidationScore, neighbors: ValidationScore) -> bool:
+        """Whether it is selected: ties are won, as points go on to gain."""
+        return not neighbors.is_better_than(score)
 
     @staticmethod
     def begun(job: Job, random_state: RandomState) -> Job:
