@@ -159,8 +159,7 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
         return Neighbors(), "neighbors: metric='full' was chosen"
     if request.has_sites or facts.n_rows > EXACT_RIVAL:
         return PosteriorSelection(RivalOfPoints), "neighbors against inducing: there are many rows"
-    summary = f"neighbors against exact: at most {EXACT_RIVAL} rows"
-    return PosteriorSelection(ExactRival), summary
+    return PosteriorSelection(ExactRival), f"neighbors against exact: at most {EXACT_RIVAL} rows"
 
 
 def is_plain(posterior_method: PosteriorMethod) -> bool:

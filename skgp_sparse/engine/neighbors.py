@@ -248,8 +248,7 @@ def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densi
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
     def of_block(block: LeaveOneOut) -> float:
-        P = block.points(metric)[1]
-        local = krige(kernel, P, block.y_near, noise.near(block))
+        local = krige(kernel, block.points(metric)[1], block.y_near, noise.near(block))
         return densities(block, local, noise.own(block))[0]
 
     return sum(ordered_map(of_block, left.blocks(), n_jobs))
@@ -285,8 +284,7 @@ def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, mat
         local = _solve(K, block.y_near, noise.near(block))[0]
         return local.mean, local.variance + noise.own(block)
 
-    pairs = list(zip(left.blocks(), matrices or repeat(None)))
-    return contract.joined(of_block, pairs, n_jobs)
+    return contract.joined(of_block, list(zip(left.blocks(), matrices or repeat(None))), n_jobs)
 
 
 def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1):
@@ -362,8 +360,7 @@ class SiteRows(NamedTuple):
         distinct = distinct_rows(X if used.all() else X[used], block)
         place = distinct.of(np.arange(len(block.X)))
         X = np.asarray(distinct.X, dtype=np.float64)
-        known = cls(X, place, block.y, block.offset, block.weight, relative=rows.relative)
-        return known, distinct
+        return cls(X, place, block.y, block.offset, block.weight, relative=rows.relative), distinct
 
     @property
     def n_rows(self) -> int:
@@ -388,8 +385,7 @@ class SiteRows(NamedTuple):
 
     def at_places(self, sites: Array) -> Array:
         """Sums (2, u) of the sites (2, n) of the rows at every place."""
-        u = len(self.X)
-        return np.stack([np.bincount(self.place, self.weight * one, u) for one in sites])
+        return np.stack([np.bincount(self.place, self.weight * one, len(self.X)) for one in sites])
 
     # Its targets (s, p + 1) are observations and offsets.
     def left_out(self, rows: Index, sites: Array, total: Array) -> LeaveOneOut:

@@ -585,8 +585,7 @@ class IndependentPosteriors(Posterior):
 
     def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
         """Latent samples minus the means (n, n_samples, k)."""
-        draws = [one.deviations(X, n_samples, random_state) for one in self.each]
-        return np.stack(draws, axis=-1)
+        return np.stack([one.deviations(X, n_samples, random_state) for one in self.each], axis=-1)
 
     def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Means and variances (k, c) of chosen rows, each given all others."""

@@ -46,8 +46,7 @@ def spread_values(X: AnyArray, weight: Array | None) -> Array:
     X, weight = float64(X[few]), np.ones(len(few)) if weight is None else weight[few]
     columns, random_state = [], np.random.RandomState(0)
     for x in X.T:
-        levels = (random_state.permutation(_VALUES) + 0.5) / _VALUES
-        values = weighted_quantile(x, weight, levels)
+        values = weighted_quantile(x, weight, (random_state.permutation(_VALUES) + 0.5) / _VALUES)
         columns.append(np.full(_VALUES, np.nan) if np.isnan(x).any() else values)
     return np.column_stack(columns)
 

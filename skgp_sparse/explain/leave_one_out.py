@@ -350,6 +350,5 @@ def width_of(fit: Fit, scores: Scores | None, coverage: float, side: str, name: 
     targets = np.arange(values.shape[1])
     values = {"both": np.abs(values), "lower": -values, "upper": values}[side]
     order = np.argsort(values, axis=0)
-    total = np.cumsum(weight[order], axis=0)
-    first = np.argmax(total >= needed * (1.0 - 1e-12), axis=0)
+    first = np.argmax(np.cumsum(weight[order], axis=0) >= needed * (1.0 - 1e-12), axis=0)
     return values[order[first, targets], targets]

@@ -202,8 +202,7 @@ def calibrated(
 
     limits = [(0.0, None)] * n_scales + [(None, None)] * target.shape[1]
     theta = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits).x
-    share = float(theta[1]) if n_scales == 2 else 0.0
-    return Calibration(float(theta[0]), theta[n_scales:], share)
+    return Calibration(float(theta[0]), theta[n_scales:], float(theta[1]) if n_scales == 2 else 0.0)
 
 
 # -- weights of numbers ----------------------------------------------------------------

@@ -86,8 +86,7 @@ class Exact(PosteriorMethod):
         if not job.is_free:
             warn_unless_converged(maximum, settings)
         kernel = function.at(maximum.x)[1]
-        fit = fit_at(objective, kernel, 0)
-        return fit._replace(n_iter=max(maximum.n_iter, 1))
+        return fit_at(objective, kernel, 0)._replace(n_iter=max(maximum.n_iter, 1))
 
     def go_on(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` of all rows after a small one."""
@@ -224,8 +223,7 @@ def _posterior(
     """`IterativePosterior`, the rows that lead, and the jitter that these took."""
     rows, settings, n = job.rows, job.settings, len(known.y)
     n_jobs, X = settings.options.n_jobs, float64(known.X)
-    learned = kernels.diagonal(kernel, X)[1]
-    known = known._replace(noise=np.maximum(known.noise, least - learned))
+    known = known._replace(noise=np.maximum(known.noise, least - kernels.diagonal(kernel, X)[1]))
     near = NeighborsPosterior.of(kernel, known, _NEAREST)
     wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
     most = max(min(wanted, int(settings.options.memory / (8 * n))), 1)

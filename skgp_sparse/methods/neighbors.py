@@ -347,8 +347,7 @@ class NearestNeighborSearch(NeighborSearch):
             try:
                 objective = self.objective(NearestNeighborModel(kernel), *rows)
                 for one in _starts_around(kernel, self.job.rows.n_features):
-                    value = contracts.value_or_minus_inf(objective, one, prior=prior)
-                    found.append((value, one))
+                    found.append((contracts.value_or_minus_inf(objective, one, prior=prior), one))
             except np.linalg.LinAlgError as failure:
                 error = failure
         if not found:
@@ -584,8 +583,7 @@ class SiteSearch(NeighborSearch):
         objective, kernel = local
         name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
         process = posterior_of_sites(objective, kernel, objective.near.X, self.k)
-        likelihood = objective.likelihood
-        score = self.validation.score_posterior(name, process, self.n_jobs, likelihood)
+        score = self.validation.score_posterior(name, process, self.n_jobs, objective.likelihood)
         return score._replace(model=local)
 
     def _climbed(self, local: LocalSites) -> LocalSites:

@@ -150,8 +150,7 @@ class _Copies(NamedTuple):
         total, table = same.copies(weight), rows.subset(left.chosen[same.first])
         if np.any(total != 1.0):
             table = replace(table, weight=total / total.mean(), relative=True)
-        share = weight / total[same.index]
-        return cls(table, left.block.X[same.first], same.index, share)
+        return cls(table, left.block.X[same.first], same.index, weight / total[same.index])
 
     def mean(self, values: Array) -> Any:
         """Weighted means (u,) of numbers (k,) of the rows."""
@@ -183,8 +182,7 @@ def _likeliest_level(before: Left, noise: Array, logs: Array, weight: Array) -> 
     latent = np.maximum(before.total - noise, 0.0) + before.known
 
     def promised(level: float) -> float:
-        varying = level * noise * np.exp(logs)
-        return _gain(before, before.mean, latent + varying, weight)
+        return _gain(before, before.mean, latent + level * noise * np.exp(logs), weight)
 
     level = max(_LEVELS, key=promised)
     return level, promised(level)

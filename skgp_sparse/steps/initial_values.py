@@ -59,8 +59,7 @@ def skew_of(rows: Dataset, columns: ColumnTable) -> Any:
     chosen = [j for j in numbers.tolist() if _is_skewed(_present(X, j))]
     if not chosen:
         return None
-    scales = [_logs_of(_present(X, j)) for j in chosen]
-    lows, units, shifts, *logs = map(np.array, zip(*scales))
+    lows, units, shifts, *logs = map(np.array, zip(*[_logs_of(_present(X, j)) for j in chosen]))
     shift, moments = np.zeros(X.shape[1]), np.zeros((2, X.shape[1]))
     shift[chosen], moments[:, chosen] = shifts, logs
     names = [columns.label(j) for j in chosen]
@@ -317,8 +316,7 @@ def _clipped(theta: Array, kernel: Kernel) -> Array:
 
 def some_rows(job: Job, size: int) -> Batch:
     """At most so many rows of a job, whose noise is a share of the variance of their targets."""
-    rows = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0)))
-    block = rows.everything()
+    block = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0))).everything()
     weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
     model: Any = job.model
     if not model.has_sites:

@@ -98,8 +98,7 @@ def calibrated_labels(found: Problems) -> Problems:
     options += [] if function is None else [(function, latent[chosen])]
     for other, others in options:
         calibration = weighted_means.calibrated(own, labels, weight, others)
-        combined = calibration.combined(own, others)
-        changed = weighted_means.logs_of_labels(combined, labels)
+        changed = weighted_means.logs_of_labels(calibration.combined(own, others), labels)
         is_wanted = other is not None and is_chosen(found.observations.parameters.mean)
         if is_wanted or calibration.weight:
             calibration = calibration._replace(function=other)
@@ -166,8 +165,7 @@ def _may_pay(found: Problems, chosen: Ints, latent: Array) -> bool:
     alone = weighted_means.calibrated(*known).combined(own, None) if is_calibrated else own
     beside = weighted_means.calibrated(*known, latent).combined(own, latent)
     logs = [weighted_means.logs_of_labels(one, labels) for one in (alone, beside)]
-    gain = np.mean(logs[1] - logs[0])
-    return bool(gain > 0.25 * _GAIN_OF_LABELS)  # of the first of five fits
+    return bool(np.mean(logs[1] - logs[0]) > 0.25 * _GAIN_OF_LABELS)  # of the first of five fits
 
 
 def _known(found: Problems, chosen: Ints) -> tuple[Array, Ints, Array]:
