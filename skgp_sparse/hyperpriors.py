@@ -108,8 +108,8 @@ class LogNormalLengthScales(HyperPrior):
             spread = scale[columns]
             d = count_varying(spread)
             if len(places) == 1:
-                root = np.hypot.reduce(spread)  # which no large spread overflows
-                spread = root / np.sqrt(len(columns))
+                # no large spread overflows
+                spread = np.hypot.reduce(spread) / np.sqrt(len(columns))
             scaled = np.sqrt(2.0) + 0.5 * np.log(d)
             location = scaled if isinstance(self.location, str) else self.location
             positions.append(places)

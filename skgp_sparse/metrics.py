@@ -584,8 +584,7 @@ def _alike(**given: ArrayLike) -> Triple:
 
 def _average(values: Array, weight: Any) -> float:
     """Weighted mean over rows of the mean over targets."""
-    by_row = np.reshape(values, (len(values), -1)).mean(axis=1)
-    return float(np.average(by_row, weights=weight))
+    return float(np.average(np.reshape(values, (len(values), -1)).mean(axis=1), weights=weight))
 
 
 def _mean_difference(below: AnyArray, weight: Any) -> float:

@@ -18,6 +18,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.posterior import Posterior, RowTerms
+from skgp_sparse.engine.posteriors_around import CombinedPosterior
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_number
 from skgp_sparse.inference import contracts, stochastic
@@ -97,7 +98,8 @@ class Fit(NamedTuple):
     @property
     def name(self) -> str:
         """Value of `posterior_`: the name of the method or, if it has none, of the posterior."""
-        return self.method_name or (self.combination or self.posterior).name
+        of_fit = self.posterior if self.combination is None else CombinedPosterior
+        return self.method_name or of_fit.name
 
     @property
     def rows(self) -> Any:

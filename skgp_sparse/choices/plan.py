@@ -132,8 +132,7 @@ def _reaches_far(rows: Dataset, kernel: Kernel, request: Request) -> bool:
 def plan(request: Request, facts: Facts) -> Plan:
     """The `Plan` of a fit."""
     posterior_method, summary = _method(request, facts)
-    share = max(125, facts.n_rows // 8)
-    start_rows = min(START_LABELS, share) if request.has_sites else START_ROWS
+    start_rows = min(START_LABELS, max(125, facts.n_rows // 8)) if request.has_sites else START_ROWS
     steps = tuple(_steps(request, facts, posterior_method))
     return Plan(posterior_method, summary, _points(request, facts), start_rows, steps)
 

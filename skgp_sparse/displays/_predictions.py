@@ -572,8 +572,7 @@ class CoverageDisplay(Display):
             raise ValueError(f"kind must be 'coverage' or 'pit'. Got {as_text(kind)}.")
         (ax,) = self._axes(ax)
         if kind == "coverage":
-            distance = 2.0 * np.abs(self.pit - 0.5)
-            observed = np.mean(distance[:, None] <= _LEVELS, axis=0)
+            observed = np.mean(2.0 * np.abs(self.pit - 0.5)[:, None] <= _LEVELS, axis=0)
             ax.plot([0, 1], [0, 1], "--", color="0.6")
             ax.plot(_LEVELS, observed, label=self.name)
             ax.set(xlabel="probability of central intervals", ylabel="share of targets in them")

@@ -57,8 +57,7 @@ def profile_evidence(K: Array, rows: Batch, ratio: float) -> tuple[float, float]
     whitened = solve_triangular(L, y, lower=True, check_finite=False)  # (n, p)
     variance = np.mean(whitened**2, dtype=np.float64)
     log_root = np.log(np.diagonal(L)).sum(dtype=np.float64)
-    value = -0.5 * y.size * np.log(variance) - y.shape[1] * log_root
-    return float(value), float(variance)
+    return float(-0.5 * y.size * np.log(variance) - y.shape[1] * log_root), float(variance)
 
 
 def trend_evidence(residual: Array) -> float:
@@ -181,8 +180,7 @@ def value_and_gradient(kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1) 
 
     theta_bar = pull_back(pulls, cotangent, n_jobs)
     e = means.rest + (means.D[:, None] * alpha)[groups.index]
-    variance = (means.D - means.D**2 * A.diagonal())[groups.index]
-    squares = (e**2).sum(axis=1) + n_targets * variance
+    squares = (e**2).sum(axis=1) + n_targets * (means.D - means.D**2 * A.diagonal())[groups.index]
     noise_bar = groups.sum(0.5 * groups.weight * (squares / means.s2 - n_targets) / means.s2)
     theta_bar += means.pull_diagonal(np.zeros(len(groups.X)), noise_bar)[0]
     return Evaluation(value, {"kernel": theta_bar}, jitter)

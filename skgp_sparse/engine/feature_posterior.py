@@ -337,8 +337,7 @@ class SparsePosterior(FeaturePosterior):
             mean, h, rest = self._given_all(block.X)
             share = terms.bound.for_weights(block.weight).noise_share
             noise = kernels.diagonal(self.kernel, block.X)[1] + block.noise + share * rest
-            q = rows.weight_left_out(block.weight) * h / noise
-            others = np.maximum(1.0 - q, _LEAST_SHARE)
+            others = np.maximum(1.0 - rows.weight_left_out(block.weight) * h / noise, _LEAST_SHARE)
             return block.y - (block.y - mean) / others[:, None], h / others + rest
 
         return contract.joined(of_block, row_blocks(len(rows), self.width), n_jobs)

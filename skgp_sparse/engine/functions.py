@@ -109,8 +109,7 @@ def _parts(processes: Sequence[Posterior], columns: Array, seed: int, threads: i
     variance = 0.5 * np.sum((f_A - centre) ** 2 + (f_B - centre) ** 2)
     change = [mean(np.where(np.arange(d) == j, B, A)) - f_A for j in range(d)]
     first = [np.sum((f_B - centre) * one) for one in change]
-    total = [0.5 * np.sum(one**2) for one in change]
-    return np.array([first, total, [variance] * d]) / _POINTS
+    return np.array([first, [0.5 * np.sum(one**2) for one in change], [variance] * d]) / _POINTS
 
 
 class SampledFunctions:

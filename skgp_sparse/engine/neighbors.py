@@ -228,8 +228,7 @@ def left_out(table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, 
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
     share = table.weight_left_out(share)
     rest = distinct.weight[group] - share
-    is_own = nearest == group[:, None]
-    dropped = is_own & (rest <= _WEIGHT_TOLERANCE * share)[:, None]
+    dropped = (nearest == group[:, None]) & (rest <= _WEIGHT_TOLERANCE * share)[:, None]
     dropped[~dropped.any(axis=1), -1] = True  # the furthest one, where copies remain
     near = nearest[~dropped].reshape(s, -1)
     y, weight = distinct.y[near], distinct.weight[near]
@@ -266,8 +265,7 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
         noise_bar = noise.bar(block, near_bar, g_variance)
         if metric is None:
             return J, noise_bar, theta_bar, 0.0
-        metric_bar = P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
-        return J, noise_bar, theta_bar, metric_bar
+        return J, noise_bar, theta_bar, P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
 
     results = ordered_map(of_block, left.blocks(), n_jobs)
     J, noise_bar, theta_bar, metric_bar = map(sum, zip(*results))

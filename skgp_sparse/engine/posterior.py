@@ -498,8 +498,7 @@ class PosteriorAround(Posterior):
 
     def mean_and_variance(self, X: AnyArray, n_jobs: int = 1) -> Pair:
         """Mean and latent variance, as of `outputs`."""
-        moments = self.posterior.mean_and_variance(self.inputs(X), n_jobs)
-        return self.outputs(X, *moments, n_jobs)
+        return self.outputs(X, *self.posterior.mean_and_variance(self.inputs(X), n_jobs), n_jobs)
 
     def covariance(self, X: AnyArray) -> Array:
         """Latent covariance."""

@@ -215,8 +215,7 @@ def _iterate(minimand: _Minimand, point: _Point, curvature: _Curvature, tol: flo
             curvature.update(best.x - point.x, best.gradient - point.gradient)
             return best, None
         if not newton:
-            promised = -0.5 * slope
-            is_stuck = promised > max(tol, 1e-9 * abs(point.value))
+            is_stuck = -0.5 * slope > max(tol, 1e-9 * abs(point.value))
             return point, End.STUCK if is_stuck else End.CONVERGED
         curvature.pairs.clear()
 

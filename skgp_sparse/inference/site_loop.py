@@ -460,8 +460,7 @@ def _update(method: Method, v: Array, rows: Observations, moments: Array, site: 
     target = np.stack([update.linear, update.precision])
     target = np.where(rows.weight > 0, target, site)  # rows without weight hold nothing
     gap = np.sum(_in_nats(target - site, update.mean, update.variance, rows.weight) ** 2)
-    value = np.where(rows.weight > 0, update.value, 0.0)
-    return rows.weight @ value, gap, target, update
+    return rows.weight @ np.where(rows.weight > 0, update.value, 0.0), gap, target, update
 
 
 def _in_nats(change: Array, mean: Array, variance: Array, weight: Array):
@@ -472,8 +471,7 @@ def _in_nats(change: Array, mean: Array, variance: Array, weight: Array):
 
 def _tried(evaluate: Callable, state: Array | PerRow):
     """`Step` from a state; where numbers overflow or allow no posterior, one that is taken back."""
-    failed = Step(state, None, np.nan, -np.inf, True, None)
-    return if_possible(evaluate, state, otherwise=failed)
+    return if_possible(evaluate, state, otherwise=Step(state, None, np.nan, -np.inf, True, None))
 
 
 def _admissible(proposal: Array, plain: Array):

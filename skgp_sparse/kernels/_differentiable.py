@@ -686,8 +686,8 @@ class Opaque(Node):
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         if X.ndim == 3:
             return linearize_each(self.linearize, X)
-        K = np.array(self.kernel(X, Z), dtype=np.float64)  # the kernel may keep its own
-        return K, partial(self._pull_cross, X, Z)
+        # a copy, as the kernel may keep its own
+        return np.array(self.kernel(X, Z), dtype=np.float64), partial(self._pull_cross, X, Z)
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
         # two separate arguments: white noise inside an unknown kernel then stays out

@@ -506,8 +506,7 @@ class Beta(LevelLikelihood):
         A, B = a * digamma(1.0 + a) - 1.0, b * digamma(1.0 + b) - 1.0
         slope = a * rest * (log - log_rest) - rest * A + s * B
         curvature = (s - rest) * slope + self._information(f)
-        rise = a * log + b * log_rest - A - B + size * digamma(size)
-        return value, slope, curvature, rise
+        return value, slope, curvature, a * log + b * log_rest - A - B + size * digamma(size)
 
     def _information(self, f: Array) -> Array:
         """Expected curvature of an observation, ``a² ψ'(a) (1 - μ)² + b² ψ'(b) μ²``."""

@@ -255,8 +255,7 @@ def _turned(lower: Array, upper: Array) -> Triple:
     """The sign that turns intervals to the positive side, and their ends there, finite."""
     sign = np.where(upper < -lower, -1.0, 1.0)
     a = np.maximum(np.where(sign < 0.0, -upper, lower), -_FAR)
-    b = np.where(sign < 0.0, -lower, upper)
-    return sign, a, np.minimum(b, 2.0 * np.maximum(a, 0.0) + _FAR)
+    return sign, a, np.minimum(np.where(sign < 0.0, -lower, upper), 2.0 * np.maximum(a, 0.0) + _FAR)
 
 
 def _narrow(middle: Array, half: Array) -> Triple:
@@ -530,5 +529,4 @@ class Ordinal(Labels, Parametric):
 def _log_probability(f: Array, low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
     """``log(Φ(high - f) - Φ(low - f))``, its slope and curvature, and ``φ(low - f)`` over it."""
     value, slope, curvature = log_probability(low - f, high - f, high - low)
-    lower = np.exp(-0.5 * ((low - f) ** 2 + LOG_2PI) - value)
-    return value, slope, curvature, lower
+    return value, slope, curvature, np.exp(-0.5 * ((low - f) ** 2 + LOG_2PI) - value)

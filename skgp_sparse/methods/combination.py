@@ -52,11 +52,6 @@ class Combination(NamedTuple):
     share: float = 1.0  # mean weight of neighbours, over rows held out
     parts: tuple[Part, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """Value of `posterior_`."""
-        return CombinedPosterior.name
-
     @classmethod
     def of(cls, fit: Fit, validation: ValidationSet, n_jobs: int) -> "Combination":
         """The combination with the `Fit` of a process, before its weights are learned."""
@@ -100,7 +95,7 @@ class Combination(NamedTuple):
         near, weights = self.parts[0], self.weights
         assert weights is not None  # for type checkers
         mean, variance, _ = weights.combined(first, near.moments)
-        return near.rows.score(self.name, mean, variance + near.rows.noise)
+        return near.rows.score(CombinedPosterior.name, mean, variance + near.rows.noise)
 
     def around(self, view: Any) -> Any:
         """The view whose process is beside the global one."""

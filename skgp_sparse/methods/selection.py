@@ -109,13 +109,10 @@ class Trials:
         best, rows = if_possible(self.search.with_neighbors, best, otherwise=(best, slice(None)))
         self.of_neighbors, self.places = best, rows
 
-    def rival_wins(self) -> bool:
-        """Whether the rival is selected, were neighbours alone."""
-        return self.rival.wins(self.of_rival.take(self.places), self.of_neighbors)
-
     def fit(self) -> Fit:
         """The `Fit` of the winner; that of another one if it cannot be computed."""
-        rival, rival_wins, fit = self.rival, self.rival_wins(), None
+        rival, fit = self.rival, None
+        rival_wins = rival.wins(self.of_rival.take(self.places), self.of_neighbors)
         if self.is_found:
             fit = self.search.conclude(self.of_neighbors.model)
             found = if_possible(self._combined, fit) if self._may_combine() else None

@@ -188,8 +188,7 @@ def _whitened(ops: Operators, K: Node, L: Array) -> Node:
     V = _times_transposed(ops, K, T)
     if is_well_conditioned(L, T):
         return V
-    rest = ops.Sub(K, _times_transposed(ops, V, L))
-    return ops.Add(V, _times_transposed(ops, rest, T))
+    return ops.Add(V, _times_transposed(ops, ops.Sub(K, _times_transposed(ops, V, L)), T))
 
 
 def _times_transposed(ops: Operators, A: Node, B: Array) -> Node:

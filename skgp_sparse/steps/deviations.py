@@ -64,8 +64,8 @@ def _scaled(found: Problems, rows: Table, predicted: Array) -> Problems:
     (fit,), weight, std = found.fits, rows.row_weights(), predicted[:, -1]
     block, posterior = fit.rows.block(_places(found, fit.rows)), cast(Any, fit.posterior)
     scores, known = (block.y - predicted[:, :-1]) / std[:, None], block.noise / std**2
-    share = weight / (1.0 + known) ** 2  # known noise has no factor
-    needed = np.average((scores**2).mean(axis=1) - known, weights=share)
+    # known noise has no factor
+    needed = np.average((scores**2).mean(axis=1) - known, weights=weight / (1.0 + known) ** 2)
     factor = max(1.0, needed)
     fit = fit._replace(posterior=posterior.scaled(factor))
     scores /= np.sqrt(factor if known.any() else needed or 1.0)

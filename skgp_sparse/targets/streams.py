@@ -274,8 +274,7 @@ def _moved(job: Job, warm_start: WarmStart, random_state: RandomState) -> Fit:
     is_free = settings.move_basis and not points.are_given and solver.starts_on_subset
     kernel = job.kernel if solver.starts_on_subset else warm_start.kernel
     begun = _at(job, None if is_free else warm_start.Z, kernel)
-    size = max(_FEWEST_ROWS, 400 * points.size)
-    few = rows.sampled(job.model.sample(rows, size, random_state))
+    few = rows.sampled(job.model.sample(rows, max(_FEWEST_ROWS, 400 * points.size), random_state))
     before = warm_start.kernel, warm_start.Z
     if is_free:  # the last inducing points, or others for the rows of now
         fresh = begun.points.initialise(few, warm_start.kernel, random_state)
