@@ -700,7 +700,8 @@ def expect(g: Callable, mean: Array, variance: Array, *by_row: Array, strip: flo
     def in_units(x: Array, *columns: Array) -> Any:
         nonlocal is_tuple
         values = g(unit * x, *columns)
-        return values if isinstance(values, tuple) else (values,)
+        is_tuple = isinstance(values, tuple)
+        return values if is_tuple else (values,)
 
     expectations = expectation(in_units, mean / unit, variance / unit**2, *by_row)
     return expectations if is_tuple else expectations[0]

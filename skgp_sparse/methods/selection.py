@@ -206,8 +206,8 @@ class RivalOfPoints(Rival):
         """The `ValidationScore` of few points, or where the initialiser puts them."""
         job, has_sites = self.job, self.job.model.has_sites
         rows = self.validation.training_rows(most_trained(job.rows.n_features))
-        size = job.points.size if has_sites else min(_FEW_POINTS, job.points.size)
-        few = job._replace(rows=rows, points=job.points.of_size(size))
+        some = job.points if has_sites else job.points.of_size(min(_FEW_POINTS, job.points.size))
+        few = job._replace(rows=rows, points=some)
         self.objective = self.points.objective(few, self.random_state)
         if not has_sites:
             self._go_on(rows, _ITERATIONS, _FEW_ROWS)

@@ -65,6 +65,12 @@ def _rows(factor=1.0):
     return inside.IterativePosterior(near, np.linalg.solve(K + np.diag(near.noise), near.rows.y))
 
 
+def _combined():
+    return inside.CombinedPosterior(
+        _neighbors(), _inducing(), inside.CombinationWeights(0.5, 1.5, 0.1)
+    )
+
+
 PROCESSES = {
     "prior": (lambda: inside.Prior(CASE.kernel, 2), 0),
     "inducing points": (_inducing, 0),
@@ -81,6 +87,7 @@ PROCESSES = {
         lambda: _neighbors(3.0, np.eye(CASE.X.shape[1]) + 0.2),
         len(_neighbors().rows.X),
     ),
+    "neighbours and a global process": (_combined, len(_neighbors().rows.X)),
 }
 
 

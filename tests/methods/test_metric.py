@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import differences
 from inside import (
+    ArrayDataset,
     LeaveOneOut,
     LocalSiteObjective,
     MetricPrior,
@@ -51,9 +52,9 @@ def leave_one_out(kernel, metric):
 
 
 def objective(prior=None, metric=W):
-    left = everything()
+    left, rows = everything(), ArrayDataset(X, Y)
     return NeighborsObjective(
-        left=left, rows=None, total=left.count.sum(), metric=metric, prior=prior
+        left=left, rows=rows, total=left.count.sum(), metric=metric, prior=prior
     )
 
 
@@ -158,7 +159,12 @@ def site_objective(seen, likelihood, **given):
     y = likelihood.sample(Y[:, 0], np.random.RandomState(0))
     near = SiteRows(X if given else seen, np.arange(N), y, np.zeros(N), np.ones(N))
     near = near.with_neighbors(8, seen / KERNEL.k1.k2.length_scale, 1)
-    given |= {"near": near, "sites": np.zeros((2, N)), "rows": None, "total": N}
+    given |= {
+        "near": near,
+        "sites": np.zeros((2, N)),
+        "rows": ArrayDataset(X, y[:, None]),
+        "total": N,
+    }
     return LocalSiteObjective(likelihood=likelihood, **given).after_sweeps(KERNEL, most=5)
 
 

@@ -38,9 +38,8 @@ def objective_of(likelihood, X, y, k, kernel=KERNEL, **others):
     offset, weight = others.get("offset", np.zeros(n)), others.get("weight", np.ones(n))
     near = SiteRows(X, np.arange(n), y, offset, weight)
     near = near.with_neighbors(k, near.X / kernel.k2.length_scale, 1)
-    return LocalSiteObjective(
-        near=near, sites=np.zeros((2, n)), likelihood=likelihood, rows=None, total=weight.sum()
-    )
+    given = {"rows": ArrayDataset(X, np.reshape(y, (n, -1))), "total": weight.sum()}
+    return LocalSiteObjective(near=near, sites=np.zeros((2, n)), likelihood=likelihood, **given)
 
 
 def dense_sites(likelihood, X, y, offset, sweeps=60):
