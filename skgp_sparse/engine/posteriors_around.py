@@ -352,7 +352,7 @@ class CombinationWeights(NamedTuple):
     def combined(self, first: Moments, other: Moments) -> tuple[Array, Array, Array]:
         """Means (n, p), variances (n,) with noise, and weights (n,)."""
         local, t0 = self.totals(first, other)
-        weight = self.of(local, t0)
+        weight = expit(self.intercept + self.slope * np.log(t0 / local))
         mean = weight[:, None] * first[0] + (1.0 - weight)[:, None] * other[0]
         return mean, (weight * np.sqrt(local) + (1.0 - weight) * np.sqrt(t0)) ** 2, weight
 
@@ -360,10 +360,6 @@ class CombinationWeights(NamedTuple):
         """Variances (n,) of both, noise included."""
         ratio = (first[2] + TINY) / (self.noise + TINY)
         return np.maximum(first[1] + first[2], TINY), np.maximum(other[1] + ratio * other[2], TINY)
-
-    def of(self, local: Array, other: Array) -> Array:
-        """Weights (n,) from variances with noise."""
-        return expit(self.intercept + self.slope * np.log(other / local))
 
 
 # With means m and variances t, noise included, of neighbours (1) and of a global process (0),

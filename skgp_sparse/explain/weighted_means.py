@@ -66,6 +66,7 @@ class WeightedMean(NamedTuple):
     scaler: TargetScaler  # of the process
     level: float  # that a likelihood adds to latent values
     weights: MeanWeights
+    pays: bool = True  # whether it does beside neighbours without a global process
 
     def __call__(self, X: Array) -> Array:
         """Predictions (n, p) in the units of the process."""

@@ -199,8 +199,8 @@ class RivalOfPoints(Rival):
 
     @staticmethod
     def begun(job: Job, random_state: RandomState) -> Job:
-        """The `Job` with the hyperparameters of a small exact fit."""
-        return small_fits.on_subset(job, random_state)
+        """The `Job` with the hyperparameters of a small exact fit, and enough points."""
+        return with_enough_points(small_fits.on_subset(job, random_state), random_state)
 
     def first(self) -> ValidationScore:
         """The `ValidationScore` of few points, or where the initialiser puts them."""
@@ -229,8 +229,6 @@ class RivalOfPoints(Rival):
     def fit(self) -> Fit:
         """The `Fit` to all rows, after most of the iterations on some of them."""
         job, has_sites = self.job, self.job.model.has_sites
-        if not has_sites:
-            self.job = job = with_enough_points(job, self.random_state)
         is_open = self.objective is None or not has_sites
         objective = self.points.objective(job, self.random_state) if is_open else self.objective
         self.objective = objective.on(job.rows)

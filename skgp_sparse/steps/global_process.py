@@ -32,5 +32,7 @@ def beside_a_global_process(found: Problems) -> Problems:
             predicted.append(found.scaler.forward(values))
         learned, weights = combination.learned(local, beside.weights, predicted)
         beside = beside._replace(weights=weights)
-    kept = learned._replace(parts=()) if learned.share < 1.0 - ALONE else None
+    kept: Combination | None = learned._replace(parts=())
+    if learned.share > 1.0 - ALONE:
+        kept, beside = None, found.beside if found.beside and found.beside.pays else None
     return found._replace(fits=[fit._replace(combination=kept)], beside=beside)

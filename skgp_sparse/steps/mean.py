@@ -77,10 +77,10 @@ def mean_of_numbers(found: Problems) -> Problems:
     predicted = _in_table(fit.rows, found.scaler.forward(latent) - level)
     stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
-    is_wanted = is_chosen(found.observations.parameters.mean) or fit.combination is not None
-    if not (is_wanted or _pays(stacking, weights)):
+    pays = is_chosen(found.observations.parameters.mean) or _pays(stacking, weights)
+    if not pays and fit.combination is None:
         return found
-    mean = weighted_means.WeightedMean(function, found.scaler, level, weights)
+    mean = weighted_means.WeightedMean(function, found.scaler, level, weights, pays)
     return found._replace(fits=[fit._replace(mean=predicted)], beside=mean)
 
 
