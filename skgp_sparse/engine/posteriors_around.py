@@ -444,13 +444,14 @@ class CombinedPosterior(PosteriorAround):
         mean_slope += (near.mean - far.mean)[:, :, None] * weight_slope[:, None]
         slope = 2.0 * np.sqrt(total)[:, None] * std_slope
         if latent:
-            total, slope = np.maximum(total - noise, 0.0), slope - noise_slope
+            slope -= noise_slope
+            total = np.maximum(total - noise, np.finfo(float).eps * total)
         return Slopes(mean, total, mean_slope, slope)
 
     def _combined(self, first: Moments, other: Moments) -> tuple[Array, Array, Array]:
         """Mean, latent variance and noise from the moments of both."""
         mean, total, _ = self.weights.combined(first, other)
-        return mean, np.maximum(total - first[2], 0.0), first[2]
+        return mean, np.maximum(total - first[2], np.finfo(float).eps * total), first[2]
 
 
 _SMALLEST_SHARE = 1e-8  # variance of a direction that is told from none, as a share of the process
