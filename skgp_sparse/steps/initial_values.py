@@ -168,7 +168,6 @@ _SHORT = 0.15  # of a length scale, below which that of a variogram is a candida
 _FAR_IN_SPREADS = 5.0  # of near rows, beyond which far rows have moved a standard deviation
 _ROWS, _MANY = 500, 20_000  # rows whose evidence tells, and those whose variogram does
 _NATS, _SHARE = 3.0, 0.2  # that a start has to gain, in nats and of the evidence beyond a trend
-_TRIED = 30.0  # nats that a start may lack, where another one is tried beside it
 _MOST_COLUMNS = 2  # that are candidates on their own
 
 
@@ -184,36 +183,22 @@ def at_likely_scale(job: Job) -> Job:
         rows = rows._replace(y=exact.linear_residual(rows.X, rows.y))
     if not rows.y.any():
         return job
-    are_few = len(columns) <= 3  # panels of more are alike along an id without a cycle
-    candidates = _candidates(job, positions, columns)
-    best = _clearly_better(job, rows, positions, candidates, _SHARE, len(_FACTORS) * are_few)
+    best = _clearly_better(job, rows, positions, _candidates(job, positions, columns), _SHARE)
     is_alone = best is None
-    if is_alone and are_few:
+    if is_alone and len(columns) <= 3:  # panels of more are alike along an id without a cycle
         best = _beside_a_trend(job, positions, columns)
     return job if best is None else _begun_at(job, best, positions, columns, is_alone)
 
 
 def _clearly_better(
-    job: Job, rows: Batch, positions: Ints, candidates: Iterator[Place], share: float, n_scales: int
+    job: Job, rows: Batch, positions: Ints, candidates: Iterator[Place], share: float
 ) -> Place | None:
-    """Theta and spreads of the best candidate if it gains such a share of what it explains.
-
-    Else of the first `n_scales`, which are ever shorter, the one that a search from the usual start
-    would not come to, as one between them is worse: if it gains, or is tried beside the usual one.
-    """
+    """Theta and spreads of the best candidate if it gains such a share of what it explains."""
     usual, _ = _start_at(job, rows, positions, (job.kernel.theta[positions], job.spreads))
-    values, places = zip(*(_start_at(job, rows, positions, one) for one in candidates))
-    value, best = max(zip(values, places), key=itemgetter(0))
+    others = (_start_at(job, rows, positions, one) for one in candidates)
+    value, best = max(others, key=itemgetter(0))
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
-    least = max(usual, trend)
-    if value - least > _NATS + share * (value - trend):
-        return best
-    scales = np.nan_to_num([usual, *values[:n_scales]])
-    lowest = np.minimum.accumulate(scales)
-    beyond = int(np.argmax(scales - lowest))
-    are_tried = len(job.rows) <= _ROWS and job.thorough is not None
-    is_good = scales[beyond] > least + (-_TRIED if are_tried else _NATS)
-    return places[beyond - 1] if lowest[beyond] < usual and is_good else None
+    return best if value - max(usual, trend) > _NATS + share * (value - trend) else None
 
 
 def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
@@ -227,7 +212,7 @@ def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
         both = shorter[j] + np.log([1.0, 0.4])  # a square wave ends more sharply than it lasts
         moved = np.outer(both, np.arange(len(first)) == j)
         candidates = ((first + one, job.spreads) for one in moved)
-        if best := _clearly_better(job, parts[j], positions, candidates, 0.7, 0):
+        if best := _clearly_better(job, parts[j], positions, candidates, 0.7):
             return best
     return None
 

@@ -396,7 +396,8 @@ def test_a_period_is_found_in_the_basin_that_it_starts_in():
         lost += gap < -0.1
         again = clone(ours).set_params(n_restarts_optimizer=4, random_state=0).fit(*table)
         best.append(again.log_marginal_likelihood_value_ - ours.log_marginal_likelihood_value_)
-    assert lost <= 1 and min(best) > -1e-6
+    # a search ends when it gains less than tol, 1e-3 nats per row: others end a little apart
+    assert lost <= 1 and min(best) > -1e-4
 
 
 def test_half_of_the_restarts_of_a_periodic_kernel_draw_its_period_only():

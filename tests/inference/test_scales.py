@@ -99,18 +99,6 @@ def test_a_cycle_beside_a_trend_in_one_column(case):
     assert model.score(between, f(between)) > least
 
 
-def test_a_cycle_on_a_slow_wave_begins_at_its_own_scale():
-    hours = np.arange(300.0)[:, None]
-
-    def f(X):
-        return wave(X[:, 0] / 8) + 4 * wave(X[:, 0] / 300)
-
-    y = f(hours) + 0.2 * np.random.RandomState(0).normal(size=300)
-    model = SparseGPRegressor(mean=None, noise="constant", random_state=0).fit(hours, y)
-    between = hours[:-1] + 0.5
-    assert model.score(between, f(between)) > 0.99  # .94 at the scale of the slow wave
-
-
 @pytest.mark.second
 def test_a_cycle_beside_a_trend_in_another_column():
     def f(X):
