@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
-from threadpoolctl import threadpool_limits
 
 from skgp_sparse import kernels
 from skgp_sparse.data.moments import Distinct, present_mean_and_spread, unique_rows
+from skgp_sparse.ground.parallel import openmp_threads
 from skgp_sparse.ground.validation import Array, Triple
 
 Rng = np.random.RandomState
@@ -75,7 +75,7 @@ def k_means(
     if np.max(np.einsum("ij,ij->i", scaled, scaled)) > _OUTLYING:
         return unique_rows(seeds)
     clusters = KMeans(len(start), init=start, n_init=1, max_iter=_LLOYD_ITERATIONS)
-    with threadpool_limits(1, user_api="openmp"):  # its sums depend on the number of threads
+    with openmp_threads():  # its sums depend on the number of threads
         clusters.fit(scaled, sample_weight=sample_weight)
     return unique_rows(clusters.cluster_centers_) * scale + centre
 

@@ -429,6 +429,36 @@ def likelihood_evaluations(n, d, m, n_classes=5):
 # -- what a fit knew, and when ---------------------------------------------------------
 
 
+def default(labels):
+    """The default estimator, seeded."""
+    return default_classifier() if labels else default_regressor()
+
+
+@contextlib.contextmanager
+def timed_steps(timed):
+    """Context that yields what `timed` says of each step of a plan, and of the fits, summed."""
+    # ADAPT: to how the steps of a plan are taken.
+    from skgp_sparse.targets import model
+
+    took, step_named, fit_all = {}, model.step_named, model.fit_all
+
+    def watched(name, function):
+        def act(*given):
+            found = []
+            seconds = timed(lambda: found.append(function(*given)))
+            took[name] = tuple(np.add(took.get(name, (0.0, 0.0)), seconds).tolist())
+            return found[0]
+
+        return act
+
+    model.step_named = lambda name: watched(name, step_named(name))
+    model.fit_all = watched("fit", fit_all)
+    try:
+        yield took
+    finally:
+        model.step_named, model.fit_all = step_named, fit_all
+
+
 def warm_up(labels):
     """A tiny sparse fit, so that imports and first calls are not timed."""
     rng = np.random.default_rng(0)

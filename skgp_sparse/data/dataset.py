@@ -19,7 +19,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse.data import moments
 from skgp_sparse.data.moments import Moments, TargetScaler
-from skgp_sparse.ground.parallel import ordered_map, slices
+from skgp_sparse.ground.parallel import ordered_map, slices, worth
 from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars, Triple
 
 _SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
@@ -286,7 +286,7 @@ class Dataset(ABC):
         blocks = row_blocks(len(self), width, block_budget(footprint, options))
         sizes = np.array([block.stop - block.start for block in blocks])
         fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes.max())
-        threads = int(max(1, min(options.n_jobs, fitting_threads)))
+        threads = int(max(1, min(worth(options.n_jobs, len(self) * width), fitting_threads)))
         scratch = (arrays + 1) * threads * sizes.max() + _SQUARES * width
 
         def fitting(held: int) -> list[bool]:

@@ -28,7 +28,7 @@ from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores, observe, pro
 from skgp_sparse.engine.feature_posterior import ExactPosterior
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import TINY
-from skgp_sparse.ground.parallel import for_each, ordered_map
+from skgp_sparse.ground.parallel import for_each, ordered_map, worth
 from skgp_sparse.ground.validation import Array, Pair
 
 _FEWEST_PAIRS = 4  # shares of the rows that the longest lag of a variogram leaves
@@ -224,7 +224,7 @@ def kernel_matrix(kernel, X, n_jobs, gradient=True):
             K[rows, : rows.start], before = kernels.linearize(kernel, X[rows], X[: rows.start])
         return (rows, among, before) if gradient else None
 
-    return K, list(ordered_map(fill, _blocks(kernel, len(X)), n_jobs))
+    return K, list(ordered_map(fill, _blocks(kernel, len(X)), worth(n_jobs, K.size)))
 
 
 # The `pulls` of `kernel_matrix` are used up. ``cotangent(rows, columns)`` is a new array, and only
@@ -240,6 +240,7 @@ def pull_back(pulls, cotangent, n_jobs):
             theta_bar = theta_bar + 2.0 * before(cotangent(rows, head), inputs=False)[0]
         return theta_bar
 
+    n_jobs = worth(n_jobs, pulls[-1][0].stop ** 2)
     return sum(ordered_map(run, range(len(pulls)), n_jobs))
 
 

@@ -25,7 +25,7 @@ from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
-from skgp_sparse.ground.parallel import empty, ordered_map, slices
+from skgp_sparse.ground.parallel import empty, openmp_threads, ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Pair
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
@@ -60,7 +60,8 @@ class NearestRows:
             from sklearn.neighbors import NearestNeighbors  # an import that takes .1 s
 
             search = NearestNeighbors(n_neighbors=wanted, algorithm="brute", n_jobs=n_jobs)
-            distances, rows = search.fit(self.X).kneighbors(Q)
+            with openmp_threads(n_jobs, len(Q) * self.n):
+                distances, rows = search.fit(self.X).kneighbors(Q)
         # ties are decided by the number of the row
         order = np.lexsort((rows, distances.astype(np.float32)), axis=1)[:, :k]
         distances = np.take_along_axis(distances, order, axis=1)

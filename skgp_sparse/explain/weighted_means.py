@@ -19,6 +19,7 @@ from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posteriors_around import MeanWeights, PosteriorWithMean, averaged
 from skgp_sparse.explain.leave_one_out import LeftOutRows
 from skgp_sparse.explain.views import LabelView, RealView
+from skgp_sparse.ground.parallel import openmp_threads
 from skgp_sparse.ground.validation import Array, Ints
 
 _HUBER = 3.0  # standard deviations, beyond which an error counts by its size and not its square
@@ -41,6 +42,10 @@ class MeanFunction(NamedTuple):
         return averaged(self._of_complete_rows, X, self.values)
 
     def _of_complete_rows(self, X: Array) -> Array:
+        with openmp_threads():
+            return self._predicted(X)
+
+    def _predicted(self, X: Array) -> Array:
         if self.n_classes:
             classifier, known = self.estimators[0], np.zeros((len(X), self.n_classes))
             known[:, classifier.classes_] = classifier.predict_proba(X)

@@ -22,11 +22,10 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.linalg import cython_blas, lapack
 
-from skgp_sparse.ground.parallel import empty, for_each, slices
+from skgp_sparse.ground.parallel import empty, for_each, slices, worth
 from skgp_sparse.ground.validation import AnyArray, Array, Pair, Scalars
 
 NO_EFFECT = 1e30  # spread of a constant column whose later values should have no effect
-_COLUMNS_WORTH_THREADS = 512  # columns beyond which threads pay for one factorisation
 _TILE = 128  # rows and columns of the blocks in which products are computed
 _STRIP = 256  # rows that are divided by a triangle together
 _FOR_LAPACK = 384  # columns up to which one LAPACK call is faster than tiles
@@ -134,7 +133,8 @@ def inverse_lower(L: Array, n_jobs: int = 1) -> Array:
     def fill(rows: slice) -> None:
         _substitute_halves(T[rows, : rows.stop], L[: rows.stop, : rows.stop], b"N")
 
-    for_each(fill, slices(len(L), _STRIP)[::-1], n_jobs)  # the one that takes longest first
+    strips = slices(len(L), _STRIP)[::-1]  # the one that takes longest first
+    for_each(fill, strips, worth(n_jobs, L.size))
     return T
 
 
@@ -185,7 +185,8 @@ def over_lower_transposed(A: Array, L: Array, out: Array | None = None) -> Array
 def square_times_lower(S: Array, T: Array, n_jobs: int) -> Array:
     """``S T`` for square S and lower triangular T, tiles of rows shared by threads."""
     out = np.empty(S.shape)
-    for_each(lambda rows: times_lower(S[rows], T, out[rows]), slices(len(S), _TILE), n_jobs)
+    change = lambda rows: times_lower(S[rows], T, out[rows])
+    for_each(change, slices(len(S), _TILE), worth(n_jobs, S.size))
     return out
 
 
@@ -280,7 +281,7 @@ def _lower_product(T: Array, A: Array, n_jobs: int) -> Array:
         tail = slice(rows.start, None)
         np.matmul(T[tail, rows].T, A[tail, : rows.stop], out=out[rows, : rows.stop])
 
-    for_each(fill, slices(len(T), _TILE), n_jobs)
+    for_each(fill, slices(len(T), _TILE), worth(n_jobs, T.size))
     return out
 
 
@@ -288,7 +289,7 @@ def _lower_product(T: Array, A: Array, n_jobs: int) -> Array:
 # multiples of the tile, and rows are shared in tiles, whatever `n_jobs`.
 def _factorise(A: Array, n_jobs: int) -> bool:
     """Turn A into its lower Cholesky factor, in place; whether that succeeded."""
-    n_jobs = n_jobs if len(A) > _COLUMNS_WORTH_THREADS else 1
+    n_jobs = worth(n_jobs, A.size)
     if len(A) <= _FOR_LAPACK:
         factor, info = lapack.dpotrf(A.T, lower=0, clean=1)  # the transpose is Fortran-ordered
         A[:] = factor.T

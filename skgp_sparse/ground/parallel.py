@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 from skgp_sparse.ground.validation import Array, Scalars
@@ -27,6 +27,8 @@ from skgp_sparse.ground.validation import Array, Scalars
 Item = TypeVar("Item")
 
 _SMALL = 1 << 17  # bytes below which the allocator is quick
+_WORTH_A_POOL = 1 << 21  # numbers of a call from which threads of a pool pay: some 10 ms
+_WORTH_OPENMP = 2_000_000  # numbers of a call from which threads of OpenMP pay
 _memory: defaultdict[int, list[Array]] = defaultdict(list)  # that no array needs, by its size
 
 
@@ -34,10 +36,20 @@ _controller = cache(ThreadpoolController)  # made when BLAS has been loaded
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Number of threads: None means as many as BLAS may use now, which joblib lowers in workers."""
+    """Number of threads: None means as many as BLAS may use now, which joblib lowers in workers.
+
+    They are at most the cores that a container may use.
+    """
     if n_jobs is not None:
         return effective_n_jobs(n_jobs)
-    pools = _controller().select(user_api="blas").info()
+    return min(_number_of_threads("blas"), _cores())
+
+
+_cores = cache(cpu_count)
+
+
+def _number_of_threads(user_api: str) -> int:
+    pools = _controller().select(user_api=user_api).info()
     return max((pool["num_threads"] for pool in pools), default=1)
 
 
@@ -87,6 +99,22 @@ def single_threaded_blas() -> Iterator[None]:
                 _pools.clear()
         for pool in idle:
             pool.shutdown()
+
+
+# Threads of OpenMP wait for each other some thousand times in a fit of boosting, and turn as they
+# wait: on a core that somebody else is using, each of these times takes as long as a turn of that
+# other one. The limit belongs to the thread that sets it.
+@contextmanager
+def openmp_threads(n_jobs: int = 1, n_numbers: int = 0) -> Iterator[None]:
+    """Context in which OpenMP has one thread, or `n_jobs` for a call with many numbers."""
+    threads = 1 if n_numbers < _WORTH_OPENMP else min(n_jobs, _number_of_threads("openmp"))
+    with _controller().limit(limits=threads, user_api="openmp"):
+        yield
+
+
+def worth(n_jobs: int, n_numbers: float) -> int:
+    """Threads for a call that computes so many numbers, of some nanoseconds each."""
+    return n_jobs if n_numbers >= _WORTH_A_POOL else 1
 
 
 @contextmanager

@@ -82,7 +82,9 @@ class MappedNode(Node):
         self.children = (self.child,) = (node(kernel.kernel),)
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        K, pull = self.child.linearize(self.kernel.transform(X), self.kernel.transform(Z))
+        first = self.kernel.transform(X)
+        second = first if Z is X else self.kernel.transform(Z)
+        K, pull = self.child.linearize(first, second)
         return K, partial(self._pull, Z, pull)
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
@@ -587,7 +589,8 @@ class Missing(MappedKernel):
         if not used.any():
             return 1.0, None, used
         w = -np.log(self.of_columns("correlation", len(used))[used])
-        return *agreement(a[..., used], b[..., used], w), used
+        a, b = a[..., used], b if Z is X else b[..., used]
+        return *agreement(a, a if Z is X else b, w), used
 
     # From slopes (d,) in the logarithms of all correlations, pairs of inputs and of gradients wrt
     # what `transform` returns of them, and slopes in the variances of noise.
@@ -636,8 +639,8 @@ class MissingNode(MappedNode):
         self.noisy = kernel.is_noisy()
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
-        transform, factor = self.kernel.transform, self.kernel.factor(X, Z)
-        K, pull = self.child.linearize(transform(X), transform(Z))
+        first, factor = self.kernel.transform(X), self.kernel.factor(X, Z)
+        K, pull = self.child.linearize(first, first if Z is X else self.kernel.transform(Z))
         value = K if factor[1] is None else applied(np.multiply, K, factor[0])
         return value, partial(self._pull_cross, X, Z, value, factor, pull)
 

@@ -228,7 +228,7 @@ _BRIEF = 1000, 6  # of a metric that begins with shorter length scales, and of a
 _LAST = 4000, 20  # of the best model
 _GAIN = 0.03  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
-_OF_NOISE = 6  # iterations with another noise
+_OF_NOISE, _SOME_OF_NOISE = 6, 2000  # iterations with another noise, and rows
 _CONCLUDED = 4000  # rows that the value of the fit is of
 
 
@@ -406,7 +406,8 @@ def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
     objective: Any = fit.objective  # a `NeighborsObjective`, whose posterior ...
     before: Any = fit.posterior  # ... is a `NeighborsPosterior`
     left, n_jobs = objective.left, job.settings.options.n_jobs
-    function = VectorFunction(objective, kernel, prior=job.settings.prior)
+    some = left.take(slice(None, None, max(len(left.own) // _SOME_OF_NOISE, 1)))
+    function = VectorFunction(replace(objective, left=some), kernel, prior=job.settings.prior)
     most = min(_OF_NOISE, job.settings.max_iter)
     tell = job.settings.progress and partial(job.settings.progress, quantity=_LEAVE_ONE_OUT)
     maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)

@@ -26,7 +26,7 @@ from skgp_sparse.exceptions import ConstantFitWarning, about, warn
 from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, left_out_labels, why_unknown
 from skgp_sparse.explain.weighted_means import WeightedMean, logs_of_labels
 from skgp_sparse.ground.linalg import log_normal_density
-from skgp_sparse.ground.parallel import single_threaded_blas
+from skgp_sparse.ground.parallel import openmp_threads, single_threaded_blas
 from skgp_sparse.ground.validation import Array, Bools, Ints
 from skgp_sparse.kernels import has_noise, length_scale_places, positions_of
 from skgp_sparse.methods.contract import Job, Problems
@@ -291,7 +291,8 @@ def _likeness(X: Array, y: Array) -> float:
     if X.shape[1] > 1:
         from sklearn.neighbors import NearestNeighbors  # an import that takes .1 s
 
-        near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(return_distance=False)[:, 0]
+        with openmp_threads():
+            near = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(return_distance=False)[:, 0]
         likeness = 1.0 - 0.5 * np.mean((y - y[near]) ** 2) / variance
         found.append((likeness, len(np.unique(near))))  # of equal rows, all may be near to one
     clear = (likeness for likeness, n in found if likeness > 4.0 / np.sqrt(n))

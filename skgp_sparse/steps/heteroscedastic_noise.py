@@ -45,12 +45,11 @@ Left = leave_one_out.LeftOutRows
 _NATS = 3.0  # that rows which are left out have to gain
 _MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
 _ERRORS = 1000  # of them, from which the second process learns its hyperparameters
-_NEIGHBORS, _FEWER = 100, 50  # that tell errors, and those of the second pass
+_NEIGHBORS, _FEWER = 50, 30  # that tell errors, and those of the second pass
 _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS, _COARSER = 100, 5.0  # of their search, and its tolerance in units of that of the fit
-_CONVERGED = 600  # rows up to which the last step of a default fit converges
-_MANY = 2000  # rows of which a posterior costs much
+_FEW_ROWS = 600  # up to which hyperparameters of a default fit are learned anew
 _PRIORS = LogNormalLengthScales(variance=0.3), CorrelationPrior(), MissingValuePrior()
 _ADDED_TO_SQUARES = 0.1  # added to squared errors: a small one says little, a mean of many more
 
@@ -164,7 +163,7 @@ def _predicted(fit: Fit, chosen: Ints, n_jobs: int) -> Left:
 
 def _left_again(fit: Fit, kernel: Kernel, before: Left, copies: _Copies, n_jobs: int) -> Left:
     """`LeftOutRows` with other noise; of many exact rows, the errors of before in its units."""
-    if fit.posterior.is_exact and len(fit.used_rows) > _MANY:
+    if fit.posterior.is_exact and len(fit.used_rows) > _FEW_ROWS:
         noise: Any = kernels.diagonal(kernel, copies.X)[1]
         noise = (noise - fit.posterior.noise_variance(copies.X))[copies.index]
         return before._replace(variance=before.total + noise, noise=0.0)
@@ -252,14 +251,9 @@ def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.Rando
     if fit.refit is not None:
         return fit.refit(job, fit, kernel)
     settings = job.settings._replace(n_restarts=0, find_periods=False, thorough=None)
-    model, n = None if fit.posterior.is_exact else job.model, len(fit.used_rows)
-    is_brief = job.is_free and n > _CONVERGED
-    if is_brief:
-        settings = settings._replace(max_iter=min(6, settings.max_iter))
-    solver = KeepParameters() if is_brief and n > _MANY else settings.solver
-    start = Start(fit.objective, kernel, settings, random_state, model)
-    with collected() as warnings:
-        other = solver.solve(start)
-    warn_again(warnings, but=(ConvergenceWarning,) if is_brief else ())  # it need not converge
+    are_held = job.is_free and len(fit.used_rows) > _FEW_ROWS
+    solver = KeepParameters() if are_held else settings.solver
+    model = None if fit.posterior.is_exact else job.model
+    other = solver.solve(Start(fit.objective, kernel, settings, random_state, model))
     names = "selection", "plan", "steps", "method_name", "given", "mean"
     return other._replace(n_iter=fit.n_iter + other.n_iter, **{n: getattr(fit, n) for n in names})

@@ -31,6 +31,7 @@ from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
 from skgp_sparse.explain import leave_one_out, weighted_means
 from skgp_sparse.explain.weighted_means import MeanFunction, StackedRows
+from skgp_sparse.ground.parallel import openmp_threads, resolve_n_jobs
 from skgp_sparse.ground.validation import Array, Ints, as_text, is_name
 from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.methods.contract import Problems
@@ -315,7 +316,8 @@ def _fitted(model: BaseEstimator, form: Table, some: Ints, given: BaseEstimator)
         one.set_params(early_stopping=False)
     weight = {} if form.weight is None else {str(_name_of_weight(one)): form.weight[some]}
     columns = np.reshape(y, (len(y), -1)).T
-    estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
+    with openmp_threads(resolve_n_jobs(given.n_jobs), X.size):
+        estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
     if form.classes is not None:
         return MeanFunction(estimators, len(form.classes))
     domain = None if is_gaussian(given.likelihood) else domain_of(given.likelihood)

@@ -1,6 +1,7 @@
 """A mean beside the process, as users meet it: linear, of residuals, weighted; probabilities."""
 
 import pickle
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse.kernels import Columns, Missing, Sphere
@@ -611,6 +613,28 @@ def test_a_grid_search_chooses_a_mean_and_its_parameters():
     search = GridSearchCV(nested, {"mean__max_iter": [1, 30]}, cv=2).fit(X[:160], Y[:160])
     assert search.best_params_ == {"mean__max_iter": 30}
     assert search.best_estimator_.mean_.max_iter == 30
+
+
+class Watched(HistGradientBoostingRegressor):
+    """Boosting that notes how many threads of OpenMP it has."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen.append([pool["num_threads"] for pool in threadpool_info()])
+        return super().fit(X, y, sample_weight)
+
+    def predict(self, X):
+        self.seen.append([pool["num_threads"] for pool in threadpool_info()])
+        return super().predict(X)
+
+
+def test_boosting_of_few_rows_has_one_thread():
+    with threadpool_limits(2, user_api="openmp"):
+        model = SparseGPRegressor(mean=Watched(max_iter=5), random_state=0).fit(X[:60], Y[:60])
+        model.predict(QUERIES)
+        assert max(pool["num_threads"] for pool in threadpool_info()) == 2
+    assert np.all(np.array(Watched.seen) == 1) and len(Watched.seen) > 6
 
 
 def test_the_estimator_that_is_passed_stays_as_it_is():

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from inside import for_each, ordered_map, parallel, resolve_n_jobs, single_threaded_blas
+from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_info, threadpool_limits
 
 N_JOBS = (1, 2, 5)
@@ -112,6 +113,32 @@ def test_n_jobs_is_what_blas_or_the_user_says(two_blas_threads):
     assert resolve_n_jobs(None) == max(blas_threads(), default=1)
     assert resolve_n_jobs(3) == 3
     assert resolve_n_jobs(-1) >= 1
+
+
+def test_a_container_may_have_fewer_cores_than_blas_has_threads(two_blas_threads, monkeypatch):
+    monkeypatch.setattr(parallel, "_cores", lambda: 1)
+    assert resolve_n_jobs(None) == 1
+
+
+def test_threads_are_for_calls_that_are_worth_them():
+    assert parallel.worth(4, 1e9) == 4
+    assert parallel.worth(4, 1e3) == parallel.worth(1, 1e9) == 1
+
+
+def openmp_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [((), 1), ((2, 1000), 1), ((1, 10**8), 1), ((2, 10**8), 2), ((9, 10**8), 2)],
+)
+def test_openmp_has_several_threads_for_many_numbers_and_never_more_than_before(given, expected):
+    HistGradientBoostingRegressor(max_iter=1).fit([[0.0], [1.0]], [0.0, 1.0])  # loads it
+    with threadpool_limits(2, user_api="openmp"):
+        with parallel.openmp_threads(*given):
+            assert openmp_threads() == {expected}
+        assert openmp_threads() == {2}
 
 
 def test_blas_limits_of_contexts_that_overlap_are_restored_by_the_last():
