@@ -213,7 +213,7 @@ def search_of(job: Job, *given: Any) -> NeighborSearch:
 
 
 _SEARCH = 1.25  # time that is left, in units of that of the search: others follow
-_ROUGHLY = 50  # neighbours of predictions by which models are compared
+_ROUGHLY = 40  # neighbours of predictions by which models are compared
 _AT_FIRST, _SMOOTHNESS = 1.5, (2.5, 0.5)  # of a Matérn kernel: to begin with, and afterwards
 _SCALES, _QUIETER = (1.0, 0.4), (0.0, 2.0, 4.6)  # of starts: factors, and logarithms of noise
 _SEVERAL = 600  # rows held out that say how many neighbours pay

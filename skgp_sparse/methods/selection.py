@@ -33,7 +33,7 @@ from skgp_sparse.solvers import Fit, fit_at
 _SHARES_OF_TIME = 3  # of the time that is left, one of which is for the start on few rows
 _OF_RIVAL = 0.75  # time of the rival's first trial and of what follows, in units of that before
 _BEHIND = 3.5  # standard errors, by which who is behind after the first trial leaves
-_FEW_POINTS, _ITERATIONS, _FEW_ROWS = 200, 10, 2000  # of the global process
+_FEW_POINTS, _ITERATIONS, _FEW_ROWS = 100, 8, 1000  # of the global process
 _ITERATIONS_OF_SITES = 10  # of the second trial of inducing points with sites
 _SOME_ROWS, _ON_SOME, _ON_ALL, _WITH_SITES = 3000, 40, 15, 5  # rows, iterations: inducing points
 _MOST_PROBLEMS = 3  # that select for all
