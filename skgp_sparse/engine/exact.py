@@ -240,8 +240,7 @@ def pull_back(pulls, cotangent, n_jobs):
             theta_bar = theta_bar + 2.0 * before(cotangent(rows, head), inputs=False)[0]
         return theta_bar
 
-    n_jobs = worth(n_jobs, pulls[-1][0].stop ** 2)
-    return sum(ordered_map(run, range(len(pulls)), n_jobs))
+    return sum(ordered_map(run, range(len(pulls)), worth(n_jobs, pulls[-1][0].stop ** 2)))
 
 
 def _blocks(kernel, n):

@@ -39,13 +39,10 @@ class MeanFunction(NamedTuple):
 
     def latent(self, X: Array) -> Array:
         """Latent values (n, q) of rows (n, d), averaged over values that only queries lack."""
-        return averaged(self._of_complete_rows, X, self.values)
+        with openmp_threads():
+            return averaged(self._of_complete_rows, X, self.values)
 
     def _of_complete_rows(self, X: Array) -> Array:
-        with openmp_threads():
-            return self._predicted(X)
-
-    def _predicted(self, X: Array) -> Array:
         if self.n_classes:
             classifier, known = self.estimators[0], np.zeros((len(X), self.n_classes))
             known[:, classifier.classes_] = classifier.predict_proba(X)

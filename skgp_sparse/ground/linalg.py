@@ -133,8 +133,8 @@ def inverse_lower(L: Array, n_jobs: int = 1) -> Array:
     def fill(rows: slice) -> None:
         _substitute_halves(T[rows, : rows.stop], L[: rows.stop, : rows.stop], b"N")
 
-    strips = slices(len(L), _STRIP)[::-1]  # the one that takes longest first
-    for_each(fill, strips, worth(n_jobs, L.size))
+    # the one that takes longest first
+    for_each(fill, slices(len(L), _STRIP)[::-1], worth(n_jobs, L.size))
     return T
 
 

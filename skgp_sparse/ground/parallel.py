@@ -27,8 +27,7 @@ from skgp_sparse.ground.validation import Array, Scalars
 Item = TypeVar("Item")
 
 _SMALL = 1 << 17  # bytes below which the allocator is quick
-_WORTH_A_POOL = 1 << 21  # numbers of a call from which threads of a pool pay: some 10 ms
-_WORTH_OPENMP = 2_000_000  # numbers of a call from which threads of OpenMP pay
+_WORTH = 1 << 21  # numbers of a call, some ms and more, from which several threads pay
 _memory: defaultdict[int, list[Array]] = defaultdict(list)  # that no array needs, by its size
 
 
@@ -36,13 +35,11 @@ _controller = cache(ThreadpoolController)  # made when BLAS has been loaded
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Number of threads: None means as many as BLAS may use now, which joblib lowers in workers.
-
-    They are at most the cores that a container may use.
+    """Number of threads: None means as many as BLAS may use now, which joblib lowers in workers,
+    and at most the cores that a container may use.
     """
-    if n_jobs is not None:
-        return effective_n_jobs(n_jobs)
-    return min(_number_of_threads("blas"), _cores())
+    own = min(_number_of_threads("blas"), _cores())
+    return own if n_jobs is None else effective_n_jobs(n_jobs)
 
 
 _cores = cache(cpu_count)
@@ -104,17 +101,15 @@ def single_threaded_blas() -> Iterator[None]:
 # Threads of OpenMP wait for each other some thousand times in a fit of boosting, and turn as they
 # wait: on a core that somebody else is using, each of these times takes as long as a turn of that
 # other one. The limit belongs to the thread that sets it.
-@contextmanager
-def openmp_threads(n_jobs: int = 1, n_numbers: int = 0) -> Iterator[None]:
+def openmp_threads(n_jobs: int = 1, n_numbers: int = 0) -> Any:
     """Context in which OpenMP has one thread, or `n_jobs` for a call with many numbers."""
-    threads = 1 if n_numbers < _WORTH_OPENMP else min(n_jobs, _number_of_threads("openmp"))
-    with _controller().limit(limits=threads, user_api="openmp"):
-        yield
+    threads = min(worth(n_jobs, n_numbers), _number_of_threads("openmp"))
+    return _controller().limit(limits=threads, user_api="openmp")
 
 
 def worth(n_jobs: int, n_numbers: float) -> int:
     """Threads for a call that computes so many numbers, of some nanoseconds each."""
-    return n_jobs if n_numbers >= _WORTH_A_POOL else 1
+    return n_jobs if n_numbers >= _WORTH else 1
 
 
 @contextmanager

@@ -83,8 +83,7 @@ class MappedNode(Node):
 
     def linearize(self, X: Array, Z: Array) -> tuple[Scalars, Pull]:
         first = self.kernel.transform(X)
-        second = first if Z is X else self.kernel.transform(Z)
-        K, pull = self.child.linearize(first, second)
+        K, pull = self.child.linearize(first, first if Z is X else self.kernel.transform(Z))
         return K, partial(self._pull, Z, pull)
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:

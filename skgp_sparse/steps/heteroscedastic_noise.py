@@ -251,9 +251,9 @@ def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.Rando
     if fit.refit is not None:
         return fit.refit(job, fit, kernel)
     settings = job.settings._replace(n_restarts=0, find_periods=False, thorough=None)
-    are_held = job.is_free and len(fit.used_rows) > _FEW_ROWS
-    solver = KeepParameters() if are_held else settings.solver
+    if job.is_free and len(fit.used_rows) > _FEW_ROWS:
+        settings = settings._replace(solver=KeepParameters())
     model = None if fit.posterior.is_exact else job.model
-    other = solver.solve(Start(fit.objective, kernel, settings, random_state, model))
+    other = settings.solver.solve(Start(fit.objective, kernel, settings, random_state, model))
     names = "selection", "plan", "steps", "method_name", "given", "mean"
     return other._replace(n_iter=fit.n_iter + other.n_iter, **{n: getattr(fit, n) for n in names})
