@@ -103,7 +103,7 @@ def single_threaded_blas() -> Iterator[None]:
 # other one. The limit belongs to the thread that sets it.
 def openmp_threads(n_jobs: int = 1, n_numbers: int = 0) -> Any:
     """Context in which OpenMP has one thread, or `n_jobs` for a call with many numbers."""
-    threads = min(worth(n_jobs, n_numbers), _number_of_threads("openmp"))
+    threads = min(n_jobs, _number_of_threads("openmp")) if n_numbers >= _WORTH else 1
     return _controller().limit(limits=threads, user_api="openmp")
 
 
