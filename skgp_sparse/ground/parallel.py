@@ -38,8 +38,7 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     """Number of threads: None means as many as BLAS may use now, which joblib lowers in workers,
     and at most the cores that a container may use.
     """
-    own = min(_number_of_threads("blas"), _cores())
-    return own if n_jobs is None else effective_n_jobs(n_jobs)
+    return min(_number_of_threads("blas"), _cores()) if n_jobs is None else effective_n_jobs(n_jobs)
 
 
 _cores = cache(cpu_count)

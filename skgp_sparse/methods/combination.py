@@ -25,7 +25,6 @@ from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.methods.contract import ValidationScore, ValidationSet
 from skgp_sparse.solvers import Fit, fit_at
 
-NEIGHBORS = 50  # that predict rows held out
 _PARTS, _FEW = (1 / 4, 1 / 16, 1 / 64), 500  # of the rows, and how many rows each of them predicts
 _FEWEST = 30  # rows of a part
 _NEAR = 2.0  # weight of rows that all others predict, in units of that of all parts

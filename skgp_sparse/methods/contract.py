@@ -376,6 +376,11 @@ def variance_factor(
     return float(np.clip(max(likely, needed), *limits))
 
 
+def with_fewer_neighbors(posterior: Any, least: int = 50, part: int = 2) -> Any:
+    """The posterior from a part of its neighbours, but not from so few that all seems noisier."""
+    return posterior.with_fewer_neighbors(max(least, getattr(posterior, "k", 0) // part))
+
+
 _MOST_ROWS = 2000  # rows held out
 _SHARE, _SHARE_WITH_SITES = 2, 5  # one in so many is, at most: sites are learned without them
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight

@@ -23,8 +23,8 @@ from skgp_sparse.engine.posterior import RowTerms, noise_in_blocks
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.validation import Index
 from skgp_sparse.inference.contracts import arithmetic, if_possible
-from skgp_sparse.methods import small_fits
-from skgp_sparse.methods.combination import ALONE, NEIGHBORS, Combination
+from skgp_sparse.methods import contract, small_fits
+from skgp_sparse.methods.combination import ALONE, Combination
 from skgp_sparse.methods.contract import Job, PosteriorMethod, ValidationScore, ValidationSet
 from skgp_sparse.methods.inducing_points import InducingPoints, with_enough_points
 from skgp_sparse.methods.neighbors import Neighbors, density_of, most_trained, search_of
@@ -133,7 +133,7 @@ class Trials:
     def _combined(self, fit: Fit) -> tuple[Combination, ValidationScore]:
         """Neighbours beside a global process, and their score."""
         rows, n_jobs = self.validation, self.search.n_jobs
-        near = fit.posterior.with_fewer_neighbors(NEIGHBORS)
+        near = contract.with_fewer_neighbors(fit.posterior)
         both = Combination.of(self.rival.global_process(), rows, n_jobs)
         with arithmetic():
             moments = near.leave_one_out(rows.rows, rows.chosen, RowTerms(), n_jobs)

@@ -7,8 +7,8 @@ includes noise that varies and a mean, which is fitted again to the few rows of 
 from typing import Any
 
 from skgp_sparse.explain.leave_one_out import left_out
-from skgp_sparse.methods.combination import ALONE, NEIGHBORS, Combination
-from skgp_sparse.methods.contract import Problems
+from skgp_sparse.methods.combination import ALONE, Combination
+from skgp_sparse.methods.contract import Problems, with_fewer_neighbors
 from skgp_sparse.steps.mean import fitted_to
 
 
@@ -19,7 +19,7 @@ def beside_a_global_process(found: Problems) -> Problems:
     combination: Combination | None = fit.combination
     if combination is None:
         return found
-    near: Any = fit.posterior.with_fewer_neighbors(NEIGHBORS)
+    near = with_fewer_neighbors(fit.posterior)
     chosen = combination.parts[0].rows.chosen
     left = left_out(fit._replace(posterior=near), chosen, n_jobs, own_noise=False)
     local = combination.local(near, (left.mean, left.variance, left.noise))

@@ -37,7 +37,7 @@ from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, Mis
 from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
-from skgp_sparse.methods.contract import Job, Points, Problems
+from skgp_sparse.methods.contract import Job, Points, Problems, with_fewer_neighbors
 from skgp_sparse.posteriors import Exact, InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
 
@@ -45,7 +45,7 @@ Left = leave_one_out.LeftOutRows
 _NATS = 3.0  # that rows which are left out have to gain
 _MOST_ROWS = 4000  # that are left out; a mean needs fewer of them
 _ERRORS = 1000  # of them, from which the second process learns its hyperparameters
-_NEIGHBORS, _FEWER = 50, 30  # that tell errors, and those of the second pass
+_FEWER = 30, 4  # neighbours of the second pass, at least, and part of those of predictions
 _LEVELS = np.exp(np.linspace(-1.5, 2.0, 15))  # factors of noise that varies
 _POINTS, _FEW = 100, 200  # inducing points of the second process; distinct rows that all are
 _ITERATIONS, _COARSER = 100, 5.0  # of their search, and its tolerance in units of that of the fit
@@ -90,7 +90,7 @@ def _seen(fit: Fit, job: Job) -> Fit:
     """The fit with leave-one-out predictions of some of its rows, of all if it is exact."""
     knows_all = fit.posterior.is_exact and fit.used_rows is fit.rows
     chosen = leave_one_out.some_rows(fit.rows, len(fit.rows) if knows_all else _MOST_ROWS)
-    few = fit._replace(posterior=fit.posterior.with_fewer_neighbors(_NEIGHBORS))
+    few = fit._replace(posterior=with_fewer_neighbors(fit.posterior))
     return fit._replace(left_out=leave_one_out.left_out(few, chosen, job.settings.options.n_jobs))
 
 
@@ -171,7 +171,7 @@ def _left_again(fit: Fit, kernel: Kernel, before: Left, copies: _Copies, n_jobs:
         objective: Any = fit.objective
         other = fit_at(objective, kernel, 0)._replace(given=fit.given)
     else:
-        near: Any = fit.posterior.with_fewer_neighbors(_FEWER)
+        near = with_fewer_neighbors(fit.posterior, *_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
     return leave_one_out.left_out(other, before.chosen, n_jobs)
 
