@@ -27,7 +27,7 @@ from skgp_sparse.ground.validation import Array, Scalars
 Item = TypeVar("Item")
 
 _SMALL = 1 << 17  # bytes below which the allocator is quick
-_WORTH = 1 << 21  # numbers of a call, some ms and more, from which several threads pay
+_WORTH = 1 << 19  # numbers of a call, some ms, from which threads of a pool pay
 _memory: defaultdict[int, list[Array]] = defaultdict(list)  # that no array needs, by its size
 
 
@@ -102,7 +102,7 @@ def single_threaded_blas() -> Iterator[None]:
 # other one. The limit belongs to the thread that sets it.
 def openmp_threads(n_jobs: int = 1, n_numbers: int = 0) -> Any:
     """Context in which OpenMP has one thread, or `n_jobs` for a call with many numbers."""
-    threads = min(n_jobs, _number_of_threads("openmp")) if n_numbers >= _WORTH else 1
+    threads = min(n_jobs, _number_of_threads("openmp")) if n_numbers >= 4 * _WORTH else 1
     return _controller().limit(limits=threads, user_api="openmp")
 
 
