@@ -99,7 +99,8 @@ def single_threaded_blas() -> Iterator[None]:
 
 # Threads of OpenMP wait for each other some thousand times in a fit of boosting, and turn as they
 # wait: on a core that somebody else is using, each of these times takes as long as a turn of that
-# other one. The limit belongs to the thread that sets it.
+# other one. A call needs four times as many numbers as one of a pool before they pay. The limit
+# belongs to the thread that sets it.
 def openmp_threads(n_jobs: int = 1, n_numbers: int = 0) -> Any:
     """Context in which OpenMP has one thread, or `n_jobs` for a call with many numbers."""
     threads = min(n_jobs, _number_of_threads("openmp")) if n_numbers >= 4 * _WORTH else 1
