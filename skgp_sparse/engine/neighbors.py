@@ -26,7 +26,7 @@ from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, openmp_threads, ordered_map, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Pair
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Pair
 
 _FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -78,10 +78,15 @@ class DistinctRows(NamedTuple):
     noise: np.ndarray  # (u,) known noise variance
     weight: np.ndarray  # (u,)
     index: Any  # (n,) the distinct row of every row; None: every row is distinct
+    first: Any = None  # (u,) the first row with weight of every distinct row
 
     def of(self, rows: Index) -> Any:
         """The distinct rows of some rows."""
         return rows if self.index is None else self.index[rows]
+
+    def a_row_of(self, distinct: Ints) -> Any:
+        """A row of each of some distinct rows."""
+        return distinct if self.index is None else self.first[distinct]
 
     def variances(self, kernel: Kernel) -> Array:
         """Variances D (u,) of the noise, that of the kernel included."""
@@ -115,7 +120,7 @@ def distinct_rows(X: Array, block: Batch) -> DistinctRows:
     total = np.bincount(group, weight, minlength=len(first))
     sums = [np.bincount(group, weight * column, minlength=len(first)) for column in block.y.T]
     y = np.stack(sums, axis=1) / total[:, None]
-    return DistinctRows(X[first], y, noise[first], total, group)
+    return DistinctRows(X[first], y, noise[first], total, group, first)
 
 
 _BLOCK = 1 << 18  # entries of the kernel matrices of a block, whose memory is used again
@@ -205,20 +210,78 @@ class LeaveOneOut(NamedTuple):
 
     def take(self, rows: Index) -> "LeaveOneOut":
         """Subset of the rows that are left out; the inputs X are shared."""
-        return LeaveOneOut(self.X, *(column[rows] for column in self[1:]))
+        return type(self)(self.X, *(column[rows] for column in self[1:]))
 
     def blocks(self) -> list["LeaveOneOut"]:
         """Views of blocks of the rows, whose kernel matrices are few enough."""
         return [*map(self.take, slices(len(self.near), block_size(self.near.shape[1])))]
 
+    def together(self) -> Ints:
+        """Indices (s, k + 1) into X of those near to a row, and of the row."""
+        return np.column_stack([self.near, self.own])
+
     # In a metric they are offsets from the row, before and after it: kernels are stationary then.
     def points(self, metric: Array | None) -> Pair:
         """Point sets (s, k + 1, d): those near to a row, and the row."""
-        P = self.X[np.column_stack([self.near, self.own])]
+        P = np.take(self.X, self.together(), axis=0)
         if metric is None:
             return P, P
         P -= P[:, -1:]
         return P, np.matmul(P, metric.T, out=empty((*P.shape[:2], len(metric))))
+
+    def linearise(self, kernel: Kernel, points: Array, noise: "_Noise") -> tuple:
+        """`LocalPrediction` of the rows, and its pullback."""
+        return linearise(kernel, points, self.y_near, noise.near(self))
+
+
+# One factorisation serves several rows of a set, each of which is left out given all others
+# (Rasmussen and Williams 2006, eq. 5.12), own noise D included in ``A = K + D``:
+#
+#     b_i = [A⁻¹]_ii,    v_i = 1/b_i - D_i,    m_i = y_i - [A⁻¹ y]_i/b_i.
+#
+# With ``u_i = A⁻¹ e_i/b_i``, which is one at i, and ``c_i = A⁻¹ y - [A⁻¹ y]_i u_i``, zero there,
+#
+#     dv_i = u_iᵀ dA u_i - dD_i,    dm_i = u_iᵀ dA c_i.
+#
+# Those that are left out come last, so that ``L⁻¹ e_i`` are columns of the inverse of the last
+# triangle of L.
+class LeaveOneOutSets(LeaveOneOut):
+    """Sets of rows that are near to each other, of which the last g are left out, one at a time.
+
+    `near` has all rows of a set (s, k + 1), and `own` (s, g) its last ones, with their targets
+    (s, g, p), noise and counts (s, g).
+    """
+
+    def together(self) -> Ints:
+        """Indices (s, k + 1) into X of the rows of a set."""
+        return self.near
+
+    def linearise(self, kernel: Kernel, points: Array, noise: "_Noise") -> tuple:
+        """`LocalPrediction` of the rows (s, g), and its pullback."""
+        K, pull = kernels.linearize_stack(kernel, points)
+        D, g = noise.near(self), self.own.shape[1]
+        L, z = linalg.whitened(K, self.y_near, K[:, -1, -1].mean(), D)
+        T = np.linalg.inv(L[:, -g:, -g:])
+        b, a = np.einsum("sij,sij->sj", T, T), np.einsum("sij,sip->sjp", T, z[:, -g:])
+        local = LocalPrediction(self.y - a / b[:, :, None], 1.0 / b - D[:, -g:], K[:, -1, -1])
+        return local, partial(_pull_sets, pull, L, z, (T, b, a))
+
+
+def _pull_sets(pull, L: Array, z: Array, of_last: tuple, g_mean, g_variance, inputs: bool):
+    (T, b, a), g = of_last, g_variance.shape[1]
+    units = np.zeros((*L.shape[:2], g))
+    units[:, -g:] = T
+    X = linalg.back_substituted(L, np.concatenate([units, z], axis=2))
+    u = X[:, :, :g] / b[:, None]
+    q = (g_variance - np.einsum("sgp,sgp->sg", a, g_mean))[:, None] * u
+    q += np.matmul(X[:, :, g:], g_mean.transpose(0, 2, 1))
+    q *= 0.5
+    G = empty(L.shape)
+    right = np.concatenate([q, u], axis=2).transpose(0, 2, 1)
+    np.matmul(np.concatenate([u, q], axis=2), np.ascontiguousarray(right), out=G)
+    noise_bar = np.einsum("skk->sk", G).copy()
+    noise_bar[:, -g:] -= g_variance
+    return *pull(G, inputs), noise_bar
 
 
 # What coincides with a row that is left out stays near to it: where weights count rows, the rest of
@@ -243,12 +306,52 @@ def left_out(table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, 
     return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
 
 
+def left_out_sets(
+    table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, count: Array, size: int
+) -> LeaveOneOutSets:
+    """`LeaveOneOutSets` around rows, whose nearest distinct rows (s, k + 1) are known.
+
+    Of every set, the row itself and a row of each of the places next to it are left out, so many.
+    """
+    places, k = np.column_stack([distinct.of(rows), nearest]), nearest.shape[1] - size
+    is_own = places == places[:, :1]
+    is_own[:, 0] = False
+    (places,) = _first_of(nearest.shape[1], is_own, places)
+    chosen = distinct.a_row_of(places[:, :size])
+    chosen[:, 0] = rows
+    block = table.block(chosen.ravel())
+    noise, weight = (np.broadcast_to(c, chosen.size) for c in (block.noise, block.weight))
+    noise, weight = noise.reshape(chosen.shape), weight.reshape(chosen.shape)
+    target, share = block.y.reshape(*chosen.shape, -1), table.weight_left_out(weight)
+    # the rest of the weight of a place, if there is some, remains in the set
+    y, rest = distinct.y[places], distinct.weight[places]
+    rest[:, :size] -= share
+    is_empty = np.zeros(places.shape, dtype=bool)
+    is_empty[:, :size] = rest[:, :size] <= _WEIGHT_TOLERANCE * share
+    ratio = share / np.where(is_empty, 1.0, rest)[:, :size]
+    y[:, :size] += ratio[:, :, None] * (y[:, :size] - target)
+    others, y, rest = _first_of(k, is_empty, places, y, rest)
+    inside, near = np.unique(np.hstack([others, places[:, :size]]), return_inverse=True)
+    near, X = near.reshape(len(rows), -1), np.asarray(distinct.X[inside], dtype=np.float64)
+    count = count[:, None] * (weight / weight[:, :1])
+    of_sets = np.hstack([y, target]), np.hstack([distinct.noise[others], noise])
+    return LeaveOneOutSets(
+        X, near[:, k:], near, target, noise, count, *of_sets, np.hstack([rest, share])
+    )
+
+
+def _first_of(k: int, is_last: Bools, *columns: Array) -> list[Any]:
+    """The first k entries (s, k) of arrays, in whose rows some entries have been put last."""
+    order = np.argsort(is_last, axis=1, kind="stable")[:, :k]
+    return [column[np.arange(len(order))[:, None], order] for column in columns]
+
+
 def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densities=None):
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
     def of_block(block: LeaveOneOut) -> float:
-        local = krige(kernel, block.points(metric)[1], block.y_near, noise.near(block))
+        local, _ = block.linearise(kernel, block.points(metric)[1], noise)
         return densities(block, local, noise.own(block))[0]
 
     return sum(ordered_map(of_block, left.blocks(), n_jobs))
@@ -260,7 +363,7 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
 
     def of_block(block: LeaveOneOut) -> tuple:
         P, transformed = block.points(metric)
-        local, pull = linearise(kernel, transformed, block.y_near, noise.near(block))
+        local, pull = block.linearise(kernel, transformed, noise)
         J, g_mean, g_variance = densities(block, local, noise.own(block))
         theta_bar, P_bar, near_bar = pull(g_mean, g_variance, metric is not None)
         noise_bar = noise.bar(block, near_bar, g_variance)
@@ -294,10 +397,10 @@ def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_j
 
 def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array) -> tuple:
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
-    v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[1]
-    squares, w = np.einsum("sp,sp->s", e, e), block.count
-    J = -0.5 * w @ (n_targets * (np.log(v) + linalg.LOG_2PI) + squares / v)
-    return J, (w / v)[:, None] * e, 0.5 * w * (squares / v - n_targets) / v
+    v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[-1]
+    squares, w = np.einsum("...p,...p->...", e, e), block.count
+    J = np.vdot(-0.5 * w, n_targets * (np.log(v) + linalg.LOG_2PI) + squares / v)
+    return J, (w / v)[..., None] * e, 0.5 * w * (squares / v - n_targets) / v
 
 
 class _Noise:
@@ -317,7 +420,7 @@ class _Noise:
 
     def bar(self, block: LeaveOneOut, near_bar: Array, own_bar: Array) -> AnyArray:
         """The cotangent (r,) of the white noise, from those of D and of the rows left out."""
-        bar = np.bincount(block.own, own_bar, minlength=len(self.learned))
+        bar = np.bincount(block.own.ravel(), own_bar.ravel(), minlength=len(self.learned))
         near_bar = near_bar / block.weight_near
         bar += np.bincount(block.near.ravel(), near_bar.ravel(), minlength=len(self.learned))
         return bar

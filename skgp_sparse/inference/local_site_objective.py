@@ -111,7 +111,7 @@ class NeighborsObjective(_LeftOutObjective):
 
     def size(self):
         """Number of rows, each counted as often as its weight says, times targets."""
-        return self.total * self.left.y.shape[1]
+        return self.total * self.left.y.shape[-1]
 
     def value_of(self, mean: Array, variance: Array):
         """The log density of rows whose moments are known, without a penalty."""

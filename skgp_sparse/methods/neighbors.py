@@ -2,7 +2,8 @@
 
 `Neighbors` is the method. A `NeighborSearch` looks for its hyperparameters and its metric:
 
-1. Hyperparameters maximise the density of rows that are left out, each given its neighbours.
+1. Hyperparameters maximise the density of rows that are left out, each given its neighbours. A few
+   rows of a set of near rows are left out in turn, for which one factorisation is enough.
 2. Columns may be mixed: a metric has a penalty on its distance from where it begins. It is kept if
    it predicts rows that are held out better.
 
@@ -222,10 +223,11 @@ _LARGER = 25.0  # a variance than that of starts, at most: rows with neighbours 
 _LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
 _WORTH = 0.005  # nats per row that twice as many neighbours have to gain
 _STARTS = 500  # rows that tell which start is the likeliest
-_FIRST = 1000, 30  # rows that are left out and iterations of a run, from that one
-_OF_METRIC = 3000, 15
-_BRIEF = 1000, 6  # of a metric that begins with shorter length scales, and of a smoothness
-_LAST = 4000, 20  # of the best model
+_PER_SET = 4  # rows that are left out of a set, one at a time
+_FIRST = 500, 30  # sets and iterations of a run, from that one
+_OF_METRIC = 1500, 15
+_BRIEF = 500, 6  # of a metric by either start, and of a smoothness
+_LAST = 2000, 20  # of the best model
 _GAIN = 0.03  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
 _OF_NOISE, _SOME_OF_NOISE = 6, 2000  # iterations with another noise, and rows
@@ -292,7 +294,8 @@ class NearestNeighborSearch(NeighborSearch):
         if self.is_over():
             return local
         (size, most), settings = budget, self.job.settings
-        objective = self.objective(local, *self.validation.others(size))
+        chosen, count = self.validation.others(size)
+        objective = self.objective(local, chosen, count, _PER_SET)
         function = VectorFunction(objective, local.kernel, prior=settings.prior)
         few = settings._replace(max_iter=min(most, settings.max_iter), progress=self._progress)
         maximum = climb(function, few, alike=True, curvature=deepcopy(local.curvature))
@@ -324,16 +327,22 @@ class NearestNeighborSearch(NeighborSearch):
         objective = replace(objective, posterior=posterior_of_model(self.known, local))
         return fit_at(objective, local.kernel, self.n_iter)._replace(refit=with_other_noise)
 
-    def objective(self, local: NearestNeighborModel, chosen: Ints, count: Array) -> Any:
-        """`NeighborsObjective` of some rows, whose neighbours are those of a model."""
-        left, rows = self._left(chosen, count, local, self.k_fit), self.job.rows
+    def objective(
+        self, local: NearestNeighborModel, chosen: Ints, count: Array, size: int = 1
+    ) -> Any:
+        """`NeighborsObjective` of some rows, or of sets of so many, in the metric of a model."""
+        left, rows = self._left(chosen, count, local, self.k_fit, size), self.job.rows
         given: dict = {"metric": local.metric, "prior": local.prior, "n_jobs": self.n_jobs}
         return NeighborsObjective(left=left, rows=rows, total=rows.total_weight(), **given)
 
-    def _left(self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int) -> LeaveOneOut:
-        """Rows that are left out, and their neighbours in a model."""
+    def _left(
+        self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int, size: int = 1
+    ) -> LeaveOneOut:
+        """Rows that are left out, so many of a set, and their neighbours in a model."""
         rows, posterior = self.job.rows, posterior_of_model(self.known, local)
         nearest = posterior.around(rows.block(chosen).X, self.n_jobs, k + 1)
+        if size > 1:
+            return neighbors.left_out_sets(rows, self.known, chosen, nearest, count, size)
         return neighbors.left_out(rows, self.known, chosen, nearest, count)
 
     def _started(self) -> NearestNeighborModel:
@@ -364,17 +373,16 @@ class NearestNeighborSearch(NeighborSearch):
         """The `ValidationScore` of a metric that is learned, from the best one without.
 
         A column that matters only in a sum with others has a long length scale as long as columns
-        are not mixed: the metric begins with shorter ones where a few iterations show that it pays.
+        are not mixed: the metric begins with shorter ones if it is better after a few iterations.
         """
         local, initial = best.model, self._of_the_search(self.job.kernel)
         kernel = shortened(local.kernel, initial, self.job.rows.n_features)
+        start = self._with_metric(local)
         if not (kernel is local.kernel or self.is_over()):
-            few, places = self.validation.some(_SEVERAL)
-            start = self._with_metric(local._replace(kernel=kernel))
-            tried = self.scored(self.climbed(start, _BRIEF), few=few)
-            if tried.is_better_than(best.take(places)):
-                return self._run(tried.model, _OF_METRIC)
-        return self._run(self._with_metric(local), _OF_METRIC)
+            few, starts = self.validation.some(_SEVERAL)[0], (local, local._replace(kernel=kernel))
+            tried = (self.climbed(self._with_metric(one), _BRIEF) for one in starts)
+            start = max((self.scored(one, few=few) for one in tried), key=density_of).model
+        return self._run(start, _OF_METRIC)
 
     def _to_the_end(self, best: ValidationScore) -> ValidationScore:
         """The best `ValidationScore` of last runs, with new neighbours, as long as they gain."""
