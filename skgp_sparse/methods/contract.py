@@ -381,6 +381,14 @@ def with_fewer_neighbors(posterior: Any, least: int = 50, part: int = 2) -> Any:
     return posterior.with_fewer_neighbors(max(least, getattr(posterior, "k", 0) // part))
 
 
+def sampled(rows: Dataset, size: int, random_state: RandomState) -> tuple[Ints, Array]:
+    """Numbers of so many random rows, and how often they count."""
+    chosen = rows.sample(size, random_state)
+    if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):
+        return chosen, np.ones(len(chosen))
+    return chosen, rows.weight[chosen]
+
+
 _MOST_ROWS = 2000  # rows held out
 _SHARE, _SHARE_WITH_SITES = 2, 5  # one in so many is, at most: sites are learned without them
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
@@ -444,7 +452,7 @@ class ValidationSet:
 
     def others(self, size: int) -> tuple[Ints, Array]:
         """Numbers of at most so many random rows beside these, and how often they count."""
-        chosen, count = self.sample(size + len(self.chosen))
+        chosen, count = sampled(self.rows, size + len(self.chosen), self.random_state)
         left = self.rows.row_weights()[chosen]
         left = left - np.isin(chosen, self.chosen) * self.rows.weight_left_out(left)
         left = count * (left > 0.0) if self.rows.relative else np.minimum(count, left)
@@ -485,11 +493,3 @@ class ValidationSet:
         seconds, self.clock = perf_counter() - self.clock, perf_counter()
         self.candidates.append(Candidate(name, float(density), rmse, seconds))
         return score
-
-    def sample(self, size: int) -> tuple[Ints, Array]:
-        """Numbers of so many random rows of all, and how often they count."""
-        rows = self.rows
-        chosen = rows.sample(size, self.random_state)
-        if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):
-            return chosen, np.ones(len(chosen))
-        return chosen, rows.weight[chosen]

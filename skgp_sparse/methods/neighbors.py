@@ -230,7 +230,7 @@ _BRIEF = 500, 6  # of a metric by either start, and of a smoothness
 _LAST = 2000, 20  # of the best model
 _GAIN = 0.03  # nats per row of a last run, after which another one follows ...
 _MOST_RUNS = 5  # ... of so many at most
-_OF_NOISE, _SOME_OF_NOISE = 6, 2000  # iterations with another noise, and rows
+_OF_NOISE, _SETS_OF_NOISE = 6, 1000  # iterations with another noise, and sets
 _CONCLUDED = 4000  # rows that the value of the fit is of
 
 
@@ -323,7 +323,8 @@ class NearestNeighborSearch(NeighborSearch):
 
     def conclude(self, local: NearestNeighborModel) -> Fit:
         """The `Fit` of a model; its value is that of random rows."""
-        objective = self.objective(local, *self.validation.sample(_CONCLUDED))
+        sampled = contract.sampled(self.job.rows, _CONCLUDED, self.validation.random_state)
+        objective = self.objective(local, *sampled)
         objective = replace(objective, posterior=posterior_of_model(self.known, local))
         return fit_at(objective, local.kernel, self.n_iter)._replace(refit=with_other_noise)
 
@@ -413,9 +414,11 @@ def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
     """The `Fit` refined from a kernel of other noise, metric held, and its variances calibrated."""
     objective: Any = fit.objective  # a `NeighborsObjective`, whose posterior ...
     before: Any = fit.posterior  # ... is a `NeighborsPosterior`
-    left, n_jobs = objective.left, job.settings.options.n_jobs
-    some = left.take(slice(None, None, max(len(left.own) // _SOME_OF_NOISE, 1)))
-    function = VectorFunction(replace(objective, left=some), kernel, prior=job.settings.prior)
+    left, rows, n_jobs = objective.left, job.rows, job.settings.options.n_jobs
+    chosen, count = contract.sampled(rows, _SETS_OF_NOISE, RandomState(0))
+    near = before.around(rows.block(chosen).X, n_jobs, left.near.shape[1] + 1)
+    sets = neighbors.left_out_sets(rows, before.rows, chosen, near, count, _PER_SET)
+    function = VectorFunction(replace(objective, left=sets), kernel, prior=job.settings.prior)
     most = min(_OF_NOISE, job.settings.max_iter)
     tell = job.settings.progress and partial(job.settings.progress, quantity=_LEAVE_ONE_OUT)
     maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
