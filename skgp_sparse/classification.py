@@ -185,8 +185,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         The jitter on the diagonal of the kernel matrix of the inducing points, as a fraction of the
         mean of this diagonal.
     selection_ : Selection, or list of Selection
-        Tuples ``(name, density, rmse, seconds)`` of posteriors that were tried on held-out rows,
-        with nan as `rmse`. Its attribute `plan` says why.
+        Tuples ``(name, density, rmse, seconds, n_rows)`` of posteriors that were tried on so
+        many held-out rows, with nan as `rmse`. Its attribute `plan` says why.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight.
     categories_ : dict

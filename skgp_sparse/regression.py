@@ -213,7 +213,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         The jitter on the diagonal of the kernel matrix of the inducing points, as a fraction of the
         mean of this diagonal.
     selection_ : Selection
-        Tuples ``(name, density, rmse, seconds)`` of posteriors that were tried on held-out rows.
+        Tuples ``(name, density, rmse, seconds, n_rows)`` of posteriors that were tried on so
+        many held-out rows.
         Its attribute `plan` says why.
     n_samples_seen_ : int or float
         The number of rows that came through `partial_fit`, counted by weight.

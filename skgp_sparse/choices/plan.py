@@ -156,9 +156,13 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
         return InducingPoints(), f"inducing{or_exact}: {why}"
     if mixes and n <= EXACT_ROWS:
         return Neighbors(), "neighbors: metric='full' was chosen"
-    if request.has_sites or facts.n_rows > EXACT_RIVAL:
-        return PosteriorSelection(RivalOfPoints), "neighbors against inducing: there are many rows"
-    return PosteriorSelection(ExactRival), f"neighbors against exact: at most {EXACT_RIVAL} rows"
+    lead, by = "which have to lead", "by a standard error"
+    if request.has_sites:
+        return PosteriorSelection(RivalOfPoints), f"neighbors, {lead} {by}, against inducing"
+    if facts.n_rows > EXACT_RIVAL:
+        return PosteriorSelection(RivalOfPoints), f"neighbors against inducing points, {lead} {by}"
+    why = f"at most {EXACT_RIVAL} rows"
+    return PosteriorSelection(ExactRival), f"neighbors against exact, which has to lead {by}: {why}"
 
 
 def is_plain(posterior_method: PosteriorMethod) -> bool:

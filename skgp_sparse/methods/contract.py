@@ -123,18 +123,21 @@ class Candidate(NamedTuple):
         likelihood.
     seconds : float
         That it took.
+    n_rows : int
+        The number of held-out rows that the scores are of. Compare those of the same number.
 
     Examples
     --------
     >>> from skgp_sparse.posteriors import Candidate
-    >>> Candidate("inducing", density=-0.4, rmse=0.36, seconds=12.0)
-    Candidate(name='inducing', density=-0.4, rmse=0.36, seconds=12.0)
+    >>> Candidate("inducing", density=-0.4, rmse=0.36, seconds=12.0, n_rows=500)
+    Candidate(name='inducing', density=-0.4, rmse=0.36, seconds=12.0, n_rows=500)
     """
 
     name: str
     density: float
     rmse: float
     seconds: float
+    n_rows: int
 
 
 class Selection(list):
@@ -406,6 +409,11 @@ class ValidationScore(NamedTuple):
         """The mean of log densities."""
         return float(np.average(self.of_rows, weights=self.weight))
 
+    @classmethod
+    def failed(cls, validation: "ValidationSet") -> "ValidationScore":
+        """Score of what could not be computed."""
+        return cls(np.full(len(validation.count), -np.inf), validation.count)
+
     def take(self, rows: Index) -> "ValidationScore":
         """Score of some of the rows."""
         return self._replace(of_rows=self.of_rows[rows], weight=self.weight[rows])
@@ -491,5 +499,6 @@ class ValidationSet:
         score = ValidationScore(densities, self.count)
         density = score.density - np.mean(np.log(self.scale))
         seconds, self.clock = perf_counter() - self.clock, perf_counter()
-        self.candidates.append(Candidate(name, float(density), rmse, seconds))
+        of = float(density), rmse, seconds, len(self.chosen)
+        self.candidates.append(Candidate(name, *of))
         return score

@@ -111,7 +111,7 @@ class Neighbors(PosteriorMethod):
         search = search_of(job, begun, validation, random_state, k, self.n_neighbors_fit)
         if not compares:
             return search.conclude(search.learned())
-        best, _ = search.with_neighbors(search.refined(search.first()))
+        best, _ = search.completed(search.first())
         return search.conclude(best.model)._replace(selection=tuple(validation.candidates))
 
     @property
@@ -191,6 +191,11 @@ class NeighborSearch(ABC):
     def first(self) -> ValidationScore:
         """The `ValidationScore` to begin with."""
         return self.scored(self.learned())
+
+    def completed(self, best: ValidationScore) -> tuple[ValidationScore, Index]:
+        """The best `ValidationScore` in the end, and the places of the rows that it is of."""
+        best = max(best, if_possible(self.refined, best, otherwise=best), key=density_of)
+        return if_possible(self.with_neighbors, best, otherwise=(best, slice(None)))
 
     def refined(self, best: ValidationScore) -> ValidationScore:
         """The best `ValidationScore`, in a metric or without."""

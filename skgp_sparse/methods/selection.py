@@ -50,7 +50,7 @@ class PosteriorSelection(PosteriorMethod):
 
     def fit(self, job: Job, random_state: RandomState) -> Fit:
         """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
-        return Trials(job, random_state).fit()
+        return Trials(job, random_state).run().fit()
 
     def refuses_later_rows(self) -> None:
         """None: rows that arrive later are learned with inducing points."""
@@ -67,7 +67,7 @@ def agree(jobs: list[Job], random_states: list[RandomState], run: Callable) -> t
 
     def trials_of(k: int) -> Trials:
         with collected():  # the fits that follow warn
-            return Trials(jobs[k].within(2), deepcopy(random_states[k]))
+            return Trials(jobs[k].within(2), deepcopy(random_states[k])).run()
 
     some = [numbers[round(k * (len(numbers) - 1) / (most - 1))] for k in range(most)]
     trials = list(run(trials_of, some))
@@ -89,25 +89,24 @@ class Trials:
         self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
         self.rival = rival(begun, validation, random_state)
         self.search = search_of(job, begun, validation, random_state)
-        failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
-        self.of_neighbors = if_possible(self.search.first, otherwise=failed)
-        self.of_rival, self.is_found = failed, self.of_neighbors is not failed
+        self.of_neighbors = self.of_rival = ValidationScore.failed(validation)
         self.places: Index = slice(None)  # of the rows held out that the score of neighbours is of
-        if deadline.allows(_OF_RIVAL) or not self.is_found:
-            self.of_rival = if_possible(self.rival.first, otherwise=failed)
-        self.is_close = not self.of_rival.is_better_than(self.of_neighbors, _BEHIND)
-        if self.is_found and self.is_close:
-            self._go_on()
+        self.is_close = False  # whether neither is far behind after its first trial
 
-    def _go_on(self) -> None:
-        """Hold the trials after the first ones."""
-        best = self.of_neighbors
-        best = max(best, if_possible(self.search.refined, best, otherwise=best), key=density_of)
-        if not (self.search.is_over() or best.is_better_than(self.of_rival, _BEHIND)):
-            again = if_possible(self.rival.again, otherwise=self.of_rival)
-            self.of_rival = max(again, self.of_rival, key=density_of)
-        best, rows = if_possible(self.search.with_neighbors, best, otherwise=(best, slice(None)))
-        self.of_neighbors, self.places = best, rows
+    def run(self) -> "Trials":
+        """Hold the trials; who is far behind after the first one gets no other."""
+        failed, search = self.of_neighbors, self.search
+        first = if_possible(search.first, otherwise=failed)
+        if search.job.settings.deadline.allows(_OF_RIVAL) or first is failed:
+            self.of_rival = if_possible(self.rival.first, otherwise=failed)
+        self.of_neighbors, self.is_found = first, first is not failed
+        self.is_close = not self.of_rival.is_better_than(first, _BEHIND)
+        if self.is_found and self.is_close:
+            self.of_neighbors, self.places = best, _ = search.completed(first)
+            if not (search.is_over() or best.is_better_than(self.of_rival, _BEHIND)):
+                again = if_possible(self.rival.again, otherwise=self.of_rival)
+                self.of_rival = max(again, self.of_rival, key=density_of)
+        return self
 
     def fit(self) -> Fit:
         """The `Fit` of the winner; that of another one if it cannot be computed."""

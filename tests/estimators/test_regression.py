@@ -493,7 +493,7 @@ def test_auto_is_the_exact_process_up_to_a_number_of_distinct_rows(monkeypatch, 
 def test_what_was_tried_is_logged(monkeypatch):
     model = SparseGPRegressor(NOISY, optimizer=None)
     assert model.fit(X, Y[:, 0]).selection_ == []
-    tried = Candidate("exact", -0.5, 0.3, 2.0), Candidate("rows", -0.6, 0.4, 1.0)
+    tried = Candidate("exact", -0.5, 0.3, 2.0, 9), Candidate("rows", -0.6, 0.4, 1.0, 9)
     plain = Exact.fit
     monkeypatch.setattr(Exact, "fit", lambda *args: plain(*args)._replace(selection=tried))
     assert model.fit(X, Y[:, 0]).selection_ == list(tried)
