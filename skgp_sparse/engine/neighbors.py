@@ -28,7 +28,7 @@ from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, openmp_threads, ordered_map, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Pair
 
-_FEW_COLUMNS = 8.0  # that matter, up to which a tree is faster than all distances
+_FEW_COLUMNS = 7.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
 _SHARE_OF_MEMORY = 1 / 4  # of the working memory, in which the rows of a source become arrays
 

@@ -102,8 +102,9 @@ class Trials:
         self.of_neighbors, self.is_found = first, first is not failed
         self.is_close = not self.of_rival.is_better_than(first, _BEHIND)
         if self.is_found and self.is_close:
-            self.of_neighbors, self.places = best, _ = search.completed(first)
-            if not (search.is_over() or best.is_better_than(self.of_rival, _BEHIND)):
+            self.of_neighbors, self.places = search.completed(first)
+            of_rival = self.of_rival.take(self.places)
+            if not (search.is_over() or self.of_neighbors.is_better_than(of_rival, _BEHIND)):
                 again = if_possible(self.rival.again, otherwise=self.of_rival)
                 self.of_rival = max(again, self.of_rival, key=density_of)
         return self

@@ -363,6 +363,7 @@ def racers():
         patch.setattr("skgp_sparse.choices.plan.EXACT_QUIET", 500)
         patch.setattr("skgp_sparse.choices.plan.POINTS", 20)
         patch.setattr("skgp_sparse.choices.plan.EXACT_RIVAL", 500)
+        patch.setattr("skgp_sparse.methods.neighbors._SEVERAL", 200)
         noisy = X[:, 0] + 2.0 * np.random.RandomState(2).normal(size=len(y))
         model = SparseGPRegressor(random_state=0)
         return [clone(model).fit(X, target) for target in (y, noisy)], X, (y, noisy)
@@ -379,6 +380,9 @@ def test_auto_is_neighbors_where_they_lead_and_both_in_a_near_tie(racers):
         )
         assert (best > of_points + 0.1) == (model.posterior_ == "neighbors")
         assert all(one.seconds >= 0 and one.rmse > 0 for one in model.selection_)
+        of_names = {one.name: one.n_rows for one in model.selection_}
+        several = [n for name, n in of_names.items() if name.endswith("100 neighbors)")]
+        assert several == [200] and of_names["inducing (8 iterations)"] == 300
 
 
 def test_a_lead_is_more_than_a_standard_error_of_paired_differences():
