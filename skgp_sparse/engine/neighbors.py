@@ -313,7 +313,8 @@ def left_out_sets(
 
     Of every set, the row itself and a row of each of the places next to it are left out, so many.
     """
-    places, k = np.column_stack([distinct.of(rows), nearest]), nearest.shape[1] - size
+    k = max(nearest.shape[1] - size, 0)
+    places = np.column_stack([distinct.of(rows), nearest])
     is_own = places == places[:, :1]
     is_own[:, 0] = False
     (places,) = _first_of(nearest.shape[1], is_own, places)
