@@ -313,7 +313,8 @@ def left_out_sets(
 
     Of every set, the row itself and a row of each of the places next to it are left out, so many.
     """
-    k = max(nearest.shape[1] - size, 0)
+    size = min(size, nearest.shape[1])
+    k = nearest.shape[1] - size
     places = np.column_stack([distinct.of(rows), nearest])
     is_own = places == places[:, :1]
     is_own[:, 0] = False
