@@ -51,7 +51,8 @@ LEVELS_PER_POINT = 0.5  # of a category: with more levels than that, inducing po
 WIDE, ROWS_OF_FOLDS = 1 / 3, 30  # free hyperparameters per number of y, and distinct rows, from
 # which all deviations have a factor from fits without some rows
 ROWS_OF_A_METRIC = 5  # below, none can be held out, and no metric is learned
-ROWS_OF_A_MEAN = 200  # from which "auto" tries a mean or a calibration: a fifth tells enough of it
+ROWS_OF_A_MEAN, ROWS_OF_NOISE = 200, 100  # from which "auto" tries a mean or a calibration, as a
+# fifth tells enough of it, and noise that varies
 _FAR = "rows far away matter in the kernel"
 BEFORE = {  # steps before the search, in the order in which they are taken, and their functions
     "residuals": "mean:residuals",
@@ -264,7 +265,7 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
 
 def _may_learn_noise(request: Request, facts: Facts) -> bool:
     """Whether Gaussian noise may vary."""
-    is_open = request.kernel is None and facts.inputs_are_known and facts.weight >= 100
+    is_open = request.kernel is None and facts.inputs_are_known and facts.weight >= ROWS_OF_NOISE
     is_asked = request.noise == "learned" or (is_auto(request.noise) and is_open)
     return is_asked and not request.has_sites
 
