@@ -29,8 +29,6 @@ SENTENCES = {
     "docs/differences.md": ["each a fit to {plan.START_ROWS} rows, before the fit to all"],
     "docs/maths.md": [
         "where at most {site_loop.FEW_ROWS} rows have one latent value each",
-        "the sum of their objectives on {plan.START_LABELS} rows",
-        "From 1000 rows on, a fit starts at the hyperparameters of {plan.START_ROWS}.",
         "evidence of at most {initial_values._ROWS} rows, with noise",
         "An exact fit to {plan.START_ROWS} rows follows",
         "three nats of evidence on {plan.START_ROWS} rows",
