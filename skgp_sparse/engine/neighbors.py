@@ -9,6 +9,7 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 `NeighborsPosterior` the predictions.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import repeat
@@ -166,7 +167,9 @@ def _solve(K: Array, y: Array, noise: Array) -> tuple[LocalPrediction, Array, Ar
     return LocalPrediction(mean, variance, signal), L, V
 
 
-def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool):
+def _pull(
+    pull: Callable, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool
+) -> tuple:
     X = linalg.back_substituted(L, V)
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
@@ -179,6 +182,9 @@ def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bo
 
 
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
+W = Array | None  # (r, d), where inputs are seen as ``W x``
+Density = Callable[..., tuple] | None  # as `normal_densities`, which None stands for
+Matrices = list | None  # kernel matrices of blocks, if they are known
 
 
 # The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag
@@ -223,7 +229,9 @@ class LeaveOneOut(NamedTuple):
 
 # What coincides with a row that is left out stays near to it: where weights count rows, the rest of
 # its own weight, too.
-def left_out(table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, count: Array):
+def left_out(
+    table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, count: Array
+) -> LeaveOneOut:
     """`LeaveOneOut` of rows, whose nearest distinct rows (s, k + 1), own included, are known."""
     s, group, block = len(rows), distinct.of(rows), table.block(rows)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
@@ -243,7 +251,9 @@ def left_out(table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, 
     return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
 
 
-def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densities=None):
+def value(
+    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, densities: Density = None
+) -> float:
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
@@ -254,7 +264,9 @@ def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densi
     return sum(ordered_map(of_block, left.blocks(), n_jobs))
 
 
-def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densities=None):
+def value_and_gradient(
+    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, densities: Density = None
+) -> tuple:
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
@@ -273,7 +285,9 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
     return J, theta_bar + noise.pull(np.asarray(noise_bar)), metric_bar
 
 
-def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices=None):
+def moments(
+    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, matrices: Matrices = None
+) -> Pair:
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
@@ -286,7 +300,7 @@ def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, mat
     return contract.joined(of_block, list(zip(left.blocks(), matrices or repeat(None))), n_jobs)
 
 
-def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1):
+def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: W, n_jobs: int = 1) -> list:
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
     of_block = lambda block: kernels.linearize_stack(kernel, block.points(metric)[1])[0]
     return [*ordered_map(of_block, left.blocks(), n_jobs)]
@@ -432,7 +446,9 @@ class NeighborsPosterior(Posterior):
     holds_rows = True
 
     @classmethod
-    def of(cls, prior: Kernel, rows: DistinctRows, k: int, metric=None, factor: float = 1.0):
+    def of(
+        cls, prior: Kernel, rows: DistinctRows, k: int, metric: W = None, factor: float = 1.0
+    ) -> "NeighborsPosterior":
         """Posterior given known rows, near in units of the length scales of the kernel."""
         scale = contract.scale_of(prior, metric, rows.X.shape[1])
         return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
@@ -477,7 +493,7 @@ class NeighborsPosterior(Posterior):
         cov.flat[:: len(cov) + 1] = variance
         return cov
 
-    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Moments of chosen rows, each given the nearest others."""
         if terms.cavities is not None:
             mean, variance = terms.cavities(chosen)
@@ -530,7 +546,7 @@ class NeighborsPosterior(Posterior):
         """The posterior given the rows of another table."""
         return self.of(self.prior, known_rows(table), self.k, self.metric, self.factor)
 
-    def _with(self, **changes):
+    def _with(self, **changes: Any) -> "NeighborsPosterior":
         """A copy of the posterior that shares the search."""
         other = replace(self, **changes)
         vars(other)["search"] = self.search
