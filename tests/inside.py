@@ -143,4 +143,4 @@ from skgp_sparse.steps import mean as mean_functions
 from skgp_sparse.steps.fit_warnings import warn_at_bounds
 from skgp_sparse.targets import model, streams
 from skgp_sparse.targets.model import ObservationModel
-from skgp_sparse.testing import check_predictions
+from skgp_sparse.testing._posteriors import check_predictions
