@@ -7,7 +7,7 @@ to the `ObservationModel` of the estimator, and what a fit has learned is its `F
 
 from __future__ import annotations  # short names of types in help
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from time import monotonic
@@ -26,9 +26,11 @@ from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.parameter_checks import check_parameters, parameters_of
 from skgp_sparse.choices.plan import is_chosen
 from skgp_sparse.data import checks
-from skgp_sparse.data.checks import Given
+from skgp_sparse.data.checks import Given, Rules
 from skgp_sparse.data.columns import FROM_DTYPE, NUMBER, ColumnTypes, as_table, types_of
+from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
+from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posteriors_around import missing_entries, spread_values
 from skgp_sparse.ground import validation
 from skgp_sparse.ground.parallel import single_threaded_blas
@@ -38,27 +40,30 @@ from skgp_sparse.inference.contracts import Solver, split_thetas
 from skgp_sparse.kernels import Missing, parts, touched
 from skgp_sparse.likelihoods import Censored, Likelihood
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.targets.model import fit_problems, one_or_all
-from skgp_sparse.targets.streams import advance, new_stream, stream_of
+from skgp_sparse.solvers import Fit
+from skgp_sparse.targets.model import ObservationModel, fit_problems, one_or_all
+from skgp_sparse.targets.streams import StreamState, advance, new_stream, stream_of
 
 
 class Progress:
     """Prints how an optimiser proceeds, and tells callbacks, any of which stops all runs."""
 
-    def __init__(self, estimator, reporter=None):
+    def __init__(self, estimator: Any, reporter: validation.IterationReporter | None = None):
         self.name, self.verbose = type(estimator).__name__, int(estimator.verbose)
         self.reporter, self.asked_to_stop = reporter, False
 
-    def __call__(self, iteration, value=None, about="", note="", quantity="bound"):
-        """Tell of an iteration, by its value or a note; return whether to stop."""
-        if self.verbose and iteration % self.verbose == 0:
+    def __call__(
+        self, k: int, value: float = 0.0, about: str = "", note: str = "", quantity: str = "bound"
+    ) -> bool:
+        """Tell of the k-th iteration, by its value or a note; return whether to stop."""
+        if self.verbose and k % self.verbose == 0:
             where = f"{about}, iteration" if about else "iteration"
-            print(f"[{self.name}] {where} {iteration}: {note or f'{quantity} {value:.6g}'}")
-        if self.reporter is not None and self.reporter.report(iteration, about):
+            print(f"[{self.name}] {where} {k}: {note or f'{quantity} {value:.6g}'}")
+        if self.reporter is not None and self.reporter.report(k, about):
             self.asked_to_stop = True
         return self.asked_to_stop
 
-    def tell(self, text):
+    def tell(self, text: str) -> None:
         """Print a sentence, where something is printed."""
         if self.verbose:
             print(f"[{self.name}] {text}")
@@ -70,7 +75,7 @@ _OF_VERSION = "skgp_sparse_version"  # in pickles
 
 
 @contextmanager
-def unchanged_on_failure(estimator):
+def unchanged_on_failure(estimator: object) -> Iterator[None]:
     """Whatever interrupts a fit, the estimator is as it was before."""
     before = vars(estimator).copy()
     try:
@@ -84,10 +89,10 @@ def unchanged_on_failure(estimator):
 class VersionedPickle:
     """A mixin: pickles name the version of the package, and another version refuses them."""
 
-    def __getstate__(self):
-        return {**super().__getstate__(), _OF_VERSION: __version__}
+    def __getstate__(self) -> dict:
+        return {**super().__getstate__(), _OF_VERSION: __version__}  # type: ignore[dict-item]
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict) -> None:
         version = state.get(_OF_VERSION, "before 0.1.0")
         if version != __version__:
             raise ValueError(
@@ -95,10 +100,10 @@ class VersionedPickle:
                 f"is {__version__}, whose fitted estimators may be different. Install the version "
                 "that made it, or fit again."
             )
-        super().__setstate__({key: one for key, one in state.items() if key != _OF_VERSION})
+        super().__setstate__({key: one for key, one in state.items() if key != _OF_VERSION})  # type: ignore[misc]
 
 
-def kept_parameters(estimator):
+def kept_parameters(estimator: object) -> dict[str, str]:
     """Parameters that may not change before `partial_fit` goes on, as text."""
     given = parameters_of(estimator)
     known = {name: given[name] for name in (*_KEPT, "class_weight") if name in given}
@@ -170,21 +175,21 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         return self
 
     @validation.with_callbacks
-    def _fit_rows(self, given):
+    def _fit_rows(self, given: Given) -> None:
         observations, rows, known = self._observed(given)
         reporter = validation.IterationReporter(self, *as_passed(given), self.max_iter)
         observations.progress = Progress(self, reporter)
         found = fit_problems(observations, rows, check_random_state(self.random_state))
         known |= {"beside": found.beside, "rows": rows, "scores": found.scores}
-        self._store(observations, found.fits, found.scaler, **known)
+        self._store(observations, [*found.fits], found.scaler, **known)
         reporter.end()
 
-    def _observed(self, given):
+    def _observed(self, given: Given) -> tuple[ObservationModel, Dataset, dict]:
         """The observation model of a call of `fit`, its rows, and what is learned of inputs."""
         check_parameters(self, type(self).__name__)
         observations = self._observations()
         types = self._types_of(given.X, observations.name)
-        rows = self._read(observations.rules, given, types)
+        rows = self._read(observations.rules, given, types, reset=True)
         observations.know_inputs(given, rows)
         observations.are_passed = not (checks.is_lazy(given.X) or isinstance(given.X, OpenSource))
         observations.compares_near_rows = self._compares_near_rows
@@ -196,7 +201,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
             values = spread_values(rows.X, rows.weight)
         return observations, rows, {"types": types, "values": values}
 
-    def _learn(self, given, **known):
+    def _learn(self, given: Given, **known: object) -> Any:
         """Learn from rows that arrive later; `known` is handed to the observations."""
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
@@ -216,20 +221,20 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                 stream = new_stream(observations, part, check_random_state(self.random_state))
             with single_threaded_blas():
                 stream, fits = advance(observations, stream, part)
-            vars(self).pop("categories_", None)
+            self.__dict__.pop("categories_", None)
             self._store(observations, fits, stream.scaler, stream=stream)
-            vars(self).pop("fit_seconds_", None)
+            self.__dict__.pop("fit_seconds_", None)
             self.n_iter_ = max(stream.n_iter, 1)
             total = float(stream.reservoir.total)
             self.n_samples_seen_ = int(total) if total.is_integer() else total
         return self
 
-    def _read(self, rules, given, types, reset=True):
+    def _read(self, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool) -> Any:
         """All rows, as a `Dataset` in the units of the user."""
         rules = rules._replace(may_miss=given.X_std is None and self._takes_missing())
         return read(self, rules, given, types, reset)
 
-    def set_params(self: _Self, **params: Any) -> _Self:
+    def set_params(self: _Self, **params: object) -> _Self:
         """Set parameters, those of nested objects as ``bound__alpha``.
 
         Parameters
@@ -328,7 +333,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "kernel_")
 
-    def _check_mean_of_rows(self, observations, rows):
+    def _check_mean_of_rows(self, observations: ObservationModel, rows: Dataset) -> None:
         """Raise if a mean that was chosen cannot be that of rows."""
         mean, name = self.mean, type(self).__name__
         if not is_chosen(mean):
@@ -370,7 +375,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         """Standard errors (2, d) of both."""
         return self._relevance("sobol_error_").error
 
-    def _relevance(self, name):
+    def _relevance(self, name: str) -> Any:
         """The `SobolIndices`, which are computed when they are asked for the first time."""
         check_is_fitted(self, "kernel_")
         if (found := self._fitted.relevance(self.n_jobs)) is None:
@@ -379,35 +384,38 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
             )
         return found
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         """Names, without those of Sobol indices that are not known: a repr reads them all."""
         unknown = _NAMES if self._fitted is None or self._fitted.sobol is None else ()
         names = set(object.__dir__(self)) - set(unknown)
         return [name for name in names if hasattr(self, name)]  # as scikit-learn has it
 
-    def _store(self, observations, fits, scaler, beside=None, **known):
+    def _store(
+        self, observations: ObservationModel, fits: list[Fit], scaler: TargetScaler, **known: Any
+    ) -> None:
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
         for former in ("inducing_points_", "n_inducing_", "ordinal_classes_", "n_samples_seen_"):
-            vars(self).pop(former, None)
+            self.__dict__.pop(former, None)
         self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
         of_rows = [fit.value / fit.used_rows.total_weight() for fit in fits]
         self.evidence_per_row_ = float(np.mean(of_rows))
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
-        vars(self).update(observations.attributes(fits, scaler))
+        self.__dict__.update(observations.attributes(fits, scaler))
+        beside = known.get("beside")
         function = getattr(beside, "function", None)
         self.mean_ = one_or_all([None] if function is None else [*function.estimators])
         if hasattr(self, "calibration"):
             self.calibration_ = beside
         kept, view = kept_parameters(self), observations.view(fits, scaler)
         known |= {"is_learned": observations.moves(), "class_weight": observations.class_weight}
-        self._fitted = Fitted(fits, scaler, view, beside, kept, **known)
+        self._fitted = Fitted(fits, scaler, view, kept=kept, **known)
 
-    def _types_of(self, X, name):
+    def _types_of(self, X: object, name: str) -> ColumnTypes | None:
         """`ColumnTypes` of X, None where all are numbers, as on a cluster and in a source."""
-        vars(self).pop("categories_", None)
+        self.__dict__.pop("categories_", None)
         chosen = self.categorical_features
         if not (checks.is_lazy(X) or isinstance(X, OpenSource)):
             types = types_of(as_table(X), chosen, name, warns=True)
@@ -419,15 +427,16 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                 f"{name}: categorical_features needs an array or a data frame in memory. Encode "
                 "the categories before, and pass a kernel with Categorical."
             )
+        return None
 
-    def _answered(self, X, **others):
+    def _answered(self, X: object, **others: object) -> tuple:
         """Query points, which may lack values, and the view that answers them."""
         check_is_fitted(self, "kernel_")
         X = self._query(X, **others)
         return X, self._fitted.answering(X).each(lambda one: one._replace(n_jobs=self.n_jobs))
 
     @checks.on_numpy
-    def _query(self, X, **others):
+    def _query(self, X: Any, **others: Any) -> Array:
         """Query points, which may lack values of columns for which the fit knows some."""
         name, fitted = type(self).__name__, self._fitted
         types, values = (None, None) if fitted is None else (fitted.types, fitted.values)
@@ -458,26 +467,26 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         checks.check_latitudes(X, kernel if fitted is None else fitted.kernel, names, name)
         return X
 
-    def _check_missing(self, X):
+    def _check_missing(self, X: Array) -> None:
         """Raise if a value is missing in a column that the fitted kernel sees without `Missing`."""
         remedy = "There were none in the column in fit. Impute them, or fit with such rows."
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         seen = touched(self._fitted.kernel, X.shape[1], but="takes_missing")
         checks.check_finite(X, names, f"X of {type(self).__name__}", remedy, seen)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._takes_missing()
         return tags
 
-    def _takes_missing(self):
+    def _takes_missing(self) -> bool:
         """Whether values may be missing: the kernel is the default one, or has a `Missing`."""
         mixes = self.metric == "full" or self.posterior == "fourier"
         if mixes or not getattr(self.posterior, "takes_missing", True):
             return False
         return self.kernel is None or _has_missing(self.kernel)
 
-    def _stream_so_far(self, observations):
+    def _stream_so_far(self, observations: ObservationModel) -> StreamState | None:
         """State of the stream of rows before this call; None if there were no rows."""
         if self._fitted is None or self._fitted.stream is not None:
             return self._fitted and self._fitted.stream
@@ -497,7 +506,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         random_state = check_random_state(self.random_state)
         return stream_of(observations, self._fitted.fits, self.n_iter_, random_state)
 
-    def _check_kept(self):
+    def _check_kept(self) -> None:
         """Raise if a parameter has changed on which what was kept of earlier rows depends."""
         before = {} if self._fitted is None else self._fitted.kept
         for parameter, now in kept_parameters(self).items():
@@ -509,13 +518,13 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                 )
 
 
-def fits_of(estimator):
+def fits_of(estimator: BaseEstimator) -> list[Fit]:
     """The list of a `Fit` for each problem of a fitted estimator."""
     check_is_fitted(estimator, "kernel_")
     return estimator._fitted.fits
 
 
-def fitted_view(estimator):
+def fitted_view(estimator: BaseEstimator) -> Any:
     """The view of a fitted estimator, for rooms that write predictions in another language."""
     check_is_fitted(estimator, "kernel_")
     if estimator._fitted.types is not None:
@@ -526,6 +535,6 @@ def fitted_view(estimator):
     return estimator._fitted.view
 
 
-def _has_missing(kernel):
+def _has_missing(kernel: Kernel) -> bool:
     """Whether a kernel has a part that knows what missing values mean."""
     return bool(parts(kernel, Missing))

@@ -4,7 +4,6 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Dataset
@@ -14,7 +13,7 @@ from skgp_sparse.explain.leave_one_out import Scores, scores_of
 from skgp_sparse.explain.views import processes_of
 from skgp_sparse.explain.weighted_means import of_all_classes
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import Array, Kernel
 from skgp_sparse.inference.contracts import attempt, value_or_minus_inf
 from skgp_sparse.solvers import Fit
 

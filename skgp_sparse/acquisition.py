@@ -9,13 +9,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr, ndtr
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse.ground.linalg import LOG_2PI
-from skgp_sparse.ground.validation import Array, as_text, check_number
+from skgp_sparse.ground.validation import Array, ArrayLike, as_text, check_number
 
 __all__ = ["log_expected_improvement", "log_noisy_expected_improvement", "upper_confidence_bound"]
 

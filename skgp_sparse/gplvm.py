@@ -445,13 +445,13 @@ class BayesianGPLVM(
 
     def _settings(self, progress: Progress, name: str) -> Settings:
         """How the fit is looked for."""
-        tol: Any = self.tol
+        tol = _TOL if isinstance(self.tol, str) else self.tol
         memory = get_config()["working_memory"] * 2**20
         return Settings(
             solver=LBFGS(),
             n_restarts=self.n_restarts_optimizer,
             max_iter=self.max_iter,
-            tol=_TOL if validation.is_auto(tol) else tol,
+            tol=tol,
             start_rows=0,
             options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
             progress=progress,
@@ -507,7 +507,7 @@ class BayesianGPLVM(
         least = 2 if reset else 1
         options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         rows: Array = validate_data(self, X, reset=reset, ensure_min_samples=least, **options)
-        empty: Any = np.flatnonzero(np.isnan(rows).all(axis=0)) if reset else ()
+        empty = np.flatnonzero(np.isnan(rows).all(axis=0)) if reset else np.zeros(0)
         if len(empty):
             raise ValueError(
                 f"{name}: column {empty[0]} of X has no entry that is not NaN. Remove the "

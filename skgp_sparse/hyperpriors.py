@@ -17,11 +17,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.ground.linalg import count_varying
-from skgp_sparse.ground.validation import Array, Ints, check_number, require
+from skgp_sparse.ground.validation import Array, Ints, Kernel, check_number, require
 
 
 class HyperPrior(BaseEstimator, ABC):
@@ -95,9 +94,7 @@ class LogNormalLengthScales(HyperPrior):
     True
     """
 
-    def __init__(
-        self, location: float | Literal["scaled"] = "scaled", variance: float = 3.0
-    ) -> None:
+    def __init__(self, location: float | Literal["scaled"] = "scaled", variance: float = 3.0):
         self.location = location
         self.variance = variance
 

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.moments import Distinct, present_mean_and_spread, unique_rows
 from skgp_sparse.ground.parallel import openmp_threads
-from skgp_sparse.ground.validation import Array, Triple
+from skgp_sparse.ground.validation import Array, Kernel, Rng, Triple
 
-Rng = np.random.RandomState
 Weights = Array | None  # of rows
 
 _LLOYD_ITERATIONS = 10  # a start, not a clustering

@@ -22,7 +22,6 @@ from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.door import check_query
 from skgp_sparse.engine.functions import SampledFunctions
 from skgp_sparse.explain import leave_one_out
-from skgp_sparse.explain.leave_one_out import LooPrediction
 from skgp_sparse.explain.questions import EvidenceBounds, check_question, evidence_bounds, gradients
 from skgp_sparse.explain.views import TargetView, at_uncertain_inputs, prior_view
 from skgp_sparse.ground import validation
@@ -854,7 +853,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         y = rows.scaler.with_constants().forward(rows.as_passed()[1])
         return y[:, 0] if y.shape[1] == 1 else y
 
-    def loo_predict(self) -> LooPrediction:
+    def loo_predict(self) -> leave_one_out.LooPrediction:
         """Predict every training row from all others, without another fit.
 
         The hyperparameters and the inducing points are those of all rows. They have seen the row,
@@ -975,12 +974,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             known = others, self._fitted.scaler, Progress(self)
             return evidence_bounds(self._fitted.fits[0], self, *known, name)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict:
         if self._fitted is not None:
             self._scores()  # pickles have no rows that could tell
         return super().__getstate__()
 
-    def _scores(self):
+    def _scores(self) -> Any:
         """The `Scores` for conformal intervals, None where there are none."""
         return self._fitted.scores_of_rows(self.n_jobs)
 
@@ -998,7 +997,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             )
         raise AttributeError(f"This {type(self).__name__} has no {attribute}: {reason}.")
 
-    def _observations(self):
+    def _observations(self) -> GaussianObservations | LikelihoodObservations:
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
         return kind(self, type(self).__name__)
 

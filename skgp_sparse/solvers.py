@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.engine.posteriors_around import CombinedPosterior
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.validation import Array, Optimizer, as_text, check_number
+from skgp_sparse.ground.validation import Array, Kernel, Optimizer, as_text, check_number
 from skgp_sparse.inference import contracts, stochastic
 from skgp_sparse.inference.contracts import Objective, Settings, Solver, SparseFit, Start
 from skgp_sparse.inference.optimizers import Maximum, climb
@@ -80,7 +79,7 @@ class Fit(NamedTuple):
     """
 
     kernel: Kernel
-    objective: Objective | None
+    objective: Any
     posterior: Posterior
     value: float
     n_iter: int = 1
@@ -91,7 +90,7 @@ class Fit(NamedTuple):
     method_name: str = ""
     given: Dataset | None = None
     refit: Callable[..., Any] | None = None
-    mean: Array | None = None
+    mean: Array | Any = None
     combination: Any = None
     left_out: Any = None
 
@@ -197,7 +196,7 @@ class Stochastic(BaseEstimator, Solver):
         if not (self.batch_size or any(stage.stand_for_all for stage in stages)):
             return LBFGS().solve(start)
         move_basis = settings.move_basis and _can_move(kernel)
-        search = stochastic.Search(objective, model, settings, move_basis, random_state)
+        search = stochastic.Search(start, move_basis)
         state = search.start(objective, kernel)
         for stage in settings.deadline.until(stages):
             state = state if search.stopped else search.climb(state, stage)

@@ -17,7 +17,7 @@ import inside
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  # its BLAS must be there to be limited
-from inside import ArrayDataset, InducingBasis, Jitter, Options, Problem, SiteUpdate, arrays, plan
+from inside import ArrayDataset, InducingBasis, Jitter, NextSites, Options, Problem, arrays, plan
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process import kernels as sk
 from threadpoolctl import threadpool_limits
@@ -213,7 +213,7 @@ def infer(objective, kernel, inner_state=None):
     """The `Solution` of an inner loop as arrays, without the axis of the processes if it is one."""
     solution = objective.infer(kernel, inner_state)[1]
     step, result = solution.step, solution.step.result
-    result = *result[:2], SiteUpdate(*map(_without_axis, result[2]))
+    result = *result[:2], NextSites(*map(_without_axis, result[2]))
     step = step._replace(result=result, target=_without_axis(step.target))
     return solution._replace(state=_without_axis(solution.state), step=step)
 

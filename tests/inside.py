@@ -103,7 +103,7 @@ from skgp_sparse.inference.local_site_objective import (
 )
 from skgp_sparse.inference.objectives import CollapsedObjective, GaussianObjectives, LatentObjective
 from skgp_sparse.inference.optimizers import End, Step, maximise, solve_fixed_point
-from skgp_sparse.inference.site_loop import Inner, SiteUpdate
+from skgp_sparse.inference.site_loop import Inner, NextSites
 from skgp_sparse.inference.site_objective import (
     ExpectationPropagation,
     SiteObjective,
@@ -113,13 +113,13 @@ from skgp_sparse.inference.site_objective import (
 )
 from skgp_sparse.inference.starts import restarts
 from skgp_sparse.inference.stochastic import (
+    Average,
     GaussianMinibatchView,
     Reservoir,
-    RunningPosterior,
     Samples,
     SiteMinibatchView,
 )
-from skgp_sparse.kernels import _differentiable, _leaves, _sklearn_kernels
+from skgp_sparse.kernels import _differentiable, _leaves, _nodes, _sklearn_kernels
 from skgp_sparse.kernels._expectations import gauss_hermite
 from skgp_sparse.kernels._sklearn_kernels import RationalQuadraticRule
 from skgp_sparse.likelihoods._base import Parametric, best_constant
@@ -143,4 +143,4 @@ from skgp_sparse.steps import mean as mean_functions
 from skgp_sparse.steps.fit_warnings import warn_at_bounds
 from skgp_sparse.targets import model, streams
 from skgp_sparse.targets.model import ObservationModel
-from skgp_sparse.testing import check_predictions
+from skgp_sparse.testing._posteriors import check_predictions

@@ -9,21 +9,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import kernels as sklearn_kernels
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, WhiteKernel
 from sklearn.utils import check_array
 
 from skgp_sparse import bounds, hyperpriors, inducing, kernels, likelihoods
-from skgp_sparse.bounds import Bound
 from skgp_sparse.data.checks import check_finite
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import linear_residual
 from skgp_sparse.ground.linalg import NO_EFFECT, count_varying
-from skgp_sparse.ground.validation import Array, Ints, as_text, is_auto, is_name, require
+from skgp_sparse.ground.validation import Array, Ints, Rng, as_text, is_auto, is_name, require
 from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.site_objective import ExpectationPropagation, Variational
 from skgp_sparse.kernels import Categorical, Columns, Missing
@@ -161,30 +159,28 @@ class StandardisedColumns(kernels.Columns):
         return np.where(np.isnan(X), 0.0, super().pull(X, bar / self.spread))
 
 
-def with_linear_mean(
-    kernel: Kernel, variance: float, rows: Dataset, columns: ColumnTable
-) -> Kernel:
+def with_linear_mean(kernel: Kernel, variance: float, rows: Dataset, table: ColumnTable) -> Kernel:
     """The kernel, with a linear function of the numbers where that is its mean.
 
     In ``f(x) = g(x) + β_0 + β' h(x)``, with ``β ~ N(0, B I)`` and standardised numbers h, a large B
     has the predictions of universal kriging (Rasmussen and Williams 2006, section 2.7).
     """
-    if not columns.has_linear_mean:
+    if not table.has_linear_mean:
         return kernel
-    chosen = np.setdiff1d(np.arange(rows.n_features), columns.codes())
+    chosen = np.setdiff1d(np.arange(rows.n_features), table.codes())
     mean, spread, _ = rows.input_moments()
     # B is wide
     linear = ConstantKernel(1000.0 * variance, "fixed") * sklearn_kernels.DotProduct(1.0, "fixed")
     units = mean[chosen], or_one(spread[chosen])
-    part = StandardisedColumns(linear, [columns.label(j) for j in chosen], None, *units)
-    return kernel + kernels.named(part, columns.names)
+    part = StandardisedColumns(linear, [table.label(j) for j in chosen], None, *units)
+    return kernel + kernels.named(part, table.names)
 
 
 def _share_beside(own: Kernel | None, rows: Dataset, columns: ColumnTable) -> float:
     """The share of the variance of some targets that a linear mean leaves to a default kernel."""
     if own is not None or not columns.has_linear_mean:
         return 1.0
-    some = rows.sampled(rows.sample(_SOME_ROWS, RandomState(0))).everything()
+    some = rows.sampled(rows.sample(_SOME_ROWS, np.random.RandomState(0))).everything()
     X, y = np.delete(some.X, columns.codes(), axis=1), some.y / or_one(np.abs(some.y).max())
     free, total = len(X) - X.shape[1] - 1, np.var(y, axis=0).sum()
     if free <= 0 or total == 0.0:
@@ -217,16 +213,16 @@ def resolved(
     return clone(given)
 
 
-def resolve_bound(bound: Bound | str, name: str) -> Bound:
+def resolve_bound(bound: bounds.Bound | str, name: str) -> bounds.Bound:
     """The bound object of a string or an instance."""
     must = f"one of {sorted(BOUNDS)} or an instance of skgp_sparse.bounds.Bound"
-    found = resolved(bound, BOUNDS, Bound, "bound", name, must)
+    found = resolved(bound, BOUNDS, bounds.Bound, "bound", name, must)
     found.check_parameters(name)
     return found
 
 
 def resolve_method(
-    bound: Bound | str, likelihood: Likelihood, name: str
+    bound: bounds.Bound | str, likelihood: Likelihood, name: str
 ) -> Variational | ExpectationPropagation:
     """How to find the sites of a likelihood, from the bound or its name."""
     offered = sorted(BOUNDS.keys() - {"dtc"})
@@ -275,24 +271,22 @@ def resolve_likelihood(likelihood: Likelihood | str, name: str) -> Likelihood:
         "of likelihoods.Likelihood that is not for labels (Gaussian noise is part of the kernel)"
     )
     require(is_of_numbers, "likelihood", likelihood, name, must)
-    found: Any = likelihood
-    likelihoods.check_parameters(found, name)
-    return clone(found)
+    assert isinstance(likelihood, Likelihood)
+    likelihoods.check_parameters(likelihood, name)
+    return clone(likelihood)
 
 
-def resolve_kernel(
-    own: Kernel | None, alpha: object, rows: Dataset, columns: ColumnTable
-) -> Kernel:
+def resolve_kernel(own: Kernel | None, alpha: object, rows: Dataset, table: ColumnTable) -> Kernel:
     """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
-    B, y_variance = y_variance, y_variance * _share_beside(own, rows, columns)
+    B, y_variance = y_variance, y_variance * _share_beside(own, rows, table)
     is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
     if own is None:
-        signal = default_signal(rows, y_variance, is_smooth, columns, (1e-3, 1e4))
+        signal = default_signal(rows, y_variance, is_smooth, table, (1e-3, 1e4))
     else:
         signal = clone(own)
-    signal = with_linear_mean(signal, B, rows, columns)
-    signal = _informed(signal, rows, columns, is_default=own is None)
+    signal = with_linear_mean(signal, B, rows, table)
+    signal = _informed(signal, rows, table, is_default=own is None)
     noise_is_known = alpha is not None and own is not None
     if noise_is_known or kernels.has_noise(signal):
         return signal
@@ -354,8 +348,7 @@ def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable) -> None:
 
 def with_noise_floor(rows: Dataset, kernel: Kernel) -> Dataset:
     """The rows with known noise above what the arithmetic needs, where no noise is learned."""
-    this: Any = rows  # a dataclass, as those of users are
-    return this if kernels.has_noise(kernel) else replace(this, least_noise=1e-12)
+    return rows if kernels.has_noise(kernel) else replace(rows, least_noise=1e-12)
 
 
 def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str) -> Points:
@@ -369,7 +362,7 @@ def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str) 
     given = _check_inducing(chosen, n_features, name) if are_given else None
 
     def initialise(
-        rows: Dataset, kernel: Kernel, random_state: RandomState, n_inducing: int = n_inducing
+        rows: Dataset, kernel: Kernel, random_state: Rng, n_inducing: int = n_inducing
     ) -> Array:
         if is_known:
             few = rows.sampled(rows.sample(max(10_000, 10 * n_inducing), random_state))

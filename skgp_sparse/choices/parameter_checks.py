@@ -2,7 +2,6 @@
 
 from dataclasses import fields
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,7 @@ _PRIORS = ("auto", "scaled")
 _SOLVERS = ("auto", "lbfgs", "stochastic")
 
 
-def parameters_of(estimator: Any) -> dict[str, Any]:
+def parameters_of(estimator: BaseEstimator) -> dict:
     """Parameters of an estimator by name, as attributes: a subclass may take others in __init__."""
     return {one.name: getattr(estimator, one.name) for one in fields(estimator) if one.init}
 
@@ -200,18 +199,16 @@ def check_mixes(metric: str, kernel: Kernel | None, name: str) -> None:
         )
 
 
-def check_coded(
-    given: Kernel | None, kernel: Kernel, columns: ColumnTable, d: int, name: str
-) -> None:
+def check_coded(own: Kernel | None, kernel: Kernel, table: ColumnTable, d: int, name: str) -> None:
     """Raise if the user's kernel sees the codes of a category as numbers."""
-    codes = columns.codes()
-    if given is None or not codes:
+    codes = table.codes()
+    if own is None or not codes:
         return
     wrong = np.flatnonzero(kernels.touched(kernel, d, but="takes_codes")[codes])
     if len(wrong):
-        label = columns.label(codes[wrong[0]])
+        label = table.label(codes[wrong[0]])
         raise ValueError(
-            f"{name}: column {label!r} of X is a category, but kernel={given} sees its codes as "
+            f"{name}: column {label!r} of X is a category, but kernel={own} sees its codes as "
             f"numbers. Choose the numbers by Columns, as in Columns(RBF(), ...) * "
             f"Columns(Categorical(), [{label!r}]), or leave kernel=None."
         )

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.choices.choices import StandardisedColumns, resolved
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.feature_posterior import Normals, SparsePosterior
 from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.ground.validation import as_text, is_auto, is_name
+from skgp_sparse.ground.validation import Kernel, Rng, as_text, is_auto, is_name
 from skgp_sparse.inference.contracts import Start
 from skgp_sparse.inference.objectives import LatentObjective
 from skgp_sparse.likelihoods import Censored
@@ -303,12 +302,12 @@ class UncertainInputs(PosteriorMethod):
     name = "inducing"
     uses_bound = True
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` from hyperparameters of few rows, whose inputs are taken as known."""
         job = on_subset(job, random_state)
         rows, options = job.rows, job.settings.options._replace(jitter=Jitter(1e-6))
         Z = job.points.initialise(rows, job.kernel, random_state)
-        known: Any = job.model.sparse(rows, Z, options)  # a `CollapsedObjective`
+        known = job.model.sparse(rows, Z, options)  # a `CollapsedObjective`
         X = rows.everything().X
         objective = LatentObjective(
             rows=rows,

@@ -15,8 +15,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask import delayed
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import validate_data
 
@@ -32,7 +30,7 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.door import encoded
 from skgp_sparse.data.moments import is_small
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import AnyArray, check_any_weight
+from skgp_sparse.ground.validation import AnyArray, ArrayLike, Kernel, check_any_weight
 from skgp_sparse.regression import SparseGPRegressor
 
 Rows = da.Array | ArrayLike | None
@@ -106,7 +104,7 @@ def _lazily(local: SparseGP, method: Callable, probed_by: Callable, X: Any, **gi
     columns = {what: given.pop(what) for what in ("y", "offset") if np.ndim(given.get(what, 0))}
     for what, column in columns.items():
         columns[what] = distributed_rows.aligned(column, what, X, blocks, sizes)
-    row: Any = np.vstack(getattr(local, "inducing_points_", [np.zeros(expected)]))[:1]
+    row = np.vstack(getattr(local, "inducing_points_", [np.zeros(expected)]))[:1]
     if hasattr(local, "feature_names_in_"):
         import pandas
 
@@ -180,9 +178,7 @@ class OnCluster(SparseGP):
                 self._fitted.fits = [fit._replace(objective=None) for fit in self._fitted.fits]
         return self
 
-    def _read(
-        self, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool = True
-    ) -> Dataset:
+    def _read(self, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool) -> Dataset:
         X, y, sample_weight, offset, X_std = given
         if not (reset and any(map(is_lazy, (X, y, sample_weight, offset)))):
             return super()._read(rules, given, types, reset)

@@ -35,7 +35,6 @@ from skgp_sparse.data.checks import Given, Rules, is_lazy, naming
 from skgp_sparse.data.copies import RowWeights
 from skgp_sparse.data.dataset import Batch, Dataset, Layout, block_budget, even_slices, row_blocks
 from skgp_sparse.data.door import check_form
-from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.ground.parallel import single_threaded_blas, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, MaybeArray, as_text
 
@@ -49,7 +48,7 @@ class Summary(NamedTuple):
     """Summary of a part for the client, of the rows that have weight, if there are any."""
 
     rows: int
-    inputs: Moments | None = None
+    inputs: moments.Moments | None = None
     low: AnyArray | float = np.inf  # range of the inputs
     high: AnyArray | float = -np.inf
     targets: Any = None  # `Moments`, or labels and their weights
@@ -77,13 +76,12 @@ def outline_of(dataset: ArrayDataset | None) -> tuple[int, ArrayDataset] | None:
     return None if dataset is None else (len(dataset), dataset.subset(slice(0)))
 
 
-def read(dataset: ArrayDataset, view: dict) -> ArrayDataset:
+def read(dataset: ArrayDataset, view: dict) -> Dataset:
     """A part as `DaskDataset.view` says."""
     if view["labels"] is not None:
         dataset = replace(dataset, y=np.searchsorted(view["labels"], dataset.y))
     rows = dataset if view["task"] is None else dataset.of_problem(view["task"])
-    in_units: Any = rows.in_units(view["scaler"])
-    return replace(in_units, least_noise=view["least_noise"])
+    return replace(rows.in_units(view["scaler"]), least_noise=view["least_noise"])
 
 
 def read_and(dataset: ArrayDataset, view: dict, function: Callable, *args: object) -> Any:
@@ -327,7 +325,7 @@ class DaskDataset(Dataset):
     parts: list[Future]  # of `ArrayDataset`, none of which is empty
     n_features: int
     summaries: list[Summary]  # of each part
-    scaler: TargetScaler
+    scaler: moments.TargetScaler
     weighted: bool = False  # whether rows have weights, ...
     shifted: bool = False  # ... and offsets
     labels: AnyArray | None = None  # (n_classes,) those of which the targets are indices
@@ -359,11 +357,11 @@ class DaskDataset(Dataset):
         """How workers read the parts."""
         return {name: getattr(self, name) for name in ("labels", "task", "scaler", "least_noise")}
 
-    def in_units(self, scaler: TargetScaler) -> "DaskDataset":
+    def in_units(self, scaler: moments.TargetScaler) -> "DaskDataset":
         """The table with targets in other units than those of the user."""
         return replace(self, scaler=scaler)
 
-    def of_problem(self, task: Any) -> "DaskDataset":
+    def of_problem(self, task: object) -> "DaskDataset":
         """The table of a `Task` with its labels."""
         return replace(self, task=task).summarised()
 
@@ -373,7 +371,7 @@ class DaskDataset(Dataset):
         if known.weight is self.weight and not known.relative:
             return rows
         call, weight, n = delayed(replace, pure=False), known.weight, len(self.parts)
-        each: Any = [None] * n if weight is None else np.split(weight, self._edges[1:])
+        each = [None] * n if weight is None else np.split(weight, self._edges[1:])
         options = ({"weight": once(own), "relative": known.relative} for own in each)
         wanted = [call(part, **one) for part, one in zip(self.parts, options)]
         parts = _hold(self.client, wanted, held)
@@ -389,7 +387,7 @@ class DaskDataset(Dataset):
         return self._column("weight") if self.weighted else None
 
     @cached_property
-    def offset(self) -> Array | None:
+    def offset(self) -> Array | None:  # type: ignore[override]
         """Offsets of all rows (n,), which come to the client; None where there are none."""
         return self._column("offset") if self.shifted else None
 

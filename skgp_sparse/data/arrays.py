@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import Distinct, TargetScaler, is_small, moments_of
 from skgp_sparse.ground.linalg import LOG_2PI
-from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Kernel, Scalars
 
 
 class DistinctInputs(NamedTuple):

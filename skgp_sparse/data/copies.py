@@ -46,7 +46,7 @@ class RowHashes(NamedTuple):
     def of(cls, rows: ArrayDataset) -> "RowHashes":
         """Hashes of a table, whose targets may be labels of any kind."""
         n, targets = len(rows), _codes(rows.y)
-        known: Any = rows.noise, rows.offset, *(() if rows.X_std is None else rows.X_std.T)
+        known = rows.noise, rows.offset, *(() if rows.X_std is None else rows.X_std.T)
         others = [one for one in known if np.ndim(one)]
         inputs = hashes(n, *rows.X.T)
         return cls(hashes(n, *targets, *others, code=inputs), inputs, hashes(n, *targets))
@@ -109,9 +109,7 @@ def has_copies(rows: Any) -> bool:
     return rows.merged and share_with_one_target(found.inputs, found.targets, weight) >= _COPIES
 
 
-def _without_classes(
-    weight: Array | None, labels: AnyArray | None
-) -> tuple[Array | None, Array | None]:
+def _without_classes(weight: Array | None, labels: AnyArray | None) -> tuple:
     """Weights without what is constant within classes and differs between them, and this."""
     if weight is None or labels is None:
         return weight, None

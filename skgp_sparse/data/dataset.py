@@ -9,18 +9,17 @@ be pickled. A table need not be an array: it only has to make any block of its r
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import Field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse.data import moments
-from skgp_sparse.data.moments import Moments, TargetScaler
 from skgp_sparse.ground.parallel import ordered_map, slices, worth
-from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Scalars, Triple
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Rng, Scalars, Triple
 
 _SQUARE_LIMITS = (1e-140, 1e140)  # mean squares of y whose own squares are numbers, too
 _BLOCK_BYTES = 5 * 2**20  # of one (rows, m) array: large enough for BLAS, small enough for caches
@@ -106,13 +105,17 @@ class Dataset(ABC):
     n_features: int
     n_targets: int
     weight: Array | None
-    scaler: TargetScaler
+    scaler: moments.TargetScaler
+    offset: Array | None  # of tables that users pass
+    X: Any  # of tables in memory, and ...
+    y: Any  # ... their targets in the units of the user
     classes: AnyArray | None = None
     class_weight: Array | None = None
     relative: bool = False
     in_memory: bool = False
     merged: bool = False
-    X_std: Array | None = None
+    X_std: Array | Any = None
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # tables are dataclasses
 
     @abstractmethod
     def __len__(self) -> int:
@@ -169,7 +172,7 @@ class Dataset(ABC):
             The rows in memory, in the same units.
         """
 
-    def in_units(self, scaler: TargetScaler) -> "Dataset":
+    def in_units(self, scaler: moments.TargetScaler) -> "Dataset":
         """Return the table, whose targets are in the units of the user, in other units.
 
         Parameters
@@ -182,11 +185,10 @@ class Dataset(ABC):
         Dataset
             The same rows, by reference.
         """
-        this: Any = self  # a dataclass with offsets, as those of users are
-        offset = None if this.offset is None else this.offset / scaler.scale[0]
-        return replace(this, scaler=scaler, offset=offset)
+        offset = None if self.offset is None else self.offset / scaler.scale[0]
+        return replace(self, scaler=scaler, offset=offset)
 
-    def of_problem(self, task: Any) -> "Dataset":
+    def of_problem(self, task: object) -> "Dataset":
         """Make the table of a problem, in which rows with indices of classes have its labels.
 
         Parameters
@@ -201,7 +203,7 @@ class Dataset(ABC):
         """
         raise NotImplementedError
 
-    def target_moments(self) -> Moments:
+    def target_moments(self) -> moments.Moments:
         """Compute moments of the targets, without their offsets.
 
         Returns
@@ -496,7 +498,7 @@ class Dataset(ABC):
                 return None
         return distinct
 
-    def sample(self, size: int, random_state: np.random.RandomState) -> Ints:
+    def sample(self, size: int, random_state: Rng) -> Ints:
         """Draw rows without replacement, by weight.
 
         Parameters

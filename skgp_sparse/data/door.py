@@ -43,7 +43,7 @@ class OpenSource:
     def __init__(self, source: Source, name: str) -> None:
         self.source, self.name, self.sizes = source, name, list[int]()
         self.words = f"source ({type(source).__name__})"  # in errors
-        self._last: Any = None, None  # the number of a chunk and its columns
+        self._last: tuple = None, None  # the number of a chunk and its columns
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_last": (None, None)}
@@ -156,7 +156,7 @@ def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
     return _weighted(replace(rows, classes=classes), rules, hashed)
 
 
-def _weighted(rows: Any, rules: Rules, hashed: RowHashes | None) -> "ChunkedDataset":
+def _weighted(rows: "ChunkedDataset", rules: Rules, hashed: RowHashes | None) -> "ChunkedDataset":
     """The table of a source with the weights that its rows have in a fit."""
     labels = None if hashed is None or rows.classes is None else hashed.indices(rows.classes)
     weight, relative, _, class_weight, _ = row_weights(rules, hashed, rows.weight, labels)
@@ -329,7 +329,7 @@ class ChunkedDataset(Dataset):
     least_noise: float = 0.0
     offset: Array | None = None  # (n,) of latent values, in units of the standardised targets
     moments: Moments | None = None  # of the targets without their offsets, in the user's units
-    classes: AnyArray | None = None
+    classes: AnyArray | Any = None
     class_weight: Array | None = None
     relative: bool = False
     relabel: Callable[[AnyArray], AnyArray] | None = None  # targets (n, p) of those of the source
@@ -374,8 +374,7 @@ class ChunkedDataset(Dataset):
     @cached_property
     def _labels(self) -> AnyArray:
         """Index of the class of every row, a byte or two each."""
-        classes: Any = self.classes
-        smallest = np.min_scalar_type(len(classes))
+        smallest = np.min_scalar_type(len(self.classes))
         chunks = (self.source.chunk(k) for k, size in enumerate(self.source.sizes) if size)
         return np.concatenate([y[:, 0].astype(smallest) for _, y in chunks])
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from skgp_sparse.data import columns
 from skgp_sparse.data.checks import is_frame, missing_among
-from skgp_sparse.data.columns import CATEGORY, DURATION, TIME, TIME_OF_DAY
 from skgp_sparse.ground.validation import BOOLS, AnyArray, Array, as_text
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class Display:
         if ax is None:
             width = 6.4 if count == 1 else 5.0 * count
             _, ax = plt.subplots(1, count, figsize=(width, 4.8), constrained_layout=True)
-        axes: Any = np.atleast_1d(np.asarray(ax))
+        axes = np.atleast_1d(np.asarray(ax))
         if axes.shape != (count,):
             raise ValueError(
                 f"{type(self).__name__} needs {count} axes. Got {len(axes)}. Pass as many, or none."
@@ -82,19 +81,19 @@ class Range(NamedTuple):
 
     def cells(self, numbers: Array) -> AnyArray:
         """Values of the column in a table: times, which are in UTC, and durations."""
-        if self.kind == TIME_OF_DAY:
+        if self.kind == columns.TIME_OF_DAY:
             return np.array([_time_of_day(hours) for hours in numbers.tolist()], dtype=object)
-        if self.kind not in (TIME, DURATION):
+        if self.kind not in (columns.TIME, columns.DURATION):
             return numbers
         whole = np.rint(_DAY * numbers).astype(np.int64)
-        return whole.view("datetime64[us]" if self.kind == TIME else "timedelta64[us]")
+        return whole.view("datetime64[us]" if self.kind == columns.TIME else "timedelta64[us]")
 
     def shown(self, numbers: Array) -> AnyArray:
         """Values of the type of the column, whose times may be in a zone; hours of a day."""
-        if self.kind == TIME_OF_DAY:
+        if self.kind == columns.TIME_OF_DAY:
             return numbers
         cells, zone = self.cells(numbers), getattr(self.example, "tzinfo", None)
-        if self.kind != TIME or zone is None:
+        if self.kind != columns.TIME or zone is None:
             return cells
         utc = [time.replace(tzinfo=timezone.utc) for time in cells.tolist()]
         return np.array([time.astimezone(zone) for time in utc], dtype=object)
@@ -104,9 +103,9 @@ def drawn_column(X: "Table", names: list, place: int, known: Container, most: in
     """The `DrawnColumn` of a table: a curve or points."""
     is_level = (names[place] if columns.is_named(names) else place) in known
     kinds: list[str | None] = [None] * len(names)
-    kinds[place] = CATEGORY if is_level else None
+    kinds[place] = columns.CATEGORY if is_level else None
     column = columns.columns_of(X, kinds)[place]
-    if column.kind == CATEGORY:
+    if column.kind == columns.CATEGORY:
         return _points(X, place, _rows_of_levels(column.read(), _ordered(X, place), most))
     numbers = column.read()
     distinct, rows = np.unique(numbers, return_index=True)
@@ -124,7 +123,7 @@ def drawn_column(X: "Table", names: list, place: int, known: Container, most: in
 def range_of_column(X: "Table", place: int, n_points: int, margin: float) -> Range:
     """The `Range` of a column; raises if it has levels, booleans among them, or no value."""
     column = columns.columns_of(X)[place]
-    numbers = np.empty(0) if column.kind == CATEGORY else column.read()
+    numbers = np.empty(0) if column.kind == columns.CATEGORY else column.read()
     known = np.flatnonzero(~np.isnan(numbers))
     example = _cell(X, known[0], place) if len(known) else False
     if isinstance(example, BOOLS):

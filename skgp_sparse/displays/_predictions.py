@@ -7,13 +7,12 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse.data.checks import is_frame, is_missing
-from skgp_sparse.ground.validation import AnyArray, Array, as_text, is_name
+from skgp_sparse.ground.validation import AnyArray, Array, ArrayLike, as_text, is_name
 
 from . import _display
 from ._display import Display, Range, axis_of, range_of_column, shorten_dates
@@ -79,8 +78,8 @@ class PredictionBandDisplay(Display):
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike | None = None,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         coverage: float = 0.95,
         n_points: int = 200,
@@ -197,9 +196,7 @@ class PredictionBandDisplay(Display):
             shorten_dates(ax.xaxis, ax.yaxis)
 
 
-def _predictions(
-    estimator: BaseEstimator, table: "_display.Table", ranges: list[Range]
-) -> list[Array]:
+def _predictions(estimator: BaseEstimator, table: "_display.Table", ranges: list) -> list[Array]:
     """Means and standard deviations at all points of grids, an axis for each input."""
     points = np.meshgrid(*(one.grid for one in ranges), indexing="ij")
     cells = [one.cells(values.ravel()) for one, values in zip(ranges, points)]
@@ -285,7 +282,7 @@ class EffectDisplay(Display):
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: npt.ArrayLike,
+        X: ArrayLike,
         column: int | str,
         *,
         target: object = None,
@@ -376,14 +373,12 @@ class EffectDisplay(Display):
                 ends = self.mean - width, self.mean + width
                 ax.fill_between(values, *ends, color="C0", alpha=0.25, label=label)
         else:
-            values, name = np.arange(len(self.values)), self.name
-            ax.plot(values, self.mean, "o", color="C0")
+            at, name = np.arange(len(self.values)), self.name
+            ax.plot(at, self.mean, "o", color="C0")
             levels = ["missing" if is_missing(one) else str(one) for one in self.values]
-            ax.set_xticks(values, levels)
+            ax.set_xticks(at, levels)
             if self.std is not None:
-                ax.errorbar(
-                    values, self.mean, width, fmt="none", color="C0", capsize=3, label=label
-                )
+                ax.errorbar(at, self.mean, width, fmt="none", color="C0", capsize=3, label=label)
         if self.std is not None:
             ax.legend()
         ax.set(xlabel=name, ylabel=self.label)
@@ -475,8 +470,8 @@ class CoverageDisplay(Display):
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
+        X: ArrayLike,
+        y: ArrayLike,
         *,
         kind: _Kind = "coverage",
         name: str | None = None,
@@ -511,9 +506,9 @@ class CoverageDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y_true: npt.ArrayLike,
-        y_mean: npt.ArrayLike,
-        y_std: npt.ArrayLike,
+        y_true: ArrayLike,
+        y_mean: ArrayLike,
+        y_std: ArrayLike,
         *,
         kind: _Kind = "coverage",
         name: str | None = None,

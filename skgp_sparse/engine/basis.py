@@ -9,19 +9,18 @@ sines.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.data.dataset import Dataset, Layout
 from skgp_sparse.ground import linalg
-from skgp_sparse.ground.linalg import Jitter
-from skgp_sparse.ground.validation import Array, Scalars
+from skgp_sparse.ground.validation import Array, Kernel, Pair, Rng, Scalars
 
 Gradients = tuple[Scalars, Scalars]  # wrt theta (p,), and the parameters of the basis; 0.0: none
 
@@ -345,7 +344,7 @@ class Features(ABC):
 class Options(NamedTuple):
     """How to compute, as opposed to what."""
 
-    jitter: Jitter = Jitter()
+    jitter: linalg.Jitter = linalg.Jitter()
     n_jobs: int = 1
     memory: float = np.inf  # bytes
 
@@ -370,15 +369,15 @@ class Problem(NamedTuple):
     targets: float = 1.0  # factor of all of them
     latent_noise: bool = False  # white noise belongs to the process: a likelihood follows
 
-    def features(self):
-        """The basis at the kernel."""
+    def features(self) -> Any:
+        """The basis at the kernel, its `Features`."""
         return self.basis.at(self.kernel, self.options)
 
-    def layout(self):
+    def layout(self) -> Layout:
         """How the rows are cut, and what may wait between two visits."""
         return self.rows.layout(self.basis.size, kernels.footprint(self.kernel), self.options)
 
-    def project(self, features, X, out=None):
+    def project(self, features: Features, X: Array, out: Array | None = None) -> Projection:
         """The `Projection` of some rows, its V in `out` if given."""
         K, cross = features.linearise(X)
         V = features.whiten(K, out)
@@ -389,7 +388,7 @@ class Problem(NamedTuple):
             residual = np.maximum(features.residual_variance(X, V, signal + latent), 0.0)
         return Projection(V, residual, 0.0 if self.latent_noise else noise, (cross, diagonal))
 
-    def tape(self, features, X):
+    def tape(self, features: Features, X: Array) -> tuple[Any, Callable]:
         """The plain data that `Features.pull` wants, and the pullback of k(x, x)."""
         return features.linearise(X)[1], kernels.diagonal(self.kernel, X)[2]
 
@@ -424,23 +423,23 @@ class InducingBasis(Basis):
     points: np.ndarray  # (m, d) Z; where a value is missing, it stays so
 
     @property
-    def parameters(self):
+    def parameters(self) -> Array:  # type: ignore[override]
         """Z, with numbers that do not matter where values are missing."""
         return np.where(np.isnan(self.points), 0.0, self.points)
 
-    def moved(self, parameters):
+    def moved(self, parameters: Array) -> "InducingBasis":
         """Other inducing points."""
         missing = np.isnan(self.points)
         return InducingBasis(np.where(missing, np.nan, parameters) if missing.any() else parameters)
 
     size = property(lambda self: len(self.points))
 
-    def units(self, kernel, spread):
+    def units(self, kernel: Kernel, spread: Array) -> Pair:
         """Median of the inducing points, and length scales or, if shorter, spreads."""
         shorter = np.minimum(kernels.length_scales(kernel, spread), spread)
         return np.median(self.parameters, axis=0), _UNIT_OF_POINTS * shorter
 
-    def at(self, kernel, options):
+    def at(self, kernel: Kernel, options: Options) -> "InducingFeatures":
         """Factorise the kernel at the inducing points."""
         K, pull = kernels.linearize(kernel, self.points, self.points)
         L, used = linalg.jittered_cholesky(K, options.jitter, options.n_jobs)
@@ -458,50 +457,50 @@ class InducingFeatures(Features):
     T: Array | Any = None  # ``L⁻¹``; None: V is computed by substitution
     jitter: float = 0.0  # as used, in the units of the `Jitter` that was asked for
     relative_jitter: float = 0.0  # where it is a share of the mean of the diagonal, the same
-    pull_Kuu: object = None  # None where only predictions are wanted
+    pull_Kuu: Callable | Any = None  # None where only predictions are wanted
     n_jobs: int = 1
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, object]:
         """Without the pullback of the whitening, which stays where it was made."""
         return {**vars(self), "pull_Kuu": None}
 
     size = property(lambda self: len(self.Z))
 
-    def for_prediction(self, mean_only=False):
+    def for_prediction(self, mean_only: bool = False) -> "InducingFeatures":
         """A copy without the parts that only gradients need, and without L for means only."""
         return replace(self, L=None if mean_only else self.L, T=None, pull_Kuu=None)
 
-    def without_data(self):
+    def without_data(self) -> "InducingFeatures":
         """Features of the process itself, where L belongs to a kernel matrix with noise."""
         return InducingBasis(self.Z).at(self.kernel, Options(_LITTLE_JITTER)).for_prediction()
 
-    def raw(self, X):
+    def raw(self, X: Array) -> Array:
         """``Kfu``."""
         return kernels.evaluate(self.kernel, X, self.Z)
 
-    def whiten(self, K, out=None):
+    def whiten(self, K: Array, out: Array | None = None) -> Array:
         """``Kfu L⁻ᵀ``."""
         if self.T is None:
             return linalg.over_lower_transposed(K, self.L, out)
         return linalg.times_lower_transposed(K, self.T, out)
 
-    def weights(self, v):
+    def weights(self, v: Array) -> Array:
         """``L⁻ᵀ v``."""
         return linalg.over_lower(v.T, self.L).T if self.T is None else self.T.T @ v
 
-    def linearise(self, X):
+    def linearise(self, X: Array) -> tuple[Array, Callable]:
         """``Kfu`` and its pullback."""
         return kernels.linearize(self.kernel, X, self.Z)
 
-    def pull(self, tape, K_bar, inputs):
+    def pull(self, tape: Any, K_bar: Array, inputs: bool) -> Gradients:
         """Gradients wrt theta and Z through ``Kfu``."""
         return tape(K_bar, inputs=inputs)
 
-    def slopes(self, X, K_bar):
+    def slopes(self, X: Array, K_bar: Array) -> Array:
         """Gradient wrt the rows, which are the second argument of ``Kuf``."""
         return kernels.linearize(self.kernel, self.Z, X)[1](K_bar.T, True)[1]
 
-    def through_whitening(self, A, out=None):
+    def through_whitening(self, A: Array, out: Array | None = None) -> Array:
         """``A L⁻¹``, tiles of a new array shared by threads."""
         if self.T is None:
             return linalg.over_lower(A, self.L, out)
@@ -509,15 +508,15 @@ class InducingFeatures(Features):
             return linalg.square_times_lower(A, self.T, self.n_jobs)
         return linalg.times_lower(A, self.T, out)
 
-    def between_whitenings(self, M):
+    def between_whitenings(self, M: Array) -> Array:
         """``L⁻ᵀ M L⁻¹``."""
         return self.through_whitening(self.weights(M))
 
-    def inverse(self):
+    def inverse(self) -> Array:
         """``(Kuu + jitter I)⁻¹``."""
         return self.between_whitenings(np.eye(self.size))
 
-    def pull_whitening(self, S, u, inputs):
+    def pull_whitening(self, S: Array, u: Array, inputs: bool) -> Gradients:
         """Gradients wrt theta and Z through ``Kuu``, of which it is ``Tᵀ S T - ½ u uᵀ``."""
         K_bar = linalg.congruence(S, self.T, self.n_jobs)
         K_bar -= (0.5 * u) @ u.T
@@ -526,11 +525,11 @@ class InducingFeatures(Features):
         theta_bar, Z_bar = self.pull_Kuu(K_bar, inputs=inputs)
         return theta_bar, 2.0 * Z_bar if inputs else 0.0  # both arguments of k(Z, Z) move
 
-    def residual_variance(self, X, V, signal):
+    def residual_variance(self, X: Array, V: Array, signal: Scalars) -> Array:
         """``kff - diag VVᵀ``."""
         return signal - linalg.row_dots(V, V)
 
-    def residual_covariance(self, X, V):
+    def residual_covariance(self, X: Array, V: Array) -> Array:
         """``Kff - VVᵀ``."""
         return kernels.evaluate(self.kernel, X, X) - V @ V.T
 
@@ -563,15 +562,15 @@ class FourierBasis(Basis):
     size = property(lambda self: 2 * len(self.normal))
 
     @staticmethod
-    def drawn(kernel, n_frequencies, origin, random_state):
+    def drawn(kernel: Kernel, n_frequencies: int, origin: Array, rng: Rng) -> "FourierBasis":
         """The basis with random frequencies of a kernel, evenly shared by its terms."""
         terms, d = kernels.spectrum(kernel), len(origin)
         counts, k = shares(terms, n_frequencies), max(1, *(len(term.factors) for term in terms))
-        parts = [sobol_draws(count, k, d, random_state) for count in counts]
+        parts = [sobol_draws(count, k, d, rng) for count in counts]
         normal, levels = map(np.concatenate, zip(*parts))
         return FourierBasis(normal, levels, counts, origin)
 
-    def at(self, kernel, options):
+    def at(self, kernel: Kernel, options: Options) -> "Harmonics":
         """`Harmonics` at a kernel."""
         frequencies, amplitudes = np.empty_like(self.normal[:, 0]), []
         for term, rows in self.terms(kernel):
@@ -580,13 +579,13 @@ class FourierBasis(Basis):
             amplitudes += count * [np.sqrt(term.variance() / count)]
         return Harmonics(kernel, self, frequencies, np.array(amplitudes))
 
-    def terms(self, kernel):
+    def terms(self, kernel: Kernel) -> Iterable[tuple]:
         """Pairs of a term of the kernel and the rows that its draws have."""
         edges = np.cumsum((0, *self.counts))
         return zip(kernels.spectrum(kernel), map(slice, edges[:-1], edges[1:]))
 
 
-def sobol_draws(n, k, d, random_state):
+def sobol_draws(n: int, k: int, d: int, random_state: Rng) -> Pair:
     """Normal numbers (n, k, d) and uniform numbers (n, k): the first points of a sequence."""
     columns, seed = k * (d + 1), random_state.randint(2**31 - 1)
     if columns > _MOST_COLUMNS:
@@ -599,7 +598,7 @@ def sobol_draws(n, k, d, random_state):
     return ndtri(points[..., :d]), points[..., d]
 
 
-def shares(terms, n_frequencies):
+def shares(terms: Sequence, n_frequencies: int) -> tuple[int, ...]:
     """How many frequencies each of the terms has; a constant has one."""
     constants = [not term.factors for term in terms]
     rest, others = n_frequencies - sum(constants), len(terms) - sum(constants)
@@ -629,7 +628,7 @@ class Harmonics(Features):
 
     size = property(lambda self: 2 * len(self.frequencies))
 
-    def raw(self, X):
+    def raw(self, X: Array) -> Array:
         """Cosines, and then sines (n, m)."""
         phase, V = (X - self.basis.origin) @ self.frequencies.T, np.empty((len(X), self.size))
         for function, half in zip((np.cos, np.sin), np.split(V, 2, axis=1)):
@@ -637,12 +636,12 @@ class Harmonics(Features):
             half *= self.amplitudes
         return V
 
-    def linearise(self, X):
+    def linearise(self, X: Array) -> tuple[Array, Pair]:
         """The features, and what `pull` wants: inputs and features."""
         V = self.raw(X)
         return V, (X, V)
 
-    def pull(self, tape, K_bar, inputs):
+    def pull(self, tape: Any, K_bar: Array, inputs: bool) -> Gradients:
         """Gradient wrt theta, through phases and amplitudes."""
         (X, V), basis = tape, self.basis
         (cosine, sine), (cosine_bar, sine_bar) = (np.split(M, 2, axis=1) for M in (V, K_bar))
@@ -654,16 +653,16 @@ class Harmonics(Features):
             term.pull(*draws, frequency_bar[rows], amplitude_bar[rows].sum(), theta_bar)
         return theta_bar, 0.0
 
-    def slopes(self, X, K_bar):
+    def slopes(self, X: Array, K_bar: Array) -> Array:
         """Gradient wrt the rows, through their phases."""
         cosine, sine = np.split(self.raw(X), 2, axis=1)
         cosine_bar, sine_bar = np.split(K_bar, 2, axis=-1)
         return (sine_bar * cosine - cosine_bar * sine) @ self.frequencies
 
-    def residual_variance(self, X, V, signal):
+    def residual_variance(self, X: Array, V: Array, signal: Scalars) -> Array:
         """Zero variance (n,): the features are complete."""
         return np.zeros(len(X))
 
-    def residual_covariance(self, X, V):
+    def residual_covariance(self, X: Array, V: Array) -> Array:
         """Zero covariance (n, n): the features are complete."""
         return np.zeros((len(X), len(X)))

@@ -14,6 +14,7 @@ these sums go those over rows that keep coming (`RunningSums`), and a basis of i
 (`decoupled_conclude`).
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import attrgetter
@@ -22,20 +23,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import row_blocks
+from skgp_sparse.data.dataset import Batch, Layout, row_blocks
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.basis import Evaluation, Features, Problem
+from skgp_sparse.engine.basis import Evaluation, Features, Gradients, Problem, Projection
 from skgp_sparse.engine.feature_posterior import SparsePosterior
 from skgp_sparse.engine.posterior import BOUNDS, PosteriorAround, by_blocks
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import empty
+from skgp_sparse.ground.validation import AnyArray, Array, Kernel, Scalars
+
+
+class Visit(NamedTuple):
+    """A visit to the rows of problems that differ by their bounds only, one for each process."""
+
+    problems: list[Problem]
+    features: Features
+    layout: Layout
+
+
+def visit_of(*problems: Problem) -> Visit:
+    """The `Visit` to the rows of problems."""
+    return Visit([*problems], problems[0].features(), problems[0].layout())
 
 
 class Forward(NamedTuple):
     """Quantities of a block that the first pass computes and the second one needs."""
 
     V: np.ndarray
-    tape: tuple | None  # of a `Projection`
+    tape: Any  # of a `Projection`
     precision: float | np.ndarray  # 1/σ², or λ2 of a site
     linear: np.ndarray  # y/σ² (n, p), or λ1
     x: np.ndarray  # r/σ²
@@ -45,7 +60,7 @@ class Forward(NamedTuple):
     phi: np.ndarray
     slope: float | np.ndarray  # φ'
 
-    def weighted_targets(self, weight):
+    def weighted_targets(self, weight: Scalars) -> Array:
         """``a y`` (n, p)."""
         return self.linear * np.reshape(weight / self.inflation, (-1, 1))
 
@@ -61,12 +76,15 @@ class Sums(NamedTuple):
     phi: Any = 0.0  # Σ w φ
     n: Any = 0.0  # Σ w
 
-    def __add__(self, more):
+    def __add__(self, more: "Sums") -> "Sums":  # type: ignore[override]
         return Sums(*(a + b for a, b in zip(self, more)))
 
-    def times(self, factor):
+    def times(self, factor: float) -> "Sums":
         """Sums with every weight multiplied by a factor."""
         return Sums(*(factor * part for part in self))
+
+
+Held = list[Sums] | None
 
 
 # A block takes features V (for inducing points one triangular product, n m²) and ``Vᵀ diag(a) V``
@@ -75,10 +93,12 @@ class Sums(NamedTuple):
 # A row is seen through its natural parameters, the precision ``1/σ²`` and the linear term
 # ``y/σ²``: those of its known and learned noise, or those of a Gaussian site. Nothing is divided
 # by a precision that may be 0, or negative where it is that of a site.
-def forward_pass(problem, features, layout, gradient):
+def forward_pass(visit: Visit, gradient: bool) -> tuple:
     """`Sums` over all rows, and each block's `Forward` where it waits for a gradient, or None."""
 
-    def run(read):
+    (problem, *_), features, layout = visit
+
+    def run(read: Callable) -> tuple[Sums, Forward]:
         block = read()
         forward = forward_block(problem, problem.project(features, block.X), block)
         return block_sums(forward, block), forward
@@ -88,7 +108,9 @@ def forward_pass(problem, features, layout, gradient):
     return Sums(*sums), waiting
 
 
-def forward_block(problem, projection, block, site=None):
+def forward_block(
+    problem: Problem, projection: Projection, block: Batch, site: Array | None = None
+) -> Forward:
     """The `Forward` of a block, of which a `site` (2, n) may stand for noise and targets."""
     if site is None:
         precision = 1.0 / (projection.noise + block.noise)
@@ -105,13 +127,13 @@ def forward_block(problem, projection, block, site=None):
     return Forward(projection.V, projection.tape, *own)
 
 
-def posterior_sums(forward, block):
+def posterior_sums(forward: Forward, block: Batch) -> Sums:
     """The `Sums` of one block, those that a posterior wants to know only."""
     V, ay = forward.V, forward.weighted_targets(block.weight)
     return Sums(linalg.weighted_gram(V, forward.a), V.T @ ay, sum_of(forward.a, block))
 
 
-def block_sums(forward, block):
+def block_sums(forward: Forward, block: Batch) -> Sums:
     """The `Sums` of one block."""
     weight, n = block.weight, sum_of(block.weight, block)
     logs = sum_of(weight * np.log(forward.inflation / forward.precision), block)
@@ -120,7 +142,7 @@ def block_sums(forward, block):
     return posterior_sums(forward, block)._replace(yay=yay, log_noise=log_noise, phi=phi, n=n)
 
 
-def sum_of(values, block):
+def sum_of(values: Scalars, block: Batch) -> float:
     """Sum over the rows of a block of numbers (n,), or of one number for each."""
     return np.broadcast_to(values, len(block.X)).sum()
 
@@ -128,23 +150,25 @@ def sum_of(values, block):
 class Cotangents(NamedTuple):
     """The m×m part of the gradient of a process, the same for every block."""
 
+    features: Features
+    slope: float  # reduce'
     v: np.ndarray  # (m, P) LB⁻ᵀ c: the mean at the rows is V v
     u: np.ndarray  # Tᵀ v: it is K u
-    Binv: np.ndarray
-    shared: np.ndarray | None  # P (B⁻¹ + 2 τ I) T, where one τ serves all rows
-    mean_h: float  # Σ a h / Σ a: all of h that uniform noise needs to know
+    Binv: Array | Any  # None where the rows do not need it
+    shared: Array | Any  # P (B⁻¹ + 2 τ I) T; None where no τ serves all rows
+    mean_h: Array | Any  # Σ a h / Σ a: all of h that uniform noise needs to know
 
 
-def cotangents(problem, features, core, tau, total_a):
+def cotangents(visit: Visit, core: "Core", tau: Any, total_a: float, slope: float) -> Cotangents:
     """Matrices that the visit to every block multiplies with."""
-    Binv = linalg.inverse_from_triangle(core.TB, problem.options.n_jobs)
-    n_targets = core.v.shape[1]
+    Binv = linalg.inverse_from_triangle(core.TB, visit.problems[0].options.n_jobs)
+    features, n_targets = visit.features, core.v.shape[1]
     mean_h, shared = (len(Binv) - np.trace(Binv)) / total_a, None
     if tau is not None:
         bracket = n_targets * Binv
         bracket.flat[:: len(bracket) + 1] += 2.0 * n_targets * tau * (not features.complete)
         shared = features.through_whitening(bracket)
-    return Cotangents(core.v, features.weights(core.v), Binv, shared, mean_h)
+    return Cotangents(features, slope, core.v, features.weights(core.v), Binv, shared, mean_h)
 
 
 # Where ``t = P τ a`` with one τ for all rows, the bracket of ``∂F/∂K`` is one m×m
@@ -166,18 +190,19 @@ def cotangents(problem, features, core, tau, total_a):
 #
 # There is one of `cots` for each process, and ``see(block, *waiting)`` returns the `Forward` of
 # each from what `kept` has for the block, which is used up.
-def backward_pass(problem, features, layout, see, cots, slope, inputs, want_gram, *kept):
+def backward_pass(
+    visit: Visit, see: Callable, cots: list[Cotangents], inputs: bool, want_gram: bool, *kept: list
+) -> tuple:
     """Sum over blocks of the gradients wrt theta and the basis, and of ``Σ Vᵀ diag(t) V``."""
-
+    (problem, *_), features, layout = visit
     cots_of_rows = [cot if cot.shared is None else cot._replace(Binv=None) for cot in cots]
 
-    def run(read, *waiting):
+    def run(read: Callable, *waiting: object) -> tuple:
         block = read()
         forwards = see(block, *waiting)
         tape, pull_diagonal = forwards[0].tape or problem.tape(features, block.X)
         pairs = zip(forwards, cots_of_rows)
-        given = problem, features, slope, block, want_gram
-        parts = (_cotangents_of_block(*given, *pair) for pair in pairs)
+        parts = (_cotangents_of_block(problem, block, want_gram, *pair) for pair in pairs)
         K_bar, t, noise_bar, VtV = reduce(_added, parts)
         theta_bar, basis_bar = features.pull(tape, K_bar, inputs)
         n = len(block.X)
@@ -190,9 +215,9 @@ def backward_pass(problem, features, layout, see, cots, slope, inputs, want_gram
 # Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
 # processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
 # `skgp_sparse.engine.collapsed_sites`.
-def pull_whitening(features, cots, VtV, inputs, held=None):
+def pull_whitening(cots: list[Cotangents], VtV: Scalars, inputs: bool, held: Held) -> Gradients:
     """Gradients wrt theta and the basis through the whitening of the features."""
-    n_targets = cots[0].v.shape[1]
+    features, n_targets = cots[0].features, cots[0].v.shape[1]
     if held:  # -sym Φ(W), and nothing in the place of u
         W = -2.0 * VtV
         for cot, sums in zip(cots, held):
@@ -209,7 +234,9 @@ def pull_whitening(features, cots, VtV, inputs, held=None):
     return features.pull_whitening(S, np.hstack([cot.u for cot in cots]), inputs)
 
 
-def _cotangents_of_block(problem, features, reduce_slope, block, want_gram, forward, cot):
+def _cotangents_of_block(
+    problem: Problem, block: Batch, want_gram: bool, forward: Forward, cot: Cotangents
+) -> tuple:
     """Gradients wrt raw features, residual and noise of the rows, and ``Vᵀ diag(t) V``."""
     V, a, n_targets, precision = forward.V, forward.a, cot.v.shape[1], forward.precision
     e = forward.linear - np.reshape(precision, (-1, 1)) * (V @ cot.v)  # (y - mean)/σ²
@@ -221,21 +248,23 @@ def _cotangents_of_block(problem, features, reduce_slope, block, want_gram, forw
     weight = block.weight
     g = linalg.row_dots(e, e) + n_targets * precision * (precision * h - forward.inflation)
     g *= 0.5 * weight / forward.inflation**2
-    penalty_bar = n_targets * reduce_slope * weight * forward.slope * precision
-    t = forward.share * g - penalty_bar
+    penalty_bar = n_targets * cot.slope * weight * forward.slope * precision
+    t: Scalars = forward.share * g - penalty_bar
     ae = e * np.reshape(weight / forward.inflation, (-1, 1))
     noise_bar = t if problem.latent_noise else g + penalty_bar * forward.x
-    t = 0.0 * t if features.complete else t
-    K_bar = _cotangent_of_features(features, V, ae, BV, t, a, cot)
+    t = 0.0 * t if cot.features.complete else t
+    K_bar = _cotangent_of_features(V, ae, BV, t, a, cot)
     return K_bar, t, noise_bar, linalg.weighted_gram(V, t) if want_gram else 0.0
 
 
-def _added(totals, parts):
+def _added(totals: Iterable, parts: Iterable) -> Any:
     """Sums over processes, matrices in place of the first ones."""
     return [np.add(a, b, out=a if np.ndim(a) == 2 else None) for a, b in zip(totals, parts)]
 
 
-def _cotangent_of_features(features, V, ae, BV, t, a, cot):
+def _cotangent_of_features(
+    V: Array, ae: Array, BV: Array | None, t: Scalars, a: Scalars, cot: Cotangents
+) -> Array:
     """``v (a e)ᵀ - P B⁻¹ V diag(a) - 2 V diag(t)``, through the whitening."""
     a = np.reshape(a, (-1, 1))
     if BV is None:
@@ -247,7 +276,7 @@ def _cotangent_of_features(features, V, ae, BV, t, a, cot):
     other = np.multiply(V, 2.0 * np.reshape(t, (-1, 1)), out=empty(V.shape))
     BV -= other
     BV += np.matmul(ae, cot.v.T, out=other)
-    return features.through_whitening(BV, BV)
+    return cot.features.through_whitening(BV, BV)
 
 
 class Core(NamedTuple):
@@ -259,74 +288,78 @@ class Core(NamedTuple):
     v: np.ndarray  # (m, p)
     log_det: float  # log |B|
 
-    def divergence(self):
+    def divergence(self) -> float:
         """``KL[q(u) ‖ p(u)]``."""
         trace = np.vdot(self.TB, self.TB)
         return 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
 
-    def log_normaliser(self):
+    def log_normaliser(self) -> float:
         """``log E[exp(Σ b f - ½ a f²)]`` under the Nyström prior."""
         return 0.5 * (np.vdot(self.c, self.c) - self.log_det)
 
 
-def value(problem):
+def value(problem: Problem) -> float:
     """Objective at the kernel and the basis of the problem."""
     return solve_forward(problem)[1][0]
 
 
-def value_and_gradient(problem, inputs=True):
+def value_and_gradient(problem: Problem, inputs: bool = True) -> Evaluation:
     """`Evaluation` at the kernel and the basis of the problem, which may move for `inputs`."""
-    features, layout = problem.features(), problem.layout()
-    sums, waiting = forward_pass(problem, features, layout, gradient=True)
+    visit = visit_of(problem)
+    sums, waiting = forward_pass(visit, gradient=True)
     value, core, slope = solve(sums, problem)
-    see = partial(_see, problem, features)
+    see = partial(_see, problem, visit.features)
     probe = see(problem.rows.block(slice(0, 1)), None)
-    gradient = pull_back(
-        [problem], features, layout, see, [core], probe, inputs, [waiting], sums.a, slope
-    )
-    return Evaluation(value, gradient, features.jitter)
+    gradient = pull_back(visit, see, [core], probe, inputs, [waiting], sums.a, slope)
+    return Evaluation(value, gradient, visit.features.jitter)
 
 
 # There is a problem (the same but for its bound), a core and a part of the `probe`, which `see`
 # makes of some rows, for each process. Penalties count by their `slope`. Where posteriors are
 # `held`, these are their sums over rows; None: they follow from the rows.
 def pull_back(
-    problems, features, layout, see, cores, probe, inputs, kept, total_a=1.0, slope=1.0, held=None
-):
+    visit: Visit,
+    see: Callable,
+    cores: Sequence[Core],
+    probe: list[Forward],
+    inputs: bool,
+    kept: Sequence,
+    total_a: float = 1.0,
+    slope: float = 1.0,
+    held: Held = None,
+) -> dict:
     """Gradients by the name of the block."""
-    problem = problems[0]
+    (problem, *_), features, _ = visit
     taus = [  # τ of ``t = P τ a`` where one serves all rows, else None
         None if at.bound.noise_share or np.ndim(one.slope) else -one.slope * slope
-        for at, one in zip(problems, probe)
+        for at, one in zip(visit.problems, probe)
     ]
     is_noisy = kernels.is_noisy(problem.kernel) and not problem.latent_noise
     by_row = is_noisy and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     pairs = zip(cores, [None] * len(taus) if by_row else taus)
-    cots = [cotangents(problem, features, core, tau, total_a) for core, tau in pairs]
+    cots = [cotangents(visit, core, tau, total_a, slope) for core, tau in pairs]
     if held:
         means = (np.vdot(cot.Binv, sums.VaV) / sums.a for cot, sums in zip(cots, held))
         cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]
     wants_gram = None in taus
-    theta_bar, basis_bar, VtV = backward_pass(
-        problem, features, layout, see, cots, slope, inputs, wants_gram, *kept
-    )
+    theta_bar, basis_bar, VtV = backward_pass(visit, see, cots, inputs, wants_gram, *kept)
     if features.complete:
         VtV = 0.0
     elif not wants_gram:
-        parts = zip(cots, taus, held or cores)
+        parts: Iterable = zip(cots, taus, held or cores)
         VtV = sum(cot.v.shape[1] * tau * sums.VaV for cot, tau, sums in parts)
-    of_theta, of_basis = pull_whitening(features, cots, VtV, inputs, held)
+    of_theta, of_basis = pull_whitening(cots, VtV, inputs, held)
     gradient = {"kernel": theta_bar + of_theta}
     return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
 
 
-def conclude(problem):
+def conclude(problem: Problem) -> tuple[float, SparsePosterior, float]:
     """Objective, `SparsePosterior` and the jitter that it took, from one visit to the rows."""
     features, (value, core, _) = solve_forward(problem)
     return value, posterior_of(features, core, problem.kernel), features.jitter
 
 
-def core_of(sums, n_jobs, **failure):
+def core_of(sums: Sums, n_jobs: int, **failure: str) -> Core:
     """The `Core` that belongs to `Sums` of one process; `failure` is that of `cholesky`."""
     B = sums.VaV.copy()
     B.flat[:: len(B) + 1] += 1.0
@@ -336,7 +369,7 @@ def core_of(sums, n_jobs, **failure):
     return Core(sums.VaV, TB, c, TB.T @ c, linalg.log_det_from_cholesky(LB))
 
 
-def solve(sums, problem):
+def solve(sums: Sums, problem: Problem) -> tuple[float, Core, float]:
     """Objective, `Core` and slope of penalties of `Sums`, at the bound of the problem."""
     core = core_of(sums, problem.options.n_jobs)
     n_targets = core.c.shape[1]
@@ -346,25 +379,24 @@ def solve(sums, problem):
     return log_n - n_targets * penalty, core, reduce_slope
 
 
-def posterior_of(features, core, kernel):
+def posterior_of(features: Features, core: Core, kernel: Kernel) -> SparsePosterior:
     """The `SparsePosterior` of a process whose weights have this one."""
     return SparsePosterior(kernel, features.for_prediction(), features.weights(core.v), core.TB)
 
 
-def mean_noise_and_residual(problem, rows):
+def mean_noise_and_residual(problem: Problem, rows: slice) -> tuple:
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
     forward = _see(problem, problem.features(), problem.rows.block(rows), None)[0]
     return np.mean(1.0 / forward.precision), np.mean(forward.x / forward.precision)
 
 
-def solve_forward(problem):
+def solve_forward(problem: Problem) -> tuple[Features, tuple[float, Core, float]]:
     """The features of a problem, and what `solve` returns given its rows."""
-    features = problem.features()
-    sums, _ = forward_pass(problem, features, problem.layout(), gradient=False)
-    return features, solve(sums, problem)
+    visit = visit_of(problem)
+    return visit.features, solve(forward_pass(visit, gradient=False)[0], problem)
 
 
-def _see(problem, features, block, forward):
+def _see(problem: Problem, features: Features, block: Batch, forward: Forward | None) -> list:
     """List with the `Forward` of a block, computed unless the first pass has kept it."""
     return [forward or forward_block(problem, problem.project(features, block.X), block)]
 
@@ -383,24 +415,24 @@ def _see(problem, features, block, forward):
 class RunningSums:
     """The sums over all rows that came, in the units of an origin."""
 
-    sums: Sums | None  # with targets ``[z 1]``; ``yay`` is the matrix ``[z 1]ᵀ a [z 1]``
+    sums: Sums | Any  # with targets ``[z 1]``; ``yay`` is the matrix ``[z 1]ᵀ a [z 1]``
     features: Features
     origin: TargetScaler  # targets that were constant there have sums, as they may vary later
 
     @classmethod
-    def of(cls, problem):
+    def of(cls, problem: Problem) -> "RunningSums":
         """Sums of a problem whose rows are `ArrayDataset`; its units become the origin."""
         features = problem.features().for_prediction()
         return cls(None, features, problem.rows.scaler.with_constants()).plus(problem)
 
-    def plus(self, problem):
+    def plus(self, problem: Problem) -> "RunningSums":
         """Sums to which the rows of a problem with the same kernel and basis are added."""
         y = np.column_stack([problem.rows.y, np.ones(len(problem.rows))])
         scaler = TargetScaler(np.append(self.origin.mean, 0.0), np.append(self.origin.scale, 1.0))
         rows = replace(problem.rows, y=y, scaler=scaler)
         problem, layout = problem._replace(rows=rows), problem.layout()
 
-        def run(read):
+        def run(read: Callable) -> tuple[Sums, None]:
             block = read()
             forward = forward_block(problem, problem.project(self.features, block.X), block)
             yay = block.y.T @ forward.weighted_targets(block.weight)
@@ -409,11 +441,11 @@ class RunningSums:
         sums = Sums(*rows.visit(run, layout, keep=[False] * len(layout.blocks))[0])
         return replace(self, sums=sums if self.sums is None else self.sums + sums)
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> "RunningSums":
         """Sums of the rows with so many times their weights."""
         return replace(self, sums=self.sums.times(factor))
 
-    def solved(self, problem, scaler):
+    def solved(self, problem: Problem, scaler: TargetScaler) -> tuple:
         """Value, `SparsePosterior` and jitter where targets have these units; no row is read."""
         varies, origin = scaler.scale > 0, self.origin
         C = np.vstack([np.diag(origin.scale), origin.mean - scaler.mean])
@@ -448,7 +480,7 @@ class DecoupledPosterior(PosteriorAround):
     features = property(attrgetter("posterior.features"))
     width = property(attrgetter("mean_features.size"))
 
-    def mean(self, X, n_jobs=1):
+    def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Mean (n, p)."""
         of_block = lambda block: self.mean_features.raw(block) @ self.u
         return by_blocks(of_block, X, row_blocks(len(X), self.width), n_jobs)

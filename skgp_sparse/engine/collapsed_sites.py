@@ -13,18 +13,21 @@ Several processes may share the kernel and the basis; each has sites of its own.
 the same methods where nothing needs to be projected.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skgp_sparse.data.arrays import PerRow
-from skgp_sparse.data.dataset import Layout
+from skgp_sparse.data.dataset import Batch, Layout
 from skgp_sparse.engine import collapsed
-from skgp_sparse.engine.basis import Features, Observations, Problem
-from skgp_sparse.engine.collapsed import Sums, core_of, pull_back
+from skgp_sparse.engine.basis import Features, Observations, Problem, Projection
+from skgp_sparse.engine.collapsed import Core, Forward, Sums, Visit, core_of, pull_back, visit_of
+from skgp_sparse.engine.feature_posterior import SparsePosterior
 from skgp_sparse.ground.linalg import product_norms, weighted_gram
+from skgp_sparse.ground.validation import Array
 
 NO_POSTERIOR = (
     "There is no posterior: the sites of the rows are not finite, or too many precisions negative. "
@@ -42,60 +45,60 @@ class ProjectedRows(NamedTuple):
     observed: Observations  # of `PerRow`
     jitter: float  # of the features
 
-    def sums(self, natural):
+    def sums(self, natural: PerRow) -> Sums:
         """`Sums` over rows for linear terms and precisions, a `PerRow` (2, k, n), VaV as a list."""
         features_of = self._features_of()
 
-        def run(read, projection, site):
+        def run(read: Callable, projection: Projection | None, site: Array) -> tuple:
             V = features_of(read, projection)
             return (V.T @ site[0].T, *(weighted_gram(V, a) for a in site[1])), None
 
         (Vb, *VaV), _ = self._visit(run, natural, keep=[False] * len(natural))
         return Sums(VaV, Vb.T)
 
-    def solve(self, natural):
+    def solve(self, natural: PerRow) -> "Cores":
         """The `Cores` for the same."""
         n_jobs, sums = self.problem.options.n_jobs, self.sums(natural)
         of_processes = map(Sums, sums.VaV, sums.Vay[:, :, None])  # linear terms are columns
         return Cores(core_of(one, n_jobs, failure=NO_POSTERIOR) for one in of_processes)
 
-    def moments(self, cores):
+    def moments(self, cores: "Cores") -> PerRow:
         """Means ``μ`` and variances ``h`` of the rows, a `PerRow` (2, k, n)."""
 
         features_of = self._features_of()
         run = lambda read, projection: ((), cores.moments(features_of(read, projection)))
         return PerRow(self._visit(run)[1])
 
-    def covariance(self, core):
+    def covariance(self, core: Core) -> Array:
         """Posterior covariance (n, n) of what the basis says of the rows."""
         features_of = self._features_of()
         run = lambda read, projection: ((), (features_of(read, projection) @ core.TB.T).T)
         root = np.asarray(PerRow(self._visit(run)[1]))
         return root.T @ root
 
-    def gradient(self, cores, sites, bounds, inputs):
+    def gradient(self, cores: "Cores", sites: PerRow, bounds: list, inputs: bool) -> dict:
         """Gradients by the name of the block, sites (λ1, λ2) held, a `PerRow` (2, k, n)."""
         problem, features = self.problem, self.features
         problems = [problem._replace(bound=bound) for bound in bounds]
 
-        def see(block, projection, site):
+        def see(block: Batch, projection: Projection | None, site: Array) -> list[Forward]:
             projection = projection or problem.project(features, block.X)
             pairs = zip(problems, site.swapaxes(0, 1))
             return [collapsed.forward_block(at, projection, block, one) for at, one in pairs]
 
         probe = see(problem.rows.block(slice(0, 1)), None, sites[0][..., :1])
-        kept = self.projections, list(sites)  # which are used up
-        return pull_back(problems, features, self.layout, see, cores, probe, inputs, kept)
+        kept = self.projections, [*sites.parts]  # which are used up
+        return pull_back(Visit(problems, features, self.layout), see, cores, probe, inputs, kept)
 
-    def posterior(self, core):
+    def posterior(self, core: Core) -> SparsePosterior:
         """The `SparsePosterior` over one of the processes."""
         return collapsed.posterior_of(self.features, core, self.problem.kernel)
 
-    def _visit(self, function, *states, keep=None):
+    def _visit(self, function: Callable, *states: Any, keep: list[bool] | None = None) -> tuple:
         kept, reads = (self.projections, *states), [one is None for one in self.projections]
         return self.problem.rows.visit(function, self.layout, *kept, keep=keep, reads=reads)
 
-    def _features_of(self):
+    def _features_of(self) -> Callable:
         """``(read, projection) -> V``, without numbers of rows: it may go where the rows are."""
         project = partial(self.problem.project, self.features)
         return lambda read, projection: project(read().X).V if projection is None else projection.V
@@ -104,16 +107,16 @@ class ProjectedRows(NamedTuple):
 class Cores(tuple):
     """The posteriors of independent processes."""
 
-    def moments(self, V):
+    def moments(self, V: Array) -> Array:
         """Means ``μ`` and variances ``h`` of rows with these features (2, k, n)."""
         means = [(V @ core.v)[:, 0] for core in self]
         return np.stack([means, [product_norms(V, core.TB) for core in self]])
 
-    def divergence(self):
+    def divergence(self) -> float:
         """``KL[q ‖ p]`` of all processes."""
         return sum(core.divergence() for core in self)
 
-    def log_normaliser(self):
+    def log_normaliser(self) -> float:
         """``log E[exp(Σ b f - ½ a f²)]`` of all processes under the prior."""
         return sum(core.log_normaliser() for core in self)
 
@@ -121,7 +124,7 @@ class Cores(tuple):
 # Where memory does not allow everything, features have precedence: the inner loop reads them many
 # times, and the backward pass the rest once. They are one array, which goes back to the system as
 # a whole.
-def project_rows(problem):
+def project_rows(problem: Problem) -> ProjectedRows:
     """The `ProjectedRows` of a problem, which keep what memory allows."""
     features, layout = problem.features(), problem.layout()
     whole = all(layout.whole)
@@ -129,7 +132,7 @@ def project_rows(problem):
     V = np.empty((max(kept, default=0), problem.basis.size))
     places = [V[rows] if keep else None for rows, keep in zip(layout.blocks, layout.features)]
 
-    def run(read, place):
+    def run(read: Callable, place: Array | None) -> tuple:
         block = read()
         complete = problem.project(features, block.X, place)
         observed = observe(block, complete.residual)
@@ -142,7 +145,7 @@ def project_rows(problem):
     return ProjectedRows(problem, features, layout, list(projections), observed, features.jitter)
 
 
-def observe(block, residual):
+def observe(block: Batch, residual: Array) -> Observations:
     """The `Observations` of a block, every part an array (n,)."""
     offset, weight = (np.broadcast_to(one, len(residual)) for one in (block.offset, block.weight))
     return Observations(block.observed, offset, weight, residual)
@@ -170,9 +173,7 @@ def observe(block, residual):
 class Minibatch(NamedTuple):
     """Some rows at one kernel and one basis, and what waits for their gradients."""
 
-    problems: list  # of `Problem`, the same but for its bound, for each process
-    features: Features
-    layout: Layout
+    visit: Visit
     waiting: list  # of the `Forward` of every process, for each block
     sums: list  # of `Sums`, one for each process
     n: float  # Σ w
@@ -180,12 +181,12 @@ class Minibatch(NamedTuple):
 
 
 # ``view(block, Projection)`` returns the `Forward` of every process, and numbers to add up.
-def _look(problems, view, keep):
+def _look(problems: list[Problem], view: Callable, keep: bool) -> Minibatch:
     """The `Minibatch` of rows seen by a `view`; without `keep`, no gradient follows."""
-    problem = problems[0]
-    features, layout = problem.features(), problem.layout()
+    visit = visit_of(*problems)
+    (problem, *_), features, layout = visit
 
-    def run(read):
+    def run(read: Callable) -> tuple:
         block = read()
         forwards, totals = view(block, problem.project(features, block.X))
         sums = chain.from_iterable(collapsed.posterior_sums(forward, block) for forward in forwards)
@@ -196,13 +197,13 @@ def _look(problems, view, keep):
     (n, totals, *parts), waiting = problem.rows.visit(run, layout, keep=kept)
     size = len(Sums._fields)
     sums = [Sums(*parts[k : k + size]) for k in range(0, len(parts), size)]
-    return Minibatch(problems, features, layout, waiting, sums, n, totals)
+    return Minibatch(visit, waiting, sums, n, totals)
 
 
-def with_noise(problem, keep=True):
+def with_noise(problem: Problem, keep: bool = True) -> Minibatch:
     """The `Minibatch` of rows with Gaussian noise; adds up their penalties."""
 
-    def view(block, projection):
+    def view(block: Batch, projection: Projection) -> tuple:
         forward = collapsed.forward_block(problem, projection, block)
         weight = np.broadcast_to(block.weight, len(block.X))
         return [forward], weight @ np.broadcast_to(forward.phi, len(block.X))
@@ -211,11 +212,11 @@ def with_noise(problem, keep=True):
 
 
 # It adds up the values of the rows, λ2 r in every process, and gradients wrt the likelihood.
-def with_sites(problem, cores, method, v, keep=True):
+def with_sites(problem: Problem, cores: Cores, method: Any, v: Array, keep: bool) -> Minibatch:
     """The `Minibatch` of rows whose sites follow from the posteriors of now by a `Method`."""
     problems = [problem._replace(bound=method.surrogate(one)) for one in v]
 
-    def view(block, projection):
+    def view(block: Batch, projection: Projection) -> tuple:
         rows = observe(block, projection.residual)
         by_row = method.update(rows, *cores.moments(projection.V), None, v)
         pairs = zip(problems, np.stack([by_row.linear, by_row.precision], axis=1))
@@ -228,8 +229,8 @@ def with_sites(problem, cores, method, v, keep=True):
     return _look(problems, view, keep)
 
 
-def gradient(batch, cores, slope, inputs):
+def gradient(batch: Minibatch, cores: Cores, slope: float, inputs: bool) -> dict:
     """Gradients by the name of the block from a batch, which is used up, the posteriors held."""
-    *given, waiting, sums, _, _ = batch
+    visit, waiting, sums, *_ = batch
     kept, see = [list(waiting)], lambda _, forwards: forwards
-    return pull_back(*given, see, cores, waiting[0], inputs, kept, 1.0, slope, sums)
+    return pull_back(visit, see, cores, waiting[0], inputs, kept, 1.0, slope, sums)

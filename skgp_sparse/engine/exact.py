@@ -12,24 +12,23 @@ Rows that coincide are one observation of their precision-weighted mean ȳ, of v
 `profile_evidence` compares scales of the targets by values alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import DistinctInputs, GroupMeans, PerRow
 from skgp_sparse.data.dataset import Batch, Layout, row_blocks
 from skgp_sparse.engine.basis import Evaluation, InducingFeatures, Observations, Problem
 from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores, observe, project_rows
-from skgp_sparse.engine.feature_posterior import ExactPosterior
+from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.ground import linalg
-from skgp_sparse.ground.linalg import TINY
 from skgp_sparse.ground.parallel import for_each, ordered_map, worth
-from skgp_sparse.ground.validation import Array, Pair
+from skgp_sparse.ground.validation import Array, Bools, Kernel, Pair, Scalars
 
 _FEWEST_PAIRS = 4  # shares of the rows that the longest lag of a variogram leaves
 _STANDARD_ERRORS = 4.0  # by which near rows must be more alike than any
@@ -126,20 +125,21 @@ class ExactFeatures(InducingFeatures):
 
     D: np.ndarray | None = None  # (m,) noise variances of the distinct rows
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, object]:
         """Without the factor of many rows."""
         state = super().__getstate__()
         return {**state, "L": None} if self.size > _PICKLED and self.L is not None else state
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict) -> None:
         """With the factor as it was."""
         vars(self).update(state)
         if self.L is None and self.D is not None:
             vars(self)["L"] = _factor(self.kernel, self.Z, self.D, self.n_jobs, gradient=False)[0]
 
-    def for_prediction(self, mean_only=False):
+    def for_prediction(self, mean_only: bool = False) -> "ExactFeatures":
         """A copy of the features for prediction, without L and D if only means are wanted."""
-        return replace(super().for_prediction(mean_only), D=None if mean_only else self.D)
+        D, L = (None, None) if mean_only else (self.D, self.L)
+        return replace(self, L=L, T=None, pull_Kuu=None, D=D)
 
 
 # -- value and gradient given all rows -------------------------------------------------------------
@@ -186,16 +186,14 @@ def value_and_gradient(kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1) 
     return Evaluation(value, {"kernel": theta_bar}, jitter)
 
 
-def conclude(
-    kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1
-) -> tuple[float, ExactPosterior, float]:
+def conclude(kernel: Kernel, groups: DistinctInputs, n_jobs: int = 1) -> tuple:
     """Log marginal likelihood, posterior, whose inducing points are the distinct rows, jitter."""
     value, means, L, alpha, jitter, _ = _solve(kernel, groups, n_jobs, gradient=False)
     features = ExactFeatures(kernel, groups.X, L, D=means.D)
     return value, ExactPosterior(kernel, features, alpha), jitter
 
 
-def _solve(kernel, groups, n_jobs, gradient=True):
+def _solve(kernel: Kernel, groups: DistinctInputs, n_jobs: int, gradient: bool = True) -> tuple:
     """Value, `GroupMeans`, L, α (u, p), jitter, and the pullbacks of K."""
     means = GroupMeans(kernel, groups)
     L, jitter, pulls = _factor(kernel, groups.X, means.D, n_jobs, gradient)
@@ -204,7 +202,7 @@ def _solve(kernel, groups, n_jobs, gradient=True):
     return value, means, L, linalg.over_lower(half, L).T, jitter, pulls
 
 
-def _factor(kernel, X, D, n_jobs, gradient):
+def _factor(kernel: Kernel, X: Array, D: Array, n_jobs: int, gradient: bool) -> tuple:
     """The factor of ``K + D``, its jitter, and the pullbacks of K."""
     K, pulls = kernel_matrix(kernel, X, n_jobs, gradient)
     K.flat[:: len(K) + 1] += D
@@ -213,11 +211,11 @@ def _factor(kernel, X, D, n_jobs, gradient):
 
 # Of a slice of rows, these pull back to theta the cotangent of the rows among themselves, and
 # beside earlier rows, or None.
-def kernel_matrix(kernel, X, n_jobs, gradient=True):
+def kernel_matrix(kernel: Kernel, X: Array, n_jobs: int, gradient: bool = True) -> tuple:
     """Kernel matrix (u, u) without white noise, its lower triangle only, and its pullbacks."""
     K = np.zeros((len(X), len(X)))
 
-    def fill(rows):
+    def fill(rows: slice) -> tuple | None:
         before = None
         K[rows, rows], among = kernels.linearize(kernel, X[rows], X[rows])
         if rows.start:
@@ -229,10 +227,10 @@ def kernel_matrix(kernel, X, n_jobs, gradient=True):
 
 # The `pulls` of `kernel_matrix` are used up. ``cotangent(rows, columns)`` is a new array, and only
 # the lower triangle of G is read.
-def pull_back(pulls, cotangent, n_jobs):
+def pull_back(pulls: list, cotangent: Callable, n_jobs: int) -> Array:
     """Gradient wrt theta of ``Σ G_ij K_ij`` over all i and j, for symmetric G."""
 
-    def run(index):
+    def run(index: int) -> Array:
         (rows, among, before), pulls[index] = pulls[index], None
         theta_bar = among(linalg.mirror_lower(cotangent(rows, rows)), inputs=False)[0]
         if before is not None:
@@ -243,7 +241,7 @@ def pull_back(pulls, cotangent, n_jobs):
     return sum(ordered_map(run, range(len(pulls)), worth(n_jobs, pulls[-1][0].stop ** 2)))
 
 
-def _blocks(kernel, n):
+def _blocks(kernel: Kernel, n: int) -> list[slice]:
     """Slices of rows with equal shares of the lower triangle; one for a kernel without a rule."""
     count = max(min(n**2 // _WORTH_SHARING, _MOST_BLOCKS), n**2 // (2 * _LARGEST), 1)
     if count == 1 or not kernels.differentiable(kernel):
@@ -301,12 +299,12 @@ class JointCore(NamedTuple):
     log_det: float  # log |B|
     noise: "Noise"
 
-    def divergence(self):
+    def divergence(self) -> float:
         """``KL[q ‖ p]`` of the process and of its white noise at the rows."""
         process = self.mean @ self.alpha - self.a @ self.variance + self.log_det
         return 0.5 * process + self.noise.divergence(self)
 
-    def log_normaliser(self):
+    def log_normaliser(self) -> float:
         """``log E[exp(Σ b f - ½ a f²)]`` under the prior."""
         return 0.5 * (self.b @ self.mean - self.log_det) + self.noise.log_normaliser()
 
@@ -321,26 +319,26 @@ class Noise(NamedTuple):
     precision: np.ndarray  # (n,) ... λ2 of one copy
     gain: np.ndarray  # (n,) γ
 
-    def marginals(self, rows, core):
+    def marginals(self, rows: slice, core: JointCore) -> Pair:
         """Mean and variance of some rows, their noise included."""
         r, gain = self.r[rows], self.gain[rows]
         mean, variance = core.mean[self.index[rows]], core.variance[self.index[rows]]
         return (mean + r * self.linear[rows]) / gain, r / gain + variance / gain**2
 
-    def divergence(self, core):
+    def divergence(self, core: JointCore) -> float:
         """Mean divergence of the noise, given the process."""
         spread = 1.0 / self.gain - 1.0 + np.log(self.gain)
         return 0.5 * self.weight @ (spread + self.r * self._squares(core))
 
-    def log_normaliser(self):
+    def log_normaliser(self) -> float:
         """The part of the log normaliser that is not seen by the process."""
         return 0.5 * self.weight @ (self.r * self.linear**2 / self.gain - np.log(self.gain))
 
-    def gradient(self, core):
+    def gradient(self, core: JointCore) -> Array:
         """Gradient of the surrogate wrt r."""
         return 0.5 * self.weight * (self._squares(core) - self.precision / self.gain)
 
-    def _squares(self, core):
+    def _squares(self, core: JointCore) -> Array:
         mean, variance = core.mean[self.index], core.variance[self.index]
         slope = self.linear - self.precision * mean
         return (slope**2 + self.precision**2 * variance) / self.gain**2
@@ -359,24 +357,24 @@ class JointRows(NamedTuple):
     jitter: float = 0.0
 
     @property
-    def observed(self):
+    def observed(self) -> Observations:
         """The rows; the residual is 0, as nothing is left that the process does not know."""
         blocks = map(self.problem.rows.block, self.layout.blocks)
         of_blocks = (observe(block, np.zeros(len(block.X))) for block in blocks)
         return Observations(*map(PerRow, zip(*of_blocks)))
 
-    def solve(self, natural):
+    def solve(self, natural: PerRow) -> Cores:
         """The `Cores` for linear terms and precisions of the rows, a `PerRow` (2, k, n)."""
         return Cores(self._solve(*pair) for pair in np.asarray(natural).swapaxes(0, 1))
 
-    def moments(self, cores):
+    def moments(self, cores: Cores) -> PerRow:
         """Means and variances of the rows, their noise included, a `PerRow` (2, k, n)."""
         return PerRow(
             np.stack([core.noise.marginals(rows, core) for core in cores], axis=1)
             for rows in self.layout.blocks
         )
 
-    def covariance(self, core):
+    def covariance(self, core: JointCore) -> Array:
         """Posterior covariance of the rows, their noise included (n, n)."""
         root = core.T @ (core.s[:, None] * self.K)
         noise, index = core.noise, self.groups.index
@@ -385,19 +383,19 @@ class JointRows(NamedTuple):
         S.flat[:: len(S) + 1] += noise.r / noise.gain
         return S
 
-    def gradient(self, cores, sites, bounds, inputs):
+    def gradient(self, cores: Cores, sites: PerRow, bounds: list, inputs: bool) -> dict:
         """Gradients by the name of the block; without a residual, all bounds have the same."""
         n_jobs = self.problem.options.n_jobs
         inverses = [_inverse(core, n_jobs) for core in cores]
 
-        def cotangent(*at):
+        def cotangent(*at: slice) -> Scalars:
             return sum(_cotangent(*pair, *at) for pair in zip(cores, inverses))
 
         of_process = pull_back(self.pulls, cotangent, n_jobs)
         noise_bar = sum(self.groups.sum(core.noise.gradient(core)) for core in cores)
         return {"kernel": of_process + self.pull_diagonal(np.zeros(len(self.K)), noise_bar)[0]}
 
-    def posterior(self, core):
+    def posterior(self, core: JointCore) -> ExactPosterior | SparsePosterior:
         """The `ExactPosterior` of a process; by all rows as features where a < 0."""
         if np.any(core.a < 0.0):
             noise = core.noise
@@ -409,11 +407,11 @@ class JointRows(NamedTuple):
         features = InducingFeatures(self.problem.kernel, self.groups.X, L)
         return ExactPosterior(self.problem.kernel, features, core.alpha[:, None])
 
-    def _solve(self, b, a):
+    def _solve(self, b: Array, a: Array) -> JointCore:
         n_jobs = self.problem.options.n_jobs
         noise = self._noise(a, b)
         a, b = self.groups.sum(a / noise.gain), self.groups.sum(b / noise.gain)
-        s = np.sqrt(np.maximum(np.abs(a), TINY))
+        s = np.sqrt(np.maximum(np.abs(a), linalg.TINY))
         if np.any(a < 0.0):
             T, log_det = _inverse_with_signs(self.K, s, a < 0.0, n_jobs)
         else:
@@ -425,7 +423,7 @@ class JointRows(NamedTuple):
         variance = _variances(self.K, s, a, T, n_jobs)
         return JointCore(T, s, a, b, alpha, self.K @ alpha, variance, log_det, noise)
 
-    def _noise(self, a, b):
+    def _noise(self, a: Array, b: Array) -> Noise:
         index, weight = self.groups.index, self.groups.weight
         copies = np.maximum(weight, 1.0)  # less than one is one that says less
         linear, precision = b / copies, a / copies
@@ -435,7 +433,7 @@ class JointRows(NamedTuple):
         return Noise(index, self.r, copies * (weight > 0), linear, precision, gain)
 
 
-def _cotangent(core, inverse, rows, columns):
+def _cotangent(core: JointCore, inverse: Array, rows: slice, columns: slice) -> Array:
     """Gradient wrt some entries of K, from the lower triangle of ``B⁻¹``."""
     G = inverse[rows, columns] * (-0.5 * core.s[rows, None])
     G *= core.s[columns]
@@ -443,7 +441,7 @@ def _cotangent(core, inverse, rows, columns):
     return G
 
 
-def join_rows(groups, problem):
+def join_rows(groups: DistinctInputs, problem: Problem) -> JointRows:
     """The `JointRows` of a problem whose basis are the distinct inputs of its `DistinctInputs`."""
     K, pulls = kernel_matrix(problem.kernel, groups.X, problem.options.n_jobs)
     _, noise, pull_diagonal = kernels.diagonal(problem.kernel, groups.X)
@@ -452,11 +450,11 @@ def join_rows(groups, problem):
     return JointRows(problem, problem.layout(), groups, K, pulls, r, pull_diagonal)
 
 
-def _factor_of_sites(K, s, n_jobs):
+def _factor_of_sites(K: Array, s: Array, n_jobs: int) -> Array:
     """Cholesky factor of ``B``, of which only the lower triangle is made."""
     B = np.zeros(K.shape)
 
-    def fill(rows):
+    def fill(rows: slice) -> None:
         head = slice(0, rows.stop)
         np.multiply(K[rows, head], s[head], out=B[rows, head])
         B[rows, head] *= s[rows, None]
@@ -466,7 +464,7 @@ def _factor_of_sites(K, s, n_jobs):
     return linalg.cholesky(B, n_jobs, failure=_NO_KERNEL)
 
 
-def _inverse_with_signs(K, s, negative, n_jobs):
+def _inverse_with_signs(K: Array, s: Array, negative: Bools, n_jobs: int) -> tuple[Array, float]:
     """``T`` where some precisions are negative, its columns in the order of K, and ``log |B|``."""
     p, q = np.flatnonzero(~negative), np.flatnonzero(negative)
     L = _factor_of_sites(K[np.ix_(p, p)], s[p], n_jobs)
@@ -484,19 +482,19 @@ def _inverse_with_signs(K, s, negative, n_jobs):
     return T, log_det
 
 
-def _signs(a):
+def _signs(a: Array) -> Array:
     """``D``: those of the precisions, where the negative ones come last."""
     return np.where(np.arange(len(a)) < np.count_nonzero(a >= 0.0), 1.0, -1.0)
 
 
-def _inverse(core, n_jobs):
+def _inverse(core: JointCore, n_jobs: int) -> Array:
     """``B⁻¹``, of which the lower triangle is known."""
     if np.any(core.a < 0.0):
         return (core.T.T * _signs(core.a)) @ core.T
     return linalg.lower_gram(core.T, n_jobs)
 
 
-def _variances(K, s, a, T, n_jobs):
+def _variances(K: Array, s: Array, a: Array, T: Array, n_jobs: int) -> Array:
     """``h``, from what is left of the prior variance where a site hardly changes it."""
     prior, signs = np.array(K.diagonal()), _signs(a)
     if s**2 @ prior < np.finfo(float).eps:  # a bound of the relative change of all of them

@@ -11,6 +11,7 @@ prediction.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
@@ -26,9 +27,8 @@ from skgp_sparse.engine.basis import Features, FourierBasis, InducingFeatures, O
 from skgp_sparse.engine.functions import SampledFunctions, by_target
 from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes, float64
 from skgp_sparse.ground import linalg
-from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Pair, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Pair, Rng, Scalars
 
 
 class Normals(NamedTuple):
@@ -59,27 +59,29 @@ class InducingPosterior(NamedTuple):
     Kinv: np.ndarray  # (m, m)
 
     @classmethod
-    def of(cls, features, of_column, v, u, TB):
+    def of(
+        cls, features: InducingFeatures | Any, of_column: Ints, v: Array | None, u: Array, TB: Array
+    ) -> "InducingPosterior":
         """The matrices that follow from a posterior in whitened features."""
         Binv = np.array([linalg.inverse_from_triangle(one) for one in TB])
         A = np.array([features.between_whitenings(one) for one in Binv])
         return cls(features, of_column, v, u, TB, Binv, A, features.inverse())
 
-    def explained(self, inputs):
+    def explained(self, inputs: Normals) -> tuple[Array, Array, Array]:
         """Mean and variance (n, p) of the features, and the variance that they leave (n,)."""
         expected = kernels.expectations(self.features.kernel, *inputs, self.features.Z)
-        V, of_K = self.features.whiten(expected.cross), expected.inner([self.Kinv])[:, 0]
-        rest = np.maximum(expected.prior - row_dots(V, V) - of_K, 0.0)
-        within = np.stack([row_dots(V @ Binv, V) for Binv in self.Binv], axis=1)
+        V, of_K = self.features.whiten(expected.cross), expected.inner(self.Kinv[None])[:, 0]
+        rest = np.maximum(expected.prior - linalg.row_dots(V, V) - of_K, 0.0)
+        within = np.stack([linalg.row_dots(V @ Binv, V) for Binv in self.Binv], axis=1)
         within += expected.inner(self.A)
         of_mean = expected.inner(self.u.T[:, :, None] * self.u.T[:, None])
         return expected.cross @ self.u, np.maximum(of_mean + within[:, self.of_column], 0.0), rest
 
-    def predict(self, inputs, n_jobs=1):
+    def predict(self, inputs: Normals, n_jobs: int = 1) -> Pair:
         """Mean and variance (n, p) of the process at inputs that have a distribution."""
         width = kernels.expectation_width(self.features.kernel, *self.features.Z.shape)
 
-        def of_block(rows):
+        def of_block(rows: slice) -> Pair:
             mean, variance, rest = self.explained(inputs.of(rows))
             return mean, variance + rest[:, None]
 
@@ -97,10 +99,12 @@ class FeaturePosterior(Posterior):
     u: np.ndarray  # (m, p) weights of the raw features in the mean
     TB: np.ndarray  # ``LB⁻¹``, (m, m), or (0, m) where all rows are features: nothing varies then
 
+    _given_all: Callable  # of X: m, h and r, as below
+    _natural_parameters: Callable
     width = property(attrgetter("features.size"))
 
     @property
-    def points(self):
+    def points(self) -> Pair | Any:  # type: ignore[override]
         """Points and weights; None where the basis has no points."""
         Z = getattr(self.features, "Z", None)
         return None if Z is None else (Z, self.u)
@@ -144,14 +148,14 @@ class FeaturePosterior(Posterior):
         cov.flat[:: len(cov) + 1] = contract.without_negative(variance, signal)
         return cov
 
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+    def deviations(self, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
         """Latent samples minus the mean (n, n_samples); beyond features, many are independent."""
         if len(X) <= contract.JOINT_ROWS:
             return contract.joint_deviations(self, X, n_samples, random_state)
         features, R = self.weights()
         weights = R.T @ random_state.normal(size=(n_samples, len(R))).T
 
-        def deviate(block):
+        def deviate(block: Array) -> Array:
             V = features.whiten(features.raw(block))
             rest = self.mean_and_variance(block)[1] - ((V @ R.T) ** 2).sum(axis=1)
             normal = random_state.normal(size=(len(block), n_samples))
@@ -165,8 +169,8 @@ class FeaturePosterior(Posterior):
         """`Slopes` at the rows of X."""
         features = self.features
 
-        def of_block(block):
-            block = float64(X[block])
+        def of_block(some: slice) -> Slopes:
+            block = float64(X[some])
             K = features.raw(block)
             V = features.whiten(K)
             left = np.zeros_like(V) if features.complete else V  # by which the residual is smaller
@@ -174,7 +178,7 @@ class FeaturePosterior(Posterior):
             signal, noise, pull_diagonal = kernels.diagonal(self.kernel, block)
             own = np.full(len(block), 0.0 if latent else 1.0)
             of_signal = np.full(len(block), 0.0 if features.complete else 1.0)
-            variance = of_signal * signal + row_dots(V, known) - row_dots(V, left)
+            variance = of_signal * signal + linalg.row_dots(V, known) - linalg.row_dots(V, left)
             variance_slope = pull_diagonal(of_signal, own, inputs=True)[1]
             K_bar = features.weights((2.0 * (known - left)).T).T
             variance_slope = variance_slope + features.slopes(block, K_bar)
@@ -185,7 +189,7 @@ class FeaturePosterior(Posterior):
         return Slopes(*contract.joined(of_block, row_blocks(len(X), self.width), n_jobs))
 
     def sample_functions(
-        self, n_functions: int, n_frequencies: int, random_state: np.random.RandomState
+        self, n_functions: int, n_frequencies: int, random_state: Rng
     ) -> SampledFunctions:
         """`SampledFunctions` in units of the standardised targets."""
         (Z, u), kernel, k = self.points, self.kernel, n_functions
@@ -217,7 +221,7 @@ class FeaturePosterior(Posterior):
         rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
         terms = terms._replace(sites=terms.sites[..., chosen])
 
-        def of_block(some):
+        def of_block(some: slice) -> Pair:
             block = rows.block(some)
             mean, h, rest = self._given_all(block.X)
             rest = rest + kernels.diagonal(self.kernel, block.X)[1]
@@ -240,13 +244,13 @@ class FeaturePosterior(Posterior):
         mean, V = K @ self.u, self.features.whiten(K, K)
         W, signal = self._spread(V), kernels.diagonal(self.kernel, X)[0]
         rest = self._not_below_noise(self.features.residual_variance(X, V, signal), V, signal)
-        return mean, row_dots(W, W), rest, signal
+        return mean, linalg.row_dots(W, W), rest, signal
 
     def _not_below_noise(self, variance: Array, V: Array, signal: Scalars) -> Array:
         """Variances given features V (n, m), which may be changed where they are rounding."""
         return variance
 
-    def _by_blocks(self, function, X, n_jobs):
+    def _by_blocks(self, function: Callable, X: AnyArray, n_jobs: int) -> Array:
         return contract.by_blocks(function, X, row_blocks(len(X), self.width), n_jobs)
 
 
@@ -279,8 +283,7 @@ class ExactPosterior(FeaturePosterior):
         error = means.rest + D[:, None] * alpha
         others = 1.0 - D / of_row + D * (D / of_row) * A  # 1 - q, all of its terms positive
         mean = groups.y - error / others[:, None]
-        variance = np.maximum(D * (1.0 - D * A) / others, 0.0)
-        return mean[chosen], variance[chosen]
+        return mean[chosen], np.maximum(D * (1.0 - D * A) / others, 0.0)[chosen]
 
     def scaled(self, factor: float) -> "ExactPosterior":
         """The posterior with all variances, that of the noise included, times a factor."""
@@ -332,7 +335,7 @@ class SparsePosterior(FeaturePosterior):
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
 
-        def of_block(some):
+        def of_block(some: slice) -> Pair:
             block = rows.block(some)
             mean, h, rest = self._given_all(block.X)
             share = terms.bound.for_weights(block.weight).noise_share

@@ -17,9 +17,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import qmc
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import ArrayDataset
@@ -29,7 +27,7 @@ from skgp_sparse.engine.basis import Features
 from skgp_sparse.engine.posterior import Posterior, float64
 from skgp_sparse.ground.linalg import weighted_quantile
 from skgp_sparse.ground.parallel import for_each, resolve_n_jobs, single_threaded_blas
-from skgp_sparse.ground.validation import Array, Ints, Pair
+from skgp_sparse.ground.validation import Array, ArrayLike, Ints, Kernel, Pair
 
 _ROWS, _VALUES = 20_000, 512  # rows that tell how columns are distributed, by so many quantiles
 _NEIGHBORS = 30  # of a prediction, where there are more: quick, and as good for shares
@@ -74,9 +72,7 @@ def _some_of(rows: ArrayDataset, size: int) -> Pair:
 #
 # They are estimated by evaluations of f at points of a Sobol sequence (Saltelli et al. 2010;
 # Jansen 1999).
-def sobol_indices(
-    processes: Sequence[Posterior], quantiles: Array, n_jobs: int | None
-) -> SobolIndices:
+def sobol_indices(processes: list[Posterior], quantiles: Array, n_jobs: int | None) -> SobolIndices:
     """`SobolIndices` of the means of processes, weighted by their variances."""
     quick = [process.with_fewer_neighbors(_NEIGHBORS) for process in processes]
     threads = resolve_n_jobs(n_jobs)
@@ -254,9 +250,7 @@ class SampledFunctions:
         return slopes + np.einsum("npd,pc->ncd", mean_slope, self.factors)
 
 
-def in_units(
-    drawn: SampledFunctions, scaler: TargetScaler, check: Callable[[ArrayLike], Array]
-) -> SampledFunctions:
+def in_units(drawn: SampledFunctions, scaler: TargetScaler, check: Callable) -> SampledFunctions:
     """The `SampledFunctions` in units of y (p,), those of constant targets among them."""
     k, p, found = drawn.shape[-1], len(scaler.mean), copy(drawn)
 

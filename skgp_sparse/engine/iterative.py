@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset, row_blocks
@@ -22,7 +21,7 @@ from skgp_sparse.engine.neighbors import NeighborsPosterior
 from skgp_sparse.engine.posterior import PosteriorAround, RowTerms, float64
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.parallel import ordered_map, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Pair
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Kernel, Pair
 
 Product = Callable[[Array], Array]
 Tile = Callable[[slice, slice], AnyArray]
@@ -168,9 +167,7 @@ def _product(tile: Tile, noise: Array, n_jobs: int, dtype: type) -> Product:
 #
 # Its diagonal is that of ``K + D``, which is worth a factor of ten in iterations beside
 # ``V Vᵀ + D``.
-def preconditioner(
-    kernel: Kernel, X: Array, noise: Array, chosen: Ints, n_jobs: int
-) -> tuple[Product, float]:
+def preconditioner(kernel: Kernel, X: Array, noise: Array, chosen: Ints, n_jobs: int) -> tuple:
     """``R -> P⁻¹ R`` with the matrix of FITC at chosen rows, and the jitter that these took."""
     noise = noise.reshape(len(X), -1)
     K = kernels.evaluate(kernel, X[chosen], X[chosen])

@@ -9,6 +9,7 @@ scales. `LeaveOneOut` has the objective, `SiteRows` rows with Gaussian sites, an
 `NeighborsPosterior` the predictions.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import repeat
@@ -26,7 +27,7 @@ from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, openmp_threads, ordered_map, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Pair
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Pair, Triple
 
 _FEW_COLUMNS = 7.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -171,7 +172,9 @@ def _solve(K: Array, y: Array, noise: Array) -> tuple[LocalPrediction, Array, Ar
     return LocalPrediction(mean, variance, signal), L, V
 
 
-def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool):
+def _pull(
+    pull: Callable, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool
+) -> tuple:
     X = linalg.back_substituted(L, V)
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
@@ -184,6 +187,9 @@ def _pull(pull, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bo
 
 
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
+W = Array | None  # (r, d), where inputs are seen as ``W x``
+Density = Callable[..., tuple] | None  # as `normal_densities`, which None stands for
+Matrices = list | None  # kernel matrices of blocks, if they are known
 
 
 # The objective is the leave-one-out log density of local kriging, a composite likelihood (Besag
@@ -267,7 +273,15 @@ class LeaveOneOutSets(LeaveOneOut):
         return local, partial(_pull_sets, pull, L, z, (T, b, a))
 
 
-def _pull_sets(pull, L: Array, z: Array, of_last: tuple, g_mean, g_variance, inputs: bool):
+def _pull_sets(
+    pull: Callable,
+    L: Array,
+    z: Array,
+    of_last: Triple,
+    g_mean: Array,
+    g_variance: Array,
+    inputs: bool,
+) -> tuple:
     (T, b, a), g = of_last, g_variance.shape[1]
     units = np.zeros((*L.shape[:2], g))
     units[:, -g:] = T
@@ -286,7 +300,9 @@ def _pull_sets(pull, L: Array, z: Array, of_last: tuple, g_mean, g_variance, inp
 
 # What coincides with a row that is left out stays near to it: where weights count rows, the rest of
 # its own weight, too.
-def left_out(table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, count: Array):
+def left_out(
+    table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, count: Array
+) -> LeaveOneOut:
     """`LeaveOneOut` of rows, whose nearest distinct rows (s, k + 1), own included, are known."""
     s, group, block = len(rows), distinct.of(rows), table.block(rows)
     noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
@@ -348,7 +364,9 @@ def _first_of(k: int, is_last: Bools, *columns: Array) -> list[Any]:
     return [column[np.arange(len(order))[:, None], order] for column in columns]
 
 
-def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densities=None):
+def value(
+    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, densities: Density = None
+) -> float:
     """J, of normal densities or of others; see `normal_densities`."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
@@ -359,7 +377,9 @@ def value(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, densi
     return sum(ordered_map(of_block, left.blocks(), n_jobs))
 
 
-def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densities=None):
+def value_and_gradient(
+    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, densities: Density = None
+) -> tuple:
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
     densities, noise = densities or normal_densities, _Noise(kernel, left.X)
 
@@ -378,7 +398,9 @@ def value_and_gradient(kernel: Kernel, left, metric=None, n_jobs: int = 1, densi
     return J, theta_bar + noise.pull(np.asarray(noise_bar)), metric_bar
 
 
-def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, matrices=None):
+def moments(
+    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, matrices: Matrices = None
+) -> Pair:
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
     noise = _Noise(kernel, left.X)
 
@@ -391,7 +413,7 @@ def moments(kernel: Kernel, left: LeaveOneOut, metric=None, n_jobs: int = 1, mat
     return contract.joined(of_block, list(zip(left.blocks(), matrices or repeat(None))), n_jobs)
 
 
-def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: Array | None, n_jobs: int = 1):
+def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: W, n_jobs: int = 1) -> list:
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
     of_block = lambda block: kernels.linearize_stack(kernel, block.points(metric)[1])[0]
     return [*ordered_map(of_block, left.blocks(), n_jobs)]
@@ -537,7 +559,9 @@ class NeighborsPosterior(Posterior):
     holds_rows = True
 
     @classmethod
-    def of(cls, prior: Kernel, rows: DistinctRows, k: int, metric=None, factor: float = 1.0):
+    def of(
+        cls, prior: Kernel, rows: DistinctRows, k: int, metric: W = None, factor: float = 1.0
+    ) -> "NeighborsPosterior":
         """Posterior given known rows, near in units of the length scales of the kernel."""
         scale = contract.scale_of(prior, metric, rows.X.shape[1])
         return cls(prior, rows, rows.variances(prior), min(k, len(rows.X)), scale, metric, factor)
@@ -582,7 +606,7 @@ class NeighborsPosterior(Posterior):
         cov.flat[:: len(cov) + 1] = variance
         return cov
 
-    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1):
+    def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Moments of chosen rows, each given the nearest others."""
         if terms.cavities is not None:
             mean, variance = terms.cavities(chosen)
@@ -635,7 +659,7 @@ class NeighborsPosterior(Posterior):
         """The posterior given the rows of another table."""
         return self.of(self.prior, known_rows(table), self.k, self.metric, self.factor)
 
-    def _with(self, **changes):
+    def _with(self, **changes: Any) -> "NeighborsPosterior":
         """A copy of the posterior that shares the search."""
         other = replace(self, **changes)
         vars(other)["search"] = self.search

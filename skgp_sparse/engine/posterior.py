@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset, row_blocks
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import cholesky
 from skgp_sparse.ground.parallel import ordered_map
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Pair, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Kernel, Pair, Rng, Scalars
 
 JOINT_ROWS = 4096  # largest covariance that is factorised for samples
 LEAVE_ONE_OUT, GRADIENTS, FUNCTIONS = "leave_one_out", "gradients", "sample_functions"
@@ -130,7 +129,7 @@ class Posterior(ABC):
     is_exact: bool = False
     metric: Array | None = None
     factor: float = 1.0
-    points: Pair | None = None
+    points: Pair | Any = None
 
     @abstractmethod
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
@@ -203,7 +202,7 @@ class Posterior(ABC):
             may overwrite.
         """
 
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+    def deviations(self, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
         """Draw samples minus their mean.
 
         They are joint over all rows where there are few. Beyond 4096 rows, a posterior may leave
@@ -329,9 +328,7 @@ class Posterior(ABC):
         """
         raise self._not_available(GRADIENTS)
 
-    def sample_functions(
-        self, n_functions: int, n_frequencies: int, random_state: np.random.RandomState
-    ) -> Any:
+    def sample_functions(self, n_functions: int, n_frequencies: int, random_state: Rng) -> Any:
         """Draw functions, each the same in all calls.
 
         Parameters
@@ -416,9 +413,7 @@ def float64(X: AnyArray) -> Array:
     return np.ascontiguousarray(X, dtype=np.float64)
 
 
-def by_blocks(
-    function: Callable[[Array], Array], X: AnyArray, blocks: Collection[slice], n_jobs: int
-) -> Array:
+def by_blocks(function: Callable, X: AnyArray, blocks: Collection[slice], n_jobs: int) -> Array:
     """Results of a function of blocks of rows (b, d), joined, in the memory of a few blocks."""
     parts = list(ordered_map(lambda rows: function(float64(X[rows])), blocks, n_jobs))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -429,9 +424,7 @@ def joined(of_block: Callable, blocks: Collection, n_jobs: int) -> tuple[Any, ..
     return tuple(np.concatenate(one) for one in zip(*ordered_map(of_block, blocks, n_jobs)))
 
 
-def joint_deviations(
-    posterior: "Posterior", X: AnyArray, n_samples: int, random_state: np.random.RandomState
-) -> Array:
+def joint_deviations(posterior: Posterior, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
     """Latent samples of mean zero."""
     R = root_of_covariance(posterior, X)
     return R @ random_state.normal(size=(n_samples, len(X))).T  # one sample after the other
@@ -504,7 +497,7 @@ class PosteriorAround(Posterior):
         """Latent covariance."""
         return self.posterior.covariance(self.inputs(X))
 
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+    def deviations(self, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
         """Latent samples minus the mean."""
         return self.posterior.deviations(self.inputs(X), n_samples, random_state)
 
@@ -534,7 +527,7 @@ class Prior(Posterior):
         X = float64(X)
         return kernels.evaluate(self.kernel, X, X).copy()
 
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+    def deviations(self, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
         """Latent samples (n, n_samples) of mean zero, joint over all rows."""
         return joint_deviations(self, X, n_samples, random_state)
 
@@ -582,7 +575,7 @@ class IndependentPosteriors(Posterior):
         """Latent covariances (n, n, k)."""
         return np.stack([one.covariance(X) for one in self.each], axis=-1)
 
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+    def deviations(self, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
         """Latent samples minus the means (n, n_samples, k)."""
         return np.stack([one.deviations(X, n_samples, random_state) for one in self.each], axis=-1)
 

@@ -21,17 +21,10 @@ from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, row_blocks
 from skgp_sparse.engine import posterior as contract
 from skgp_sparse.engine.feature_posterior import SparsePosterior
-from skgp_sparse.engine.posterior import (
-    BOUNDS,
-    JOINT_ROWS,
-    Posterior,
-    PosteriorAround,
-    Slopes,
-    float64,
-)
+from skgp_sparse.engine.posterior import Posterior, PosteriorAround, Slopes, float64
 from skgp_sparse.ground.linalg import TINY, weighted_quantile
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.ground.validation import AnyArray, Array, Bools, Pair, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Pair, Rng, Scalars
 
 Moments = tuple[Array, Array, Any]  # means (n, p), latent variances (n,) and noise (n,)
 _NOISE_SHARE = 0.02  # s
@@ -124,7 +117,7 @@ class PosteriorWithMissingValues(PosteriorAround):
         cov[rows, rows] += self._own(X, means, cov.ndim - 1)
         return cov
 
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+    def deviations(self, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
         """Latent samples minus the mean, each with values that are drawn."""
         X, mean = float64(X), self.mean(X)
         of_missing = np.random.RandomState(random_state.randint(2**31))
@@ -225,11 +218,10 @@ class PosteriorWithMean(PosteriorAround):
     remedy = "Set mean to None."
 
     @property
-    def answers(self):
+    def answers(self) -> frozenset[str]:  # type: ignore[override]
         """Names of questions, without gradients of other predictions that have some."""
-        return self.posterior.answers & (
-            _ANSWERS | {contract.GRADIENTS} if self.is_flat else _ANSWERS
-        )
+        more = {contract.GRADIENTS} if self.is_flat else set[str]()
+        return self.posterior.answers & (_ANSWERS | more)
 
     def why_not(self, question: str) -> str | None:
         """Reason of the process, or that the other prediction has no such answer."""
@@ -254,7 +246,7 @@ class PosteriorWithMean(PosteriorAround):
         std = np.sqrt(self._factor(X))
         return std[:, None] * std * self.posterior.covariance(X)
 
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+    def deviations(self, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
         """Latent samples minus the mean."""
         drawn = self.posterior.deviations(X, n_samples, random_state)
         return np.sqrt(self._factor(X))[:, None] * drawn
@@ -290,7 +282,7 @@ class PosteriorWithMean(PosteriorAround):
             factor[:, None] * found.variance_slope + found.variance[:, None] * of_factor,
         )
 
-    def sample_functions(self, n_functions, n_frequencies, random_state):
+    def sample_functions(self, n_functions: int, n_frequencies: int, random_state: Rng) -> Any:
         """`SampledFunctions`, which share the weighted mean."""
         found = self.posterior.sample_functions(n_functions, n_frequencies, random_state)
         u = self.posterior.points[1]
@@ -320,11 +312,11 @@ class PosteriorWithMean(PosteriorAround):
         mean = self.weights.of_process(weight) * mean + weight * self.predict(float64(X))
         return mean, self.weights.factor(weight)
 
-    def _factor(self, X):
+    def _factor(self, X: AnyArray) -> Array:
         """Factors (n,) of variances."""
         return self.weights.factor(self.weight(X))
 
-    def _weight_and_slope(self, total):
+    def _weight_and_slope(self, total: Slopes) -> Pair:
         """Weights (n, p) and their derivatives (n, p, d), from `Slopes` with the noise."""
         weight = self.weights.of(total.variance)
         of_log = self.weights.slope * weight * (1.0 - weight)
@@ -332,7 +324,7 @@ class PosteriorWithMean(PosteriorAround):
         return weight, of_log[:, :, None] * relative[:, None]
 
 
-def normal_mixture(posterior, X, X_std, n_jobs):
+def normal_mixture(posterior: Posterior, X: AnyArray, X_std: AnyArray, n_jobs: int) -> Pair:
     """Moments (n, p) of the mixture of predictions at inputs with a normal distribution each."""
     X, X_std = float64(X), float64(X_std)
     levels = qmc.Sobol(X.shape[1], seed=0).random(_INPUTS)
@@ -415,7 +407,7 @@ class CombinedPosterior(PosteriorAround):
         moments = [one.moments(X) for one in both]
         weight, variance = self.weights.combined(*moments)[2], self._combined(*moments)[1]
         parts = zip((weight, 1.0 - weight), both)
-        cov: Any = sum(w[:, None] * w * one.covariance(X) for w, one in parts)
+        cov: Array | Any = sum(w[:, None] * w * one.covariance(X) for w, one in parts)
         ratio = np.sqrt(variance / np.maximum(cov.diagonal(), TINY))
         cov *= ratio[:, None] * ratio
         cov.flat[:: len(cov) + 1] = variance
@@ -425,10 +417,8 @@ class CombinedPosterior(PosteriorAround):
         """`Slopes` of the combined predictions."""
         near, known = (self.posterior.gradients(X, one, n_jobs) for one in (False, True))
         far, noise_0 = self.other.gradients(X, True, n_jobs), self.other.noise_variance(X)
-        noise, noise_slope = (
-            near.variance - known.variance,
-            near.variance_slope - known.variance_slope,
-        )
+        noise = near.variance - known.variance
+        noise_slope = near.variance_slope - known.variance_slope
         first, other = (near.mean, known.variance, noise), (far.mean, far.variance, noise_0)
         mean, total, weight = self.weights.combined(first, other)
         local, t0 = self.weights.totals(first, other)
@@ -480,7 +470,7 @@ class TightPosterior(PosteriorAround):
     explained: np.ndarray  # (m, n) ``Vᵀ`` times these
 
     name = "inducing"
-    answers = frozenset([BOUNDS])
+    answers = frozenset([contract.BOUNDS])
     remedy = "Set tight_variance to False, and call fit, not partial_fit."
     holds_rows = True
 
@@ -502,9 +492,9 @@ class TightPosterior(PosteriorAround):
         cov.flat[:: len(cov) + 1] = contract.without_negative(cov.diagonal(), signal)
         return cov
 
-    def deviations(self, X: AnyArray, n_samples: int, random_state: np.random.RandomState) -> Array:
+    def deviations(self, X: AnyArray, n_samples: int, random_state: Rng) -> Array:
         """Latent samples minus the mean (n, n_samples), of many rows correlated as for v = 1."""
-        if len(X) <= JOINT_ROWS:
+        if len(X) <= contract.JOINT_ROWS:
             return contract.joint_deviations(self, X, n_samples, random_state)
         before, now = (one.mean_and_variance(X)[1] for one in (self.posterior, self))
         shrunk = np.sqrt(np.divide(now, before, out=np.zeros_like(now), where=before > 0))

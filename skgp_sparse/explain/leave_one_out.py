@@ -142,8 +142,7 @@ def left_out(
     if not own_noise and fit.left_out is not None:
         left = left.without_own_noise(fit.left_out)
     if not (weights is None or weights.is_added):
-        predicted: Any = fit.mean
-        left = left.beside(predicted[chosen], weights)
+        left = left.beside(fit.mean[chosen], weights)
     if fit.combination is None or fit.combination.weights is None:
         return left
     return left.combined(left_out(fit.combination.fit, chosen, n_jobs), fit.combination.weights)

@@ -76,7 +76,7 @@ class WeightedMean(NamedTuple):
 
     def around(self, view: RealView) -> RealView:
         """The view with the weighted mean of its process and the prediction."""
-        known: Any = self, self.weights, self.function.is_flat
+        known: tuple = self, self.weights, self.function.is_flat
         return view.each(lambda one: one._replace(process=PosteriorWithMean(one.process, *known)))
 
 

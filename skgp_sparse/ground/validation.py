@@ -11,7 +11,8 @@ from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
+from sklearn.gaussian_process.kernels import Kernel as Kernel  # for all rooms
 from sklearn.utils.validation import _check_sample_weight
 
 BOOLS = (bool, np.bool_)
@@ -54,16 +55,17 @@ def as_text(value: object) -> str:
         return repr(value)
 
 
-Array = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]  # of any type of numbers, or of labels
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.intp]
+Array = NDArray[np.float64]
+AnyArray = NDArray[Any]  # of any type of numbers, or of labels
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.intp]
 Scalars = float | Array  # one number for all rows, or an array of one for each
 Pair = tuple[Array, Array]
 Triple = tuple[Array, Array, Array]
-MaybeArray = npt.ArrayLike | None
+MaybeArray = ArrayLike | None
 Index = slice | Ints  # what selects rows
-RandomStateLike = int | np.random.RandomState | None
+Rng = np.random.RandomState
+RandomStateLike = int | Rng | None
 Limits = tuple[float, float] | Literal["fixed"]  # of a hyperparameter or a parameter
 Optimizer = Callable[..., tuple[Any, Any]] | Literal["fmin_l_bfgs_b"] | None
 

@@ -8,14 +8,13 @@ of these, in units in which a step of one is sensible, and `attempt` an evaluati
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import Field, replace
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
@@ -23,7 +22,7 @@ from skgp_sparse.engine.basis import Basis, Evaluation, InducingBasis, Observati
 from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.ground.parallel import Deadline
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
+from skgp_sparse.ground.validation import AnyArray, Array, ArrayLike, Ints, Kernel, Rng, Scalars
 from skgp_sparse.hyperpriors import NO_PRIOR, ThetaPrior
 
 _DIVERGED = 10.0  # nats per row, by which a value is lower whose inner loop has diverged
@@ -33,7 +32,7 @@ class ParameterBlock(NamedTuple):
     """Some parameters, optimised as ``(value - centre) / scale``."""
 
     name: str
-    value: np.ndarray  # of any shape
+    value: Array | Any  # of any shape
     centre: float | np.ndarray = 0.0  # of a shape that broadcasts
     scale: float | np.ndarray = 1.0
     limits: np.ndarray | None = None  # (size, 2) of what is optimised; None: free
@@ -42,12 +41,14 @@ class ParameterBlock(NamedTuple):
 class VectorFunction:
     """Value and gradient wrt the vector of all blocks; evaluations begin where the last ended."""
 
-    def __init__(self, objective, kernel, move_basis=False, prior=NO_PRIOR):
+    def __init__(
+        self, objective: Any, kernel: Kernel, move_basis: bool = False, prior: ThetaPrior = NO_PRIOR
+    ) -> None:
         self.objective, self.kernel, self.prior = objective, kernel, prior
         self.blocks = objective.blocks(kernel, move_basis)
         self.inputs, self.inner_state, self.highest = move_basis, None, -np.inf
 
-    def __call__(self, vector):
+    def __call__(self, vector: Array) -> tuple[float, Array]:
         objective, kernel = self.at(vector)
         with arithmetic():
             evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
@@ -58,7 +59,7 @@ class VectorFunction:
             evaluation = self.prior.added_to(evaluation, self.unpack(vector)["kernel"])
         return evaluation.value, self.pack_gradient(evaluation.gradient)
 
-    def on(self, rows):
+    def on(self, rows: Dataset) -> "VectorFunction":
         """A copy of the function with other rows, in the same units."""
         function = copy(self)
         function.objective, function.inner_state = self.objective.on(rows), None
@@ -71,32 +72,32 @@ class VectorFunction:
         kernel = kernels.moved(self.kernel, blocks.pop("kernel"))
         return self.objective.at(**blocks), kernel
 
-    def pack(self, **values):
+    def pack(self, **values: Array) -> Array:
         """Vector of the values of the blocks, or of those given by name."""
-        values = [values.get(block.name, block.value) for block in self.blocks]
-        return self._flat((v - b.centre) / b.scale for b, v in zip(self.blocks, values))
+        parts = ((b, values.get(b.name, b.value)) for b in self.blocks)
+        return self._flat((value - b.centre) / b.scale for b, value in parts)
 
-    def unpack(self, vector):
+    def unpack(self, vector: Array) -> dict[str, Array]:
         """Values by name."""
         parts = np.split(vector, np.cumsum([block.value.size for block in self.blocks])[:-1])
         pairs = [(b, np.reshape(part, b.value.shape)) for b, part in zip(self.blocks, parts)]
         return {b.name: part * b.scale + b.centre for b, part in pairs}
 
-    def pack_gradient(self, gradient):
+    def pack_gradient(self, gradient: dict) -> Array:
         """Gradient with respect to the vector, from gradients by name."""
         return self._flat(gradient[block.name] * block.scale for block in self.blocks)
 
-    def limits(self):
+    def limits(self) -> Array:
         """Limits (size, 2)."""
         limits = ((-np.inf, np.inf) if b.limits is None else b.limits for b in self.blocks)
         pairs = zip(limits, self.blocks)
         return np.vstack([np.broadcast_to(one, (b.value.size, 2)) for one, b in pairs])
 
-    def _flat(self, arrays):
+    def _flat(self, arrays: Iterable) -> Array:
         return np.concatenate([np.ravel(array) for array in arrays])
 
 
-def basis_block(kernel, basis, spread):
+def basis_block(kernel: Kernel, basis: Basis, spread: Array) -> ParameterBlock:
     """The parameters of a basis, such as inducing points, in its units; inputs have this spread."""
     return ParameterBlock("basis", basis.parameters, *basis.units(kernel, spread))
 
@@ -109,14 +110,18 @@ def with_more_noise(kernel: Kernel, more: float) -> Kernel:
     return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
 
 
-def value_or_minus_inf(objective, kernel, inner_state=None, prior=NO_PRIOR):
+def value_or_minus_inf(
+    objective: "Objective", kernel: Kernel, inner_state: object = None, prior: ThetaPrior = NO_PRIOR
+) -> float:
     """Value: -inf where it cannot be evaluated, as scikit-learn."""
     both = lambda: objective.value(kernel, inner_state) + prior.log_density(kernel.theta)
     value = if_possible(both, otherwise=-np.inf)
     return value if np.isfinite(value) else -np.inf
 
 
-def attempt(objective, kernel, inner_state=None, prior=NO_PRIOR):
+def attempt(
+    objective: "Objective", kernel: Kernel, inner_state: object = None, prior: ThetaPrior = NO_PRIOR
+) -> Evaluation:
     """`Evaluation` with the gradient wrt theta: -inf and zeros where it cannot be evaluated."""
     with suppress(np.linalg.LinAlgError), arithmetic():
         evaluation = objective.value_and_gradient(kernel, inner_state=inner_state)
@@ -125,7 +130,7 @@ def attempt(objective, kernel, inner_state=None, prior=NO_PRIOR):
     return Evaluation(-np.inf, {"kernel": np.zeros(len(kernel.bounds))}, np.nan, inner_state)
 
 
-def if_possible(function, *given, otherwise=None):
+def if_possible(function: Callable, *given: object, otherwise: object = None) -> Any:
     """Result of an optional step, and `otherwise` where its matrices have no factor."""
     with suppress(np.linalg.LinAlgError), arithmetic():
         return function(*given)
@@ -133,7 +138,7 @@ def if_possible(function, *given, otherwise=None):
 
 
 @contextmanager
-def arithmetic():
+def arithmetic() -> Iterator[None]:
     """Context in which overflow and division by zero end as `LinAlgError`, or in the numbers."""
     try:
         with np.errstate(all="ignore"):
@@ -145,7 +150,7 @@ def arithmetic():
         ) from error
 
 
-def split_thetas(theta, kernels):
+def split_thetas(theta: ArrayLike, kernels: Sequence[Kernel]) -> tuple[list[Array], bool]:
     """Log hyperparameters of each of some kernels, and whether they were given for all at once."""
     theta, sizes = np.asarray(theta, dtype=np.float64), [len(kernel.theta) for kernel in kernels]
     if theta.shape == (sizes[0],):
@@ -182,9 +187,10 @@ class Objective(ABC):
     rows: Dataset
     basis: Any  # `Basis` whose features stand for the rows, or None
     likelihood: Any  # `Likelihood` of the rows, None where the noise is Gaussian
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # objectives are dataclasses
 
     @property
-    def inducing_points(self) -> Array | None:
+    def inducing_points(self) -> Array | Any:
         """Inducing points (m, d) of the basis, None if it has none."""
         return self.basis.points
 
@@ -208,14 +214,13 @@ class Objective(ABC):
             blocks.append(basis_block(kernel, self.basis, self.rows.scale()))
         return blocks
 
-    def at(self: _Objective, **blocks: Array) -> _Objective:
+    def at(self: _Objective, **blocks: Any) -> _Objective:
         """Objective of the same rows with new values of blocks, all but that of the kernel."""
-        changed: Any = self
         if "basis" in blocks:
             blocks["basis"] = self.basis.moved(blocks["basis"])
         if "likelihood" in blocks:
             blocks["likelihood"] = self.likelihood.with_theta(blocks["likelihood"])
-        return replace(changed, **blocks) if blocks else changed
+        return replace(self, **blocks) if blocks else self
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """Nats of all rows together; an inner loop begins with what an earlier evaluation kept.
@@ -256,8 +261,7 @@ class SparseFit(Objective):
 
     def on(self, rows: Dataset) -> "SparseFit":
         """Objective of other rows, such as a sample, in the same units."""
-        changed: Any = self
-        return replace(changed, rows=rows)
+        return replace(self, rows=rows)
 
     def noise_and_residual(self, kernel: Kernel) -> tuple[float, float]:
         """Mean noise and residual variance over at most 2000 rows; 1 and 0 with a likelihood."""
@@ -271,9 +275,12 @@ class SparseFit(Objective):
 class ObjectiveFactory(ABC):
     """The family of objectives that belongs to the noise of the rows."""
 
-    has_sites: bool = False  # whether rows have a likelihood, and sites in the place of noise
+    has_sites: bool = False  # whether rows have a likelihood, and sites in the place of noise ...
+    method: Any  # ... which a `Method` finds ...
+    inner: Any  # ... in an `Inner` loop
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # factories are dataclasses
 
-    def sample(self, rows: Dataset, size: int, random_state: np.random.RandomState) -> Ints:
+    def sample(self, rows: Dataset, size: int, random_state: Rng) -> Ints:
         """Indices (k,) of about `size` rows for a small fit, a share of them of each kind."""
         return rows.sample(size, random_state)
 
@@ -306,6 +313,7 @@ class Method(ABC):
     """
 
     likelihood: Any
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # methods are dataclasses
     is_lower_bound: bool = False  # whether a step to the new sites cannot lower the objective
     uses_last_site: bool = False  # whether the next site depends on it, beside the marginal
     takes_turns: bool = False  # whether `AlternatingUpdates` find the sites ...
@@ -321,7 +329,7 @@ class Method(ABC):
 
     @abstractmethod
     def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array) -> Any:
-        """`SiteUpdate` of some rows, once, given the mean and the variance `h` from the basis."""
+        """`NextSites` of some rows, once, given the mean and the variance `h` from the basis."""
 
     @abstractmethod
     def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array) -> Array:
@@ -361,8 +369,8 @@ class Start(NamedTuple):
     objective: Any  # an `Objective`
     kernel: Kernel
     settings: "Settings"
-    random_state: np.random.RandomState
-    model: ObjectiveFactory | None = None  # it made a `SparseFit`; None: there is an `ExactFit`
+    random_state: Rng
+    model: ObjectiveFactory | Any = None  # it made a `SparseFit`; None: there is an `ExactFit`
 
 
 class ThoroughSearch(NamedTuple):

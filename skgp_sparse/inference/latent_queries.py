@@ -16,13 +16,13 @@ from skgp_sparse.engine.feature_posterior import InducingPosterior, Normals
 from skgp_sparse.engine.normal_inputs import LatentRows, log_likelihoods, patterns_of
 from skgp_sparse.ground.linalg import row_dots
 from skgp_sparse.ground.parallel import ordered_map, slices
-from skgp_sparse.ground.validation import Array, Bools, Ints, Pair, Scalars, Triple
+from skgp_sparse.ground.validation import Array, Bools, Ints, Pair, Rng, Scalars, Triple
 
 _RANK = 1e-8  # singular values below this share of the largest one are 0
 _BEYOND = 0.01  # standard deviation of the means beyond the rank
 
 
-def principal_components(Y: Array, d: int, random_state: np.random.RandomState) -> Pair:
+def principal_components(Y: Array, d: int, random_state: Rng) -> Pair:
     """Scores of the principal components, of unit variance (n, d), and their length scales (d,).
 
     Beyond the rank, scores are small random numbers. Length scales ``√min(d, 3) sv_1 / sv_j`` are
@@ -57,13 +57,11 @@ class LatentModel(NamedTuple):
     @property
     def noise(self) -> Scalars:
         """Variance of the noise of every target."""
-        features: Any = self.posterior.features
+        features = self.posterior.features
         return kernels.diagonal(features.kernel, features.Z)[1]
 
 
-def locate(
-    fitted: LatentModel, Y: Array, mask: Bools, n_jobs: int = 1
-) -> tuple[Normals, Array, Array]:
+def locate(fitted: LatentModel, Y: Array, mask: Bools, n_jobs: int = 1) -> tuple:
     """Positions of new rows (n, p), with their bounds and slopes (n,) where the search ended.
 
     A row y with the bound R of its log likelihood given ``x ~ q = N(μ, diag s)`` maximises

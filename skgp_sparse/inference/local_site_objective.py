@@ -16,7 +16,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import neighbors
@@ -25,7 +24,7 @@ from skgp_sparse.engine.neighbors import LeaveOneOut, LocalPrediction, SiteRows
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import slices
-from skgp_sparse.ground.validation import Array, Ints, Scalars
+from skgp_sparse.ground.validation import Array, Ints, Kernel, Pair, Scalars
 from skgp_sparse.inference.contracts import Conclusion, Objective, ParameterBlock
 from skgp_sparse.likelihoods import Likelihood
 
@@ -37,7 +36,7 @@ class MetricPrior(NamedTuple):
     units: np.ndarray  # (r, d) of its entries
     nats: np.ndarray  # (r, d) per row and target, of an entry's squared distance from the start
 
-    def price(self, metric: Array, size: float):
+    def price(self, metric: Array, size: float) -> tuple[float, Array]:
         """The penalty of a metric where so many targets are known, and its gradient."""
         moved, price = (metric - self.start) / self.units, self.nats * size
         return np.sum(price * moved**2), 2.0 * price * moved / self.units
@@ -58,20 +57,22 @@ class _LeftOutObjective(Objective):
     inducing_points = None
     _densities: ClassVar[Any] = None  # of normal distributions
 
-    def blocks(self, kernel: Kernel, move_basis: bool = False):
+    def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """The kernel, and the metric where it is learned."""
         of_kernel, *others = super().blocks(kernel)
         if self.prior is not None:
             others.insert(0, ParameterBlock("metric", self.metric, scale=self.prior.units))
         return [of_kernel, *others]
 
-    def value(self, kernel: Kernel, inner_state: object = None):
+    def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """The log density."""
         one = self._followed(kernel)
         J = neighbors.value(kernel, one.left, self.metric, self.n_jobs, one._densities)
         return self._share * J - self._price()[0]
 
-    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
+    def value_and_gradient(
+        self, kernel: Kernel, inputs: bool = False, inner_state: object = None
+    ) -> Evaluation:
         """`Evaluation` with a gradient for each block, sites held."""
         one, share = self._followed(kernel), self._share
         given = kernel, one.left, self.metric, self.n_jobs, one._densities
@@ -82,21 +83,21 @@ class _LeftOutObjective(Objective):
             gradient["likelihood"] = share * one._slopes(kernel)
         return Evaluation(share * J - price, gradient, 0.0)
 
-    def conclude(self, kernel: Kernel, inner_state: object = None):
+    def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
         """`Conclusion` at a kernel, whose value has no penalty."""
         held = replace(self._followed(kernel), prior=None)
         return Conclusion(held.value(kernel), self.posterior, 0.0, replace(held, moves_sites=True))
 
     @property
-    def _share(self):
+    def _share(self: Any) -> float:
         """Rows, in units of those that are left out."""
         return self.total / self.left.count.sum()
 
-    def _price(self):
+    def _price(self) -> tuple[float, Scalars]:
         """Price of the metric by its prior, and its gradient."""
         return (0.0, 0.0) if self.prior is None else self.prior.price(self.metric, self.size())
 
-    def _followed(self, kernel: Kernel):
+    def _followed(self, kernel: Kernel) -> Any:
         """Objective with the sites at a kernel, if they move."""
         return self
 
@@ -109,11 +110,11 @@ class NeighborsObjective(_LeftOutObjective):
 
     likelihood = None
 
-    def size(self):
+    def size(self) -> float:
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.total * self.left.y.shape[-1]
 
-    def value_of(self, mean: Array, variance: Array):
+    def value_of(self, mean: Array, variance: Array) -> float:
         """The log density of rows whose moments are known, without a penalty."""
         densities = log_normal_density(self.left.y, mean, np.sqrt(variance)[:, None])
         return self._share * np.sum(self.left.count[:, None] * densities)
@@ -137,22 +138,24 @@ class LocalSiteObjective(_LeftOutObjective):
     chosen: Ints | None = None  # rows that are left out; None: all of them
     is_rough: bool = False  # whether time ended before sweeps: sites of the fit stay as they are
 
-    def size(self):
+    def size(self) -> float:
         """Number of rows, each counted as often as its weight says."""
         return self.total
 
-    def terms(self, kernel: Kernel):
+    def terms(self, kernel: Kernel) -> RowTerms:
         """`RowTerms` with cavities that neighbours give."""
         return RowTerms(cavities=partial(self.cavities, kernel))
 
-    def cavities(self, kernel: Kernel, chosen: Ints):
+    def cavities(self, kernel: Kernel, chosen: Ints) -> Pair:
         """Mean and variance (k,) of chosen rows of the table, given the others."""
         weight = self.rows.weight
         used = chosen if weight is None else (np.cumsum(weight > 0) - 1)[chosen]
         followed = self if self.is_rough else self._followed(kernel)
         return self._cavities(kernel, replace(followed, chosen=used).left)
 
-    def after_sweeps(self, kernel: Kernel, most: int = _MOST_SWEEPS, tol: float = _TOL):
+    def after_sweeps(
+        self, kernel: Kernel, most: int = _MOST_SWEEPS, tol: float = _TOL
+    ) -> "LocalSiteObjective":
         """Objective after sweeps of the sites, until `tol`; too long steps are shortened."""
         one = self
         if self.near.search is not None:
@@ -169,19 +172,19 @@ class LocalSiteObjective(_LeftOutObjective):
         return replace(one, sites=sites)
 
     @cached_property
-    def left(self):
+    def left(self) -> LeaveOneOut:
         """`LeaveOneOut` of the chosen rows."""
         rows = slice(None) if self.chosen is None else self.chosen
         return self.near.left_out(rows, self.sites, self.near.at_places(self.sites))
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, object]:
         return {name: one for name, one in vars(self).items() if name != "left"}
 
-    def _followed(self, kernel: Kernel):
+    def _followed(self, kernel: Kernel) -> "LocalSiteObjective":
         """Objective with the sites at a kernel, if they move."""
         return self.after_sweeps(kernel) if self.moves_sites else self
 
-    def _matrices(self, kernel: Kernel):
+    def _matrices(self, kernel: Kernel) -> list:
         """Kernel matrices of all rows for all sweeps; nothing where they are many."""
         groups = slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK)
         total = self.near.at_places(self.sites)
@@ -190,7 +193,7 @@ class LocalSiteObjective(_LeftOutObjective):
         lefts = (self.near.left_out(rows, self.sites, total) for rows in groups)
         return [neighbors.kernel_matrices(kernel, left, self.metric, self.n_jobs) for left in lefts]
 
-    def _swept(self, kernel: Kernel, sites: Array, matrices: list):
+    def _swept(self, kernel: Kernel, sites: Array, matrices: list) -> tuple[Array, float]:
         """The next sites, and how far from them these are, in nats."""
         total, parts, gap = self.near.at_places(sites), [], 0.0
         for rows, known in zip(slices(self.near.n_rows, _ROWS_PER_SWEEP_BLOCK), matrices):
@@ -204,12 +207,12 @@ class LocalSiteObjective(_LeftOutObjective):
             parts.append(target)
         return np.concatenate(parts, axis=1), gap
 
-    def _cavities(self, kernel: Kernel, left: LeaveOneOut, matrices: object = None):
+    def _cavities(self, kernel: Kernel, left: LeaveOneOut, matrices: list | None = None) -> Pair:
         """Mean and variance (s,) of rows that are left out."""
         mean, variance = neighbors.moments(kernel, left, self.metric, self.n_jobs, matrices)
         return mean[:, 0], np.maximum(variance, _SMALLEST_RELATIVE_VARIANCE * variance.max())
 
-    def _densities(self, block: LeaveOneOut, local: LocalPrediction, noise: Array):
+    def _densities(self, block: LeaveOneOut, local: LocalPrediction, noise: Array) -> tuple:
         """Σ w log Z over rows, and its slopes in m (s, 1) and v (s,)."""
         least = _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)
         variance = np.maximum(local.variance + noise, least)
@@ -217,19 +220,21 @@ class LocalSiteObjective(_LeftOutObjective):
         value, slope, curvature = self.likelihood.tilted(y, local.mean[:, 0] + offset, variance)
         return w @ value, (w * slope)[:, None], 0.5 * w * (slope**2 - curvature)
 
-    def _slopes(self, kernel: Kernel):
+    def _slopes(self, kernel: Kernel) -> Array:
         """Gradient of J wrt the parameters of the likelihood."""
         mean, variance = self._cavities(kernel, self.left)
         y, offset = _observed_and_offset(self.left)
         return self.likelihood.tilted_slopes(y, mean + offset, variance) @ self.left.count
 
 
-def _observed_and_offset(left: LeaveOneOut):
+def _observed_and_offset(left: LeaveOneOut) -> Pair:
     """Observations as a likelihood takes them, and offsets (s,), of rows that are left out."""
     return left.y[:, 0], left.y[:, -1]
 
 
-def next_sites(likelihood: Likelihood, y: Array, mean: Array, variance: Array, offset: Scalars):
+def next_sites(
+    likelihood: Likelihood, y: Array, mean: Array, variance: Array, offset: Scalars
+) -> Array:
     """Sites (2, s) of rows with these cavities."""
     _, slope, curvature = likelihood.tilted(y, mean + offset, variance)
     rest = np.maximum(1.0 - variance * curvature, np.finfo(float).eps)

@@ -8,15 +8,14 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed, exact, normal_inputs
 from skgp_sparse.engine.basis import Basis, Evaluation, Options, Problem
 from skgp_sparse.engine.feature_posterior import Normals
-from skgp_sparse.engine.normal_inputs import LatentRows
 from skgp_sparse.engine.posterior import RowTerms
+from skgp_sparse.ground.validation import Array, Kernel
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Conclusion, ParameterBlock
 from skgp_sparse.inference.stochastic import GaussianMinibatchView
@@ -49,27 +48,29 @@ class LatentObjective(contracts.Objective):
     inducing_points = property(attrgetter("basis.parameters"))
 
     @property
-    def inputs(self):
+    def inputs(self) -> Normals:
         """``q`` of all rows."""
         mean, variance = self.prior
         return Normals(mean + np.sqrt(variance) * self.shift, variance * np.exp(self.log_ratio))
 
-    def size(self):
+    def size(self) -> float:
         """Number of targets that were observed, each counted as often as its weight says."""
         return float(self.rows.row_weights() @ self.patterns[:, self.of_column].sum(axis=1))
 
-    def blocks(self, kernel: Kernel, move_basis: bool = False):
+    def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """Kernel, inducing points if they may move, and ``q`` of all rows."""
         mean = self.inputs.mean
         basis = [contracts.basis_block(kernel, self.basis, mean.std(axis=0) + _LEAST_SPREAD)]
         of_rows = [ParameterBlock("shift", self.shift), ParameterBlock("log_ratio", self.log_ratio)]
         return [*super().blocks(kernel), *(basis if move_basis else []), *of_rows]
 
-    def divergences(self):
+    def divergences(self) -> Array:
         """KL of every row, by columns (n, d)."""
         return 0.5 * (self.shift**2 + np.expm1(self.log_ratio) - self.log_ratio)
 
-    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
+    def value_and_gradient(
+        self, kernel: Kernel, inputs: bool = False, inner_state: object = None
+    ) -> Evaluation:
         """`Evaluation` with the gradient of every block."""
         value, gradient, jitter, _ = normal_inputs.value_and_gradient(*self._at(kernel), inputs)
         root, variance = np.sqrt(self.prior.variance), self.inputs.variance
@@ -78,20 +79,20 @@ class LatentObjective(contracts.Objective):
         gradient |= {"shift": shift_bar, "log_ratio": ratio_bar}
         return Evaluation(value - self.divergences().sum(), gradient, jitter)
 
-    def conclude(self, kernel: Kernel, inner_state: object = None):
+    def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
         """`Conclusion` at a kernel, with an `InducingPosterior`."""
         value, posterior, jitter = normal_inputs.conclude(*self._at(kernel))
         return Conclusion(value - self.divergences().sum(), posterior, jitter, self)
 
-    def noise_and_residual(self, kernel: Kernel):
+    def noise_and_residual(self, kernel: Kernel) -> tuple[float, float]:
         """Mean noise and mean residual variance over at most some hundred rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_LATENT_ROWS))
         return normal_inputs.mean_noise_and_residual(*self._at(kernel), rows)
 
-    def _at(self, kernel: Kernel) -> tuple[Problem, LatentRows]:
+    def _at(self, kernel: Kernel) -> tuple[Problem, normal_inputs.LatentRows]:
         """The `Problem` at a kernel, and its `LatentRows`."""
         problem = Problem(kernel, self.basis, self.rows, self.bound, self.options)
-        return problem, LatentRows(self.inputs, self.patterns, self.of_column)
+        return problem, normal_inputs.LatentRows(self.inputs, self.patterns, self.of_column)
 
 
 _FEW_ROWS = 2000  # that tell noise and residual
@@ -108,27 +109,29 @@ class ExactObjective(contracts.ExactFit):
     likelihood = basis = None
     inducing_points = property(attrgetter("groups.X"))
 
-    def size(self):
+    def size(self) -> float:
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.groups.weight.sum() * self.groups.y.shape[1]
 
-    def constant_log_likelihood(self):
+    def constant_log_likelihood(self) -> float:
         """Log likelihood of the targets as noise of their own variance, and a little more."""
         weight, y, n = self.groups.weight, self.groups.y, self.size()
         variance = (weight @ y**2).sum() / n
         return -np.inf if variance == 0 else -0.5 * n * (np.log(2 * np.pi * variance) + 1) + 1.0
 
-    def value(self, kernel: Kernel, inner_state: object = None):
+    def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """Log marginal likelihood."""
         return exact.value(kernel, self.groups, self.n_jobs)
 
-    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
+    def value_and_gradient(
+        self, kernel: Kernel, inputs: bool = False, inner_state: object = None
+    ) -> Evaluation:
         """`Evaluation` with the gradient wrt theta."""
         return exact.value_and_gradient(kernel, self.groups, self.n_jobs)
 
-    def conclude(self, kernel: Kernel, inner_state: object = None):
+    def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
         """`Conclusion` at a kernel."""
-        return Conclusion(*exact.conclude(kernel, self.groups, self.n_jobs), self)
+        return Conclusion._make([*exact.conclude(kernel, self.groups, self.n_jobs), self])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,36 +145,38 @@ class CollapsedObjective(contracts.SparseFit):
 
     likelihood = None
 
-    def size(self):
+    def size(self) -> float:
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.rows.total_weight() * self.rows.n_targets
 
-    def terms(self, kernel: Kernel):
+    def terms(self, kernel: Kernel) -> RowTerms:
         """`RowTerms` with the bound, whose share of the residual variance is noise."""
         return RowTerms(bound=self.bound)
 
-    def value(self, kernel: Kernel, inner_state: object = None):
+    def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """The bound."""
         return collapsed.value(self.problem(kernel))
 
-    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
+    def value_and_gradient(
+        self, kernel: Kernel, inputs: bool = False, inner_state: object = None
+    ) -> Evaluation:
         """`Evaluation` with the gradient wrt theta and, if `inputs`, wrt the inducing points."""
         return collapsed.value_and_gradient(self.problem(kernel), inputs)
 
-    def conclude(self, kernel: Kernel, inner_state: object = None):
+    def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
         """`Conclusion` at a kernel."""
         return Conclusion._make([*collapsed.conclude(self.problem(kernel)), self])
 
-    def noise_and_residual(self, kernel: Kernel):
+    def noise_and_residual(self, kernel: Kernel) -> tuple[float, float]:
         """Mean noise and mean residual variance over at most a few thousand rows."""
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def minibatch_view(self):
+    def minibatch_view(self) -> GaussianMinibatchView:
         """Gradients from some rows, and a running posterior."""
         return GaussianMinibatchView(self.size() / self.rows.n_targets)
 
-    def problem(self, kernel: Kernel):
+    def problem(self, kernel: Kernel) -> Problem:
         """The question of an evaluation."""
         return Problem(kernel, self.basis, self.rows, self.bound, self.options)
 
@@ -187,15 +192,17 @@ class DecoupledObjective(contracts.Objective):
     rows = property(attrgetter("objective.rows"))
     inducing_points = property(attrgetter("objective.inducing_points"))
 
-    def size(self):
+    def size(self) -> float:
         """Number of rows, each counted as often as its weight says, times targets."""
         return self.objective.size()
 
-    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
+    def value_and_gradient(
+        self, kernel: Kernel, inputs: bool = False, inner_state: object = None
+    ) -> Evaluation:
         """`Evaluation` with the gradient wrt theta."""
         return collapsed.decoupled_value_and_gradient(*self._problems(kernel))
 
-    def conclude(self, kernel: Kernel, inner_state: object = None):
+    def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
         """`Conclusion` at a kernel, with a `DecoupledPosterior`."""
         return Conclusion._make([*collapsed.decoupled_conclude(*self._problems(kernel)), self])
 
@@ -210,10 +217,10 @@ class GaussianObjectives(contracts.ObjectiveFactory):
 
     bound: Any
 
-    def exact(self, rows: Dataset, options: Options, rough: bool = False):
+    def exact(self, rows: Dataset, options: Options, rough: bool = False) -> ExactObjective:
         """Objective whose inducing points are the distinct rows; nothing in it is iterative."""
         return ExactObjective(DistinctInputs.of(rows), options.n_jobs, rows)
 
-    def in_basis(self, rows: Dataset, basis: Basis, options: Options):
+    def in_basis(self, rows: Dataset, basis: Basis, options: Options) -> CollapsedObjective:
         """Objective in a basis."""
         return CollapsedObjective(rows, self.bound, basis, options)

@@ -46,7 +46,7 @@ class Maximum(NamedTuple):
     curvature: "_Curvature | None" = None  # what was learned of it, for a start near the end
 
     @property
-    def converged(self):
+    def converged(self) -> bool:
         """Whether it ended as it should, or as it was told to."""
         return self.end in (End.CONVERGED, End.STOPPED)
 
@@ -56,17 +56,17 @@ class _Point(NamedTuple):
 
     x: np.ndarray
     value: float
-    gradient: Array | Any  # None where the value is infinite
+    gradient: Any  # (size,), None where the value is infinite
 
 
 class _Minimand:
     """Minus the objective per row; infinite where it cannot be evaluated."""
 
-    def __init__(self, function: Callable, limits: Array, scale: float):
+    def __init__(self, function: Callable, limits: Array, scale: float) -> None:
         self.function, self.scale = function, scale
         self.lower, self.upper = limits.T
 
-    def start(self, x: Array):
+    def start(self, x: Array) -> _Point:
         """The `_Point` of x, moved within the limits; raises ``LinAlgError`` if there is none."""
         x = np.clip(x, self.lower, self.upper)
         value, gradient = self.function(x)
@@ -78,7 +78,7 @@ class _Minimand:
             )
         return _Point(x, -value / self.scale, -gradient / self.scale)
 
-    def at(self, x: Array):
+    def at(self, x: Array) -> _Point:
         """`_Point` of x, moved within the limits; its value is infinite if there is none."""
         try:
             return self.start(x)
@@ -89,13 +89,13 @@ class _Minimand:
 class _Curvature:
     """Estimate of the inverse Hessian; `alike`: coordinates have one unit, so D is one number."""
 
-    def __init__(self, size: int, alike: bool = False):
+    def __init__(self, size: int, alike: bool = False) -> None:
         self.alike = alike
         self.pairs: deque = deque(maxlen=_CORRECTIONS)  # s, y, 1 / sᵀy
         self.steps, self.changes = np.zeros(size), np.zeros(size)
         self.diagonal = np.ones(size)
 
-    def probe(self, step: Array, change: Array):
+    def probe(self, step: Array, change: Array) -> None:
         """Learn the units of the coordinates from a step in some direction."""
         self.steps += step**2
         self.changes += change**2
@@ -106,7 +106,7 @@ class _Curvature:
             self.diagonal = np.full(len(moved), usual)
             self.diagonal[moved] = np.clip(root, usual / _SPREAD**2, usual * _SPREAD**2)
 
-    def update(self, step: Array, change: Array):
+    def update(self, step: Array, change: Array) -> None:
         """Learn from an iteration; where the curvature is not positive, nothing."""
         product = step @ change
         if product <= 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
@@ -118,7 +118,7 @@ class _Curvature:
             self.probe(step, change)
         self.diagonal *= product / (change @ (self.diagonal * change))
 
-    def times(self, gradient: Array):
+    def times(self, gradient: Array) -> Array:
         """The inverse Hessian times a gradient: the two loops of Nocedal."""
         vector, shares = gradient.copy(), []
         for step, change, inverse in reversed(self.pairs):
@@ -143,7 +143,7 @@ def maximise(
     curvature: _Curvature | None = None,
     deadline: Deadline | None = None,
     alike: bool = False,
-):
+) -> Maximum:
     """Maximise ``x -> (value, gradient)`` from x0 (size,) within limits (size, 2): a `Maximum`.
 
     This is L-BFGS (Nocedal 1980) with a diagonal of its own: where the usual method starts the
@@ -183,7 +183,7 @@ def maximise(
     return Maximum(point.x, -scale * point.value, len(history) - 1, ended or End.LIMIT, curvature)
 
 
-def _measure(minimand: _Minimand, point: _Point, curvature: _Curvature):
+def _measure(minimand: _Minimand, point: _Point, curvature: _Curvature) -> None:
     """Probe the units of all coordinates with steps of random signs."""
     signs = np.random.RandomState(0)
     for _ in range(_PROBES):
@@ -192,7 +192,9 @@ def _measure(minimand: _Minimand, point: _Point, curvature: _Curvature):
             curvature.probe(near.x - point.x, near.gradient - point.gradient)
 
 
-def _iterate(minimand: _Minimand, point: _Point, curvature: _Curvature, tol: float, first: float):
+def _iterate(
+    minimand: _Minimand, point: _Point, curvature: _Curvature, tol: float, first: float
+) -> tuple[_Point, End | None]:
     """The next point, and why there is none: None while there is."""
     up, down = point.x < minimand.upper, point.x > minimand.lower
     free = np.where(point.gradient > 0, down, up) & (point.gradient != 0)
@@ -220,7 +222,7 @@ def _iterate(minimand: _Minimand, point: _Point, curvature: _Curvature, tol: flo
         curvature.pairs.clear()
 
 
-def _search(minimand: _Minimand, point: _Point, direction: Array):
+def _search(minimand: _Minimand, point: _Point, direction: Array) -> tuple[_Point | None, bool]:
     """Point on the projected line that improves enough, or None; whether it falls as steeply there.
 
     Steps that fail are cut, to a tenth where the objective is not finite there; steps after which
@@ -248,7 +250,9 @@ def _search(minimand: _Minimand, point: _Point, direction: Array):
     return best, False
 
 
-def climb(function: VectorFunction, settings: Settings, x0: Array | None = None, **options: object):
+def climb(
+    function: VectorFunction, settings: Settings, x0: Array | None = None, **options: object
+) -> Maximum:
     """`maximise` a `VectorFunction`, from x0 or from its blocks; options go before the settings."""
     given: dict[str, Any] = {"max_iter": settings.max_iter, "tol": settings.tol}
     given |= {"callback": settings.progress, "deadline": settings.deadline}
@@ -282,12 +286,20 @@ class Solution(NamedTuple):
     step: Step
     n_iter: int
     converged: bool
-    history: deque  # of steps, for another solve of a map that is nearly the same
+    history: Sequence  # of steps, for another solve of a map that is nearly the same
 
 
 def solve_fixed_point(
-    evaluate, state: object, admissible, *, tol, max_iter, size=None, history=(), propose=None
-):
+    evaluate: Callable,
+    state: object,
+    admissible: Callable,
+    *,
+    tol: float,
+    max_iter: int,
+    size: float | None = None,
+    history: Iterable = (),
+    propose: Callable | None = None,
+) -> Solution:
     """`Solution` of ``state -> evaluate(state).target``, iterated until the gap closes.
 
     This is Anderson acceleration (type II, Walker and Ni 2011) of the plain map. A state whose
@@ -325,11 +337,11 @@ def solve_fixed_point(
     return Solution(state, step, n_iter, _closed(step, tol, size), history)
 
 
-def _closed(step: Step, tol: float, size: float | None):
+def _closed(step: Step, tol: float, size: float | None) -> bool:
     return step.gap <= tol * max(1.0, abs(step.value) if size is None else size)
 
 
-def _accepted(trial: Step, step: Step):
+def _accepted(trial: Step, step: Step) -> bool:
     if not np.isfinite(trial.gap):
         return False
     if step.climbs:
@@ -337,7 +349,7 @@ def _accepted(trial: Step, step: Step):
     return trial.gap <= _GROWTH * step.gap
 
 
-def _accelerated(state: object, step: Step, history: Sequence):
+def _accelerated(state: object, step: Step, history: Sequence) -> Any:
     """Combine the plain step with the earlier ones so that the linearised residual is least."""
     residual = step.scaled(step.target - state)
     changes = [step.scaled(change) for _, change in history]
@@ -350,5 +362,5 @@ def _accelerated(state: object, step: Step, history: Sequence):
     return proposal
 
 
-def _dot(one: Iterable, other: Iterable):
+def _dot(one: Iterable, other: Iterable) -> float:
     return sum(map(np.vdot, one, other))

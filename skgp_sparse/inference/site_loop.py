@@ -7,7 +7,7 @@ with the moments of every row, and the method makes the next site of a row from 
 Where the plain map oscillates, `AlternatingUpdates` move means and precisions of sites in turn.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ import numpy as np
 
 from skgp_sparse.data.arrays import Bundles, PerRow, by_row
 from skgp_sparse.engine.basis import Observations
-from skgp_sparse.engine.collapsed_sites import ProjectedRows
+from skgp_sparse.engine.collapsed_sites import Cores, ProjectedRows
 from skgp_sparse.ground.parallel import ordered_map
 from skgp_sparse.ground.validation import Array
 from skgp_sparse.inference.contracts import Method, if_possible
@@ -49,7 +49,7 @@ class Means(NamedTuple):
     quadratic: float  # Σ w a m
 
     @property
-    def value(self):
+    def value(self) -> float:
         """``Q``."""
         return self.expected - 0.5 * self.quadratic
 
@@ -81,21 +81,21 @@ class AlternatingUpdates:
     loop: "SiteLoop"  # of variational inference
 
     @cached_property
-    def rows(self):
+    def rows(self) -> Observations:
         """`Observations` of all rows, arrays (n,)."""
         return Observations(*map(np.asarray, self.loop.observed))
 
     @cached_property
-    def counts(self):
+    def counts(self) -> Array:
         """1 for every row with a weight, 0 for the others, which nothing moves."""
         return (self.rows.weight > 0.0).astype(np.float64)
 
     @property
-    def tol(self):
+    def tol(self) -> float:
         """The tolerance of the turns."""
         return self.loop.inner.tol * (_OF_NEWTON if self.loop.is_small else 1.0)
 
-    def solve(self, sites: PerRow):
+    def solve(self, sites: PerRow) -> Solution:
         """The `Solution`, from sites to begin with; may raise ``LinAlgError``."""
         linear, precision = np.asarray(sites)
         logs = np.log(np.maximum(precision, _SMALLEST_PRECISION))
@@ -111,7 +111,7 @@ class AlternatingUpdates:
         sites = self._per_row(np.stack([precision * means.mean + means.dual, precision]))
         return solution._replace(state=sites, step=self.loop.evaluate(sites), history=())
 
-    def evaluate(self, state: Array):
+    def evaluate(self, state: Array) -> Step:
         """The `Step` of one turn."""
         precision = self._precision(state)
         linear = precision * state[0] + self.counts * state[1]
@@ -130,15 +130,15 @@ class AlternatingUpdates:
             result=(cores, variance, means),
         )
 
-    def _precision(self, state: Array):
+    def _precision(self, state: Array) -> Array:
         return self.counts * np.exp(state[2])
 
-    def _per_row(self, values: Array):
+    def _per_row(self, values: Array) -> PerRow:
         """Numbers of every row by bundles."""
         edges = np.cumsum([len(weight) for weight in self.loop.observed.weight])[:-1]
         return PerRow(np.split(np.asarray(values), edges, axis=-1) if len(edges) else [values])
 
-    def _posterior(self, linear: Array, precision: Array):
+    def _posterior(self, linear: Array, precision: Array) -> tuple[Cores, Array, Array, Array]:
         """The cores, means and variances of the rows, and the share ``v`` of the residual."""
         cores, v = self.loop.posterior(self._per_row(np.stack([linear, precision])))
         mean, h = np.asarray(self.loop.projected.moments(cores))
@@ -146,14 +146,14 @@ class AlternatingUpdates:
         check_moments(mean, h, self.rows.residual)
         return cores, mean, variance, v
 
-    def _means(self, mean: Array, dual: Array, variance: Array):
+    def _means(self, mean: Array, dual: Array, variance: Array) -> Means:
         """`Means` at given ones."""
         likelihood = self.loop.expectations(*map(self._per_row, (mean, variance)))
         value, slope, curvature = (np.concatenate(part, axis=-1) for part in likelihood)
         weight = self.rows.weight
         return Means(mean, dual, slope, curvature, weight @ value, np.sum(weight * dual * mean))
 
-    def _best_means(self, means: Means, variance: Array, precision: Array):
+    def _best_means(self, means: Means, variance: Array, precision: Array) -> Means:
         """The `Means` that maximise ``Q``, as closely as the precisions are worth it."""
         for _ in range(_MOST_STEPS if len(precision) == 1 else _STEPS_OF_SEVERAL):
             size = abs(means.value) if self.loop.size is None else self.loop.size
@@ -166,7 +166,7 @@ class AlternatingUpdates:
             means = better
         return means
 
-    def _climbed(self, means: Means, variance: Array):
+    def _climbed(self, means: Means, variance: Array) -> Means | None:
         """The `Means` after a step of Newton's method, None if there are none that are better."""
         _, mean, dual = self._at_curvature(means)
         move, dual_move = mean - means.mean, dual - means.dual
@@ -179,25 +179,25 @@ class AlternatingUpdates:
                 return trial
         return None
 
-    def _at_curvature(self, means: Means):
+    def _at_curvature(self, means: Means) -> tuple[Cores, Array, Array]:
         """The cores with the sites ``(β m + α, β)``, the means there and their ``a``."""
         precision = self.counts * means.curvature
         linear = precision * means.mean + self.counts * means.slope
         cores, mean, *_ = self._posterior(linear, precision)
         return cores, mean, linear - precision * mean
 
-    def _gap_of_means(self, means: Means, variance: Array):
+    def _gap_of_means(self, means: Means, variance: Array) -> float:
         return 0.5 * np.sum(self.rows.weight * variance * (means.slope - means.dual) ** 2)
 
-    def _gap_of_precisions(self, means: Means, variance: Array, precision: Array):
+    def _gap_of_precisions(self, means: Means, variance: Array, precision: Array) -> float:
         change = self.counts * means.curvature - precision
         return 0.5 * np.sum(self._of_precisions(change, variance) ** 2)
 
-    def _of_precisions(self, change: Array, variance: Array):
+    def _of_precisions(self, change: Array, variance: Array) -> Array:
         """Changes of precisions in units in which half their squares are nats."""
         return np.sqrt(0.5 * self.rows.weight) * variance * change
 
-    def _newton(self, state: Array, step: Step):
+    def _newton(self, state: Array, step: Step) -> Array:
         """The state to which Newton's method leads, where there is one latent value per row."""
         (core,), variance, means = step.result
         precision, curvature = self._precision(state)[0], self.counts * means.curvature[0]
@@ -225,7 +225,7 @@ class AlternatingUpdates:
         dual = means.dual + tilted - means.curvature * move
         return np.stack([means.mean + move, dual, log_precision[None]])
 
-    def _slopes(self, means: Means, variance: Array):
+    def _slopes(self, means: Means, variance: Array) -> Array:
         """Slopes of ``log β`` along the mean and the variance of every row (2, n)."""
         step = _DIFFERENCE * np.sqrt(variance)
         twice = Observations(*(np.tile(part, 2) for part in self.rows))
@@ -236,7 +236,7 @@ class AlternatingUpdates:
         return changes / np.vstack([step, _DIFFERENCE * variance])
 
 
-def check_moments(mean: Array, variance: Array, residual: Array):
+def check_moments(mean: Array, variance: Array, residual: Array) -> None:
     """Raise ``LinAlgError`` unless the moments of some rows are numbers that can be."""
     if not (np.all(variance >= 0.0) and np.isfinite(mean.sum() + variance.sum() + residual.sum())):
         raise np.linalg.LinAlgError(
@@ -246,13 +246,13 @@ def check_moments(mean: Array, variance: Array, residual: Array):
         )
 
 
-def _admissible_both(proposal: Array, plain: Array):
+def _admissible_both(proposal: Array, plain: Array) -> Array:
     """The proposal, whose precisions stay in the neighbourhood of the plain turn."""
     log_precision = np.clip(proposal[2], plain[2] - _LARGEST_LOG_STEP, plain[2] + _LARGEST_LOG_STEP)
     return np.stack([*proposal[:2], log_precision])
 
 
-_MOST_ITERATIONS = 100
+_MOST = 100
 _MOST_PLAIN = 40  # of these, before turns go on
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
@@ -265,18 +265,18 @@ _SITES_WORTH_THREADS = 8192  # sites from which threads gain more than they wait
 class Inner(NamedTuple):
     """When the inner loop ends."""
 
-    max_iter: int = _MOST_ITERATIONS
+    max_iter: int = _MOST
     tol: float = 1e-9
     parameter: str = ""  # of the estimator, that sets max_iter
     exactly: bool = False  # whether rounding is all that may be left
 
     @classmethod
-    def within(cls, outer_tol: float, max_iter: int = _MOST_ITERATIONS, parameter: str = ""):
+    def within(cls, outer_tol: float, max_iter: int = _MOST, parameter: str = "") -> "Inner":
         """An inner loop that is smooth to an outer one with a tolerance of its own."""
         return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _FINEST), _COARSEST), parameter)
 
 
-class SiteUpdate(NamedTuple):
+class NextSites(NamedTuple):
     """Updated sites of rows, given their marginals, and the part of the objective.
 
     They are arrays, or a `PerRow` of each.
@@ -309,36 +309,36 @@ class SiteLoop:
     projected: ProjectedRows  # or what has its methods
 
     @cached_property
-    def bundles(self):
+    def bundles(self) -> Bundles:
         """`Bundles` of rows that the method sees at once."""
         least = _SITES_WORTH_THREADS // self.method.likelihood.n_latent
         return Bundles(self.projected.layout.blocks, least)
 
     @cached_property
-    def observed(self):
+    def observed(self) -> Observations:
         """`Observations` rows, by bundles."""
         return Observations(*map(self.bundles.join, self.projected.observed))
 
     @property
-    def takes_turns(self):
+    def takes_turns(self) -> bool:
         """Whether `AlternatingUpdates` find sites where the plain map does not; many are slow."""
         pays = self.inner.exactly or self.method.likelihood.n_latent == 1
         return pays and self.method.takes_turns
 
     @property
-    def is_small(self):
+    def is_small(self) -> bool:
         """Whether the covariance of all rows is cheap, of one latent value each."""
         return self.method.likelihood.n_latent == 1 and sum(self.bundles.sizes) <= FEW_ROWS
 
     @cached_property
-    def size(self):
+    def size(self) -> float | None:
         """Unit of gaps: the rows, or None for the value, where targets have no unit."""
         domain = self.method.likelihood.domain
         if 0.0 in domain.without and np.isinf(domain.high):
             return sum(map(np.sum, self.observed.weight))
         return None
 
-    def solve(self, last: "InnerState | None" = None):
+    def solve(self, last: "InnerState | None" = None) -> Solution:
         """The `Solution`, from the `InnerState` of an earlier evaluation or from the start."""
         if last is not None:
             with suppress(np.linalg.LinAlgError):  # sites of other hyperparameters need not do
@@ -347,7 +347,7 @@ class SiteLoop:
                     return solution
         return self._solve_from(self._first_sites())
 
-    def gradient(self, solution: Solution, inputs: bool):
+    def gradient(self, solution: Solution, inputs: bool) -> dict:
         """Gradients by the name of the block, sites held."""
         cores, v, _ = solution.step.result
         surrogates = [self.method.surrogate(one) for one in v]
@@ -357,7 +357,7 @@ class SiteLoop:
             gradient["likelihood"] = self._slopes(solution)
         return gradient
 
-    def evaluate(self, state: PerRow):
+    def evaluate(self, state: PerRow) -> Step:
         """The `Step` from one state; may raise ``LinAlgError``."""
         method, rows, bundles = self.method, self.observed, self.bundles
         cores, v = self.posterior(state)
@@ -365,7 +365,7 @@ class SiteLoop:
         moments = bundles.join(self.projected.moments(cores))
         parts = list(self._by_bundle(partial(_update, method, v), moments, state))
         values, gaps, targets, updates = zip(*parts)
-        update = SiteUpdate(*map(PerRow, zip(*updates)))
+        update = NextSites(*map(PerRow, zip(*updates)))
         return Step(
             target=PerRow(targets),
             scaled=lambda d: by_row(_in_nats, d, update.mean, update.variance, rows.weight),
@@ -375,7 +375,7 @@ class SiteLoop:
             result=(cores, v, update),
         )
 
-    def posterior(self, state: PerRow):
+    def posterior(self, state: PerRow) -> tuple[Cores, Array]:
         """The `Cores` that sites lead to, and the share ``v`` of each process."""
         rows = self.observed
         at_site = self.method.at_site
@@ -391,11 +391,11 @@ class SiteLoop:
             )
         return cores, v
 
-    def expectations(self, mean: PerRow, variance: PerRow):
+    def expectations(self, mean: PerRow, variance: PerRow) -> Iterable[tuple]:
         """Values, slopes and curvatures of expected log likelihoods at marginals, by bundles."""
         return zip(*self._by_bundle(self.method.expectations, mean, variance))
 
-    def _solve_from(self, sites: PerRow, history: Sequence = (), is_warm: bool = False):
+    def _solve_from(self, sites: PerRow, history: Sequence = (), is_warm: bool = False) -> Solution:
         """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
         if self.inner.exactly and self.takes_turns and self.is_small:
             return AlternatingUpdates(self).solve(sites)
@@ -408,16 +408,16 @@ class SiteLoop:
         turned = AlternatingUpdates(replace(self, inner=rest)).solve(plain.state)
         return turned._replace(n_iter=plain.n_iter + turned.n_iter)
 
-    def _solve_plainly(self, sites: PerRow, history: Sequence, max_iter: int, is_warm: bool):
+    def _solve_plainly(self, sites: PerRow, history: Sequence, most: int, warm: bool) -> Solution:
         evaluate: Callable = self.evaluate
         admissible: Callable = partial(by_row, _admissible)
         if not self.method.likelihood.is_log_concave:  # precisions may have any sign
-            evaluate = evaluate if is_warm else partial(_tried, evaluate)  # or from the start
+            evaluate = evaluate if warm else partial(_tried, evaluate)  # or from the start
             admissible = lambda proposal, plain: proposal
-        limits = {"tol": self.inner.tol, "size": self.size, "max_iter": max_iter}
-        return solve_fixed_point(evaluate, sites, admissible, history=history, **limits)
+        given, tol = (evaluate, sites, admissible), self.inner.tol
+        return solve_fixed_point(*given, tol=tol, max_iter=most, size=self.size, history=history)
 
-    def _first_sites(self):
+    def _first_sites(self) -> PerRow:
         """Sites to begin with where there was no evaluation before."""
         likelihood = self.method.likelihood
         sites = PerRow(self._by_bundle(partial(_first_sites, likelihood)))
@@ -427,33 +427,33 @@ class SiteLoop:
         rough = replace(self, method=method, inner=inner._replace(tol=_ROUGH_START))
         return rough._solve_from(sites).state
 
-    def _slopes(self, solution: Solution):
+    def _slopes(self, solution: Solution) -> Array:
         """Gradient wrt the parameters of the likelihood, sites held."""
         *_, rows = solution.step.result
 
-        def slopes(observed: Observations, *marginals_and_sites: Array):
+        def slopes(observed: Observations, *marginals_and_sites: Array) -> Array:
             return self.method.slopes(observed, *marginals_and_sites) @ observed.weight
 
         return sum(self._by_bundle(slopes, rows.mean, rows.variance, solution.state))
 
-    def _by_bundle(self, function: Callable, *values: PerRow):
+    def _by_bundle(self, function: Callable, *values: PerRow) -> Iterable:
         """``function(observed, *values)`` of every bundle, in order."""
 
-        def run(index: int):
+        def run(index: int) -> Any:
             observed = Observations(*(part[index] for part in self.observed))
             return function(observed, *(value[index] for value in values))
 
         return ordered_map(run, range(len(self.bundles.groups)), self.projected.layout.threads)
 
 
-def _first_sites(likelihood: Likelihood, rows: Observations):
+def _first_sites(likelihood: Likelihood, rows: Observations) -> Array:
     linear, precision = likelihood.first_sites(rows.y)
     sites = np.stack([linear - precision * rows.offset, precision])
     sites *= rows.weight > 0.0  # nothing moves rows without weight
     return sites.reshape(2, likelihood.n_latent, -1)
 
 
-def _update(method: Method, v: Array, rows: Observations, moments: Array, site: Array):
+def _update(method: Method, v: Array, rows: Observations, moments: Array, site: Array) -> tuple:
     """Part of the objective, of the gap, the next sites, and what the method says."""
     check_moments(moments[0], moments[1], rows.residual)
     update = method.update(rows, moments[0], moments[1], site, v)
@@ -463,18 +463,18 @@ def _update(method: Method, v: Array, rows: Observations, moments: Array, site: 
     return rows.weight @ np.where(rows.weight > 0, update.value, 0.0), gap, target, update
 
 
-def _in_nats(change: Array, mean: Array, variance: Array, weight: Array):
+def _in_nats(change: Array, mean: Array, variance: Array, weight: Array) -> Array:
     """A change of ``(λ1, λ2)`` in units in which half its square is nats, to second order."""
     first = np.sqrt(weight * variance) * (change[0] - mean * change[1])
     return np.stack([first, np.sqrt(0.5 * weight) * variance * change[1]])
 
 
-def _tried(evaluate: Callable, state: Array | PerRow):
+def _tried(evaluate: Callable, state: Array | PerRow) -> Step:
     """`Step` from a state; where numbers overflow or allow no posterior, one that is taken back."""
     return if_possible(evaluate, state, otherwise=Step(state, None, np.nan, -np.inf, True, None))
 
 
-def _admissible(proposal: Array, plain: Array):
+def _admissible(proposal: Array, plain: Array) -> Array:
     """The proposal, and the plain step where a precision left its neighbourhood."""
     wild = (proposal[1] < plain[1] / _RELEASE) | (proposal[1] > plain[1] * _RELEASE)
     return np.where(wild, plain, proposal)

@@ -14,11 +14,9 @@ the row.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
@@ -31,15 +29,24 @@ from skgp_sparse.engine.basis import (
     Options,
     Problem,
 )
-from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
-from skgp_sparse.ground.validation import Array, Bools, Ints, Scalars
+from skgp_sparse.ground.validation import (
+    AnyArray,
+    Array,
+    Bools,
+    Ints,
+    Kernel,
+    Pair,
+    Rng,
+    Scalars,
+    Triple,
+)
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method
 from skgp_sparse.inference.optimizers import Solution
-from skgp_sparse.inference.site_loop import Inner, InnerState, SiteLoop, SiteUpdate
+from skgp_sparse.inference.site_loop import Inner, InnerState, NextSites, SiteLoop
 from skgp_sparse.inference.stochastic import SHARE_OF_A_KIND, SiteMinibatchView
 from skgp_sparse.likelihoods import Likelihood
 
@@ -67,43 +74,47 @@ class SiteObjective(ExactFit, contracts.SparseFit):
 
     likelihood = property(lambda self: self.method.likelihood)
 
-    def size(self):
+    def size(self) -> float:
         """Number of rows, each counted as often as its weight says."""
         return self.rows.total_weight()
 
-    def at(self, *, likelihood: Array | None = None, **blocks: Array):
+    def at(self, *, likelihood: Array | None = None, **blocks: Array) -> "SiteObjective":
         """A copy of the objective with other inducing points and parameters of the likelihood."""
         if likelihood is not None:
             method = replace(self.method, likelihood=self.likelihood.with_theta(likelihood))
             return replace(self, method=method).at(**blocks)
         return super().at(**blocks)
 
-    def on(self, rows: Dataset):
+    def on(self, rows: Dataset) -> "SiteObjective":
         """A copy of the objective with other rows, whose sites are not known."""
         return replace(self, rows=rows, inner_state=None, starts=None)
 
-    def terms(self, kernel: Kernel):
+    def terms(self, kernel: Kernel) -> RowTerms:
         """`RowTerms` with the sites, where the solver kept them."""
         sites = None if self.inner_state is None else np.asarray(self.inner_state.sites)
         return RowTerms(method=self.method, sites=sites)
 
-    def for_users(self, kernel: Kernel | None = None, inner_state: InnerState | None = None):
+    def for_users(
+        self, kernel: Kernel | None = None, inner_state: InnerState | None = None
+    ) -> "SiteObjective":
         """Objective whose evaluations end at rounding, from near sites, or else warn."""
         inner = self.inner._replace(tol=_USERS_TOLERANCE, exactly=True)
         starts = [(kernel.theta, inner_state)] if kernel is not None and inner_state else []
         return replace(self, inner=inner, inner_state=inner_state, starts=starts)
 
-    def constant_log_likelihood(self):
+    def constant_log_likelihood(self) -> float:
         """Log likelihood of observations whose distribution is the same for all rows."""
         block, n = self.rows.everything(), len(self.rows)
         weight, offset = (np.broadcast_to(one, n) for one in (block.weight, block.offset))
         return self.method.likelihood.constant_log_likelihood(block.observed, weight, offset)
 
-    def value(self, kernel: Kernel, inner_state: object = None):
+    def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """The bound."""
         return self.infer(kernel, inner_state)[1].step.value
 
-    def value_and_gradient(self, kernel: Kernel, inputs: bool = False, inner_state: object = None):
+    def value_and_gradient(
+        self, kernel: Kernel, inputs: bool = False, inner_state: object = None
+    ) -> Evaluation:
         """`Evaluation` with a gradient for each block, that of the basis only if `inputs`."""
         objective = self
         if self.starts is not None:
@@ -112,7 +123,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         gradient = loop.gradient(solution, inputs)
         return Evaluation(solution.step.value, gradient, loop.projected.jitter, inner_state)
 
-    def conclude(self, kernel: Kernel, inner_state: object = None):
+    def conclude(self, kernel: Kernel, inner_state: object = None) -> Conclusion:
         """`Conclusion` at a kernel, with `IndependentPosteriors` of several processes."""
         loop, solution, inner_state = self.infer(kernel, inner_state)
         if not solution.converged:
@@ -122,11 +133,11 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         objective = self.for_users(kernel, inner_state._replace(history=()))
         return Conclusion(solution.step.value, posterior, loop.projected.jitter, objective)
 
-    def minibatch_view(self):
+    def minibatch_view(self) -> SiteMinibatchView:
         """Gradients from some rows, and a running posterior."""
         return SiteMinibatchView(self.size())
 
-    def _warn_of(self, solution: Solution):
+    def _warn_of(self, solution: Solution) -> None:
         """Warn of sites that did not converge."""
         limit = f"{self.inner.parameter} (now {self.inner.max_iter})"
         remedy = f"Raise {limit}, or lower" if self.inner.parameter else "Lower"
@@ -137,7 +148,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
             ConvergenceWarning,
         )
 
-    def problem(self, kernel: Kernel):
+    def problem(self, kernel: Kernel) -> Problem:
         """The question of an evaluation."""
         k = self.method.likelihood.n_latent
         numbers = _NUMBERS * k * len(self.rows) + _SQUARES * (k - 1) * self.basis.size**2
@@ -148,7 +159,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
     def infer(self, kernel: Kernel, inner_state: object = None) -> "_Inferred":
         """The `SiteLoop` at a kernel, where it ended, and what it remembers."""
         loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
-        last: Any = inner_state or self.inner_state
+        last: InnerState | None = inner_state or self.inner_state  # type: ignore[assignment]
         if self.starts is not None:
             away = lambda one: np.linalg.norm(one[0] - kernel.theta)
             last = min(self.starts, key=away)[1] if self.starts else None
@@ -170,7 +181,7 @@ class SiteObjectives(contracts.ObjectiveFactory):
 
     has_sites = True
 
-    def sample(self, rows: Dataset, size: int, random_state: np.random.RandomState):
+    def sample(self, rows: Dataset, size: int, random_state: Rng) -> Ints:
         """Indices of the rows of the small fit that comes first: a share of those of each kind."""
         chosen = rows.sample(size, random_state)
         kinds = self.kinds(rows)
@@ -182,18 +193,18 @@ class SiteObjectives(contracts.ObjectiveFactory):
                 chosen = _with_more(chosen, of_kind, missing, random_state)
         return chosen
 
-    def kinds(self, rows: Dataset):
+    def kinds(self, rows: Dataset) -> AnyArray:
         """Kinds of all rows, numbered in their order."""
         parts = [self.method.likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
         kinds = np.unique(np.concatenate([np.unique(part) for part in parts]))
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
 
-    def informed_by(self, objective: ExactFit):
+    def informed_by(self, objective: ExactFit) -> "SiteObjectives":
         """The model with the parameters of the likelihood that a small fit found."""
         return replace(self, method=replace(self.method, likelihood=objective.likelihood))
 
-    def exact(self, rows: Dataset, options: Options, rough: bool = False):
+    def exact(self, rows: Dataset, options: Options, rough: bool = False) -> SiteObjective:
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
         tol = max(self.inner.tol, _ROUGH if rough else 0.0)
         groups = DistinctInputs.of(rows)
@@ -201,12 +212,12 @@ class SiteObjectives(contracts.ObjectiveFactory):
         project = partial(exact.join_rows, groups)
         return SiteObjective(rows, self.method, basis, options, inner, project)
 
-    def in_basis(self, rows: Dataset, basis: Basis, options: Options):
+    def in_basis(self, rows: Dataset, basis: Basis, options: Options) -> SiteObjective:
         """Objective in a basis."""
         return SiteObjective(rows, self.method, basis, options, self.inner)
 
 
-def _with_more(chosen: Ints, of_kind: Bools, missing: int, random_state: np.random.RandomState):
+def _with_more(chosen: Ints, of_kind: Bools, missing: int, random_state: Rng) -> Ints:
     """The chosen rows, some of which give way to `missing` further rows of a kind."""
     spare = np.setdiff1d(np.flatnonzero(of_kind), chosen)
     if len(spare) == 0:
@@ -229,21 +240,21 @@ class Surrogate:
     v: Scalars = 1.0  # scale of the residual; above 1 where precisions are negative
     noise_share: Scalars = 0.0  # the power (n,); 0: there is none
 
-    def for_weights(self, weight: Scalars):
+    def for_weights(self, weight: Scalars) -> "Surrogate":
         """Surrogate with the power of each row; see `Bound.for_weights`."""
         a = self.noise_share
         if not np.any(a):
             return self
         return replace(self, noise_share=np.where(weight > 0, np.minimum(a, weight), a))
 
-    def penalty(self, x: Array):
+    def penalty(self, x: Array) -> tuple[Array, Scalars]:
         """``v x / 2`` or ``(1-a)/(2a) log(1 + a x)``, and its slope; see `Bound.penalty`."""
         a = self.noise_share
         if not np.any(a):
             return 0.5 * self.v * x, 0.5 * self.v
         return 0.5 * (1 - a) / a * np.log1p(a * x), 0.5 * (1 - a) / (1 + a * x)
 
-    def reduce(self, total: float, n: float):
+    def reduce(self, total: float, n: float) -> tuple[float, float]:
         """The sum itself; see `Bound.reduce`."""
         return total, 1.0
 
@@ -270,25 +281,25 @@ class Variational(Method):
     is_lower_bound = True
 
     @property
-    def takes_turns(self):
+    def takes_turns(self) -> bool:  # type: ignore[override]
         """Whether the means are a concave problem at fixed variances."""
         return self.likelihood.is_log_concave
 
-    def at_site(self, site: Array, residual: Array, weight: Scalars):
+    def at_site(self, site: Array, residual: Array, weight: Scalars) -> Array:
         """Linear terms and precisions of rows, as the basis sees them: the sites as they are."""
         return site
 
-    def share(self, mean: Array):
+    def share(self, mean: Array) -> Array:
         """The best ``v`` of each process, the mean of ``λ2 r`` being this."""
         return 1.0 / (1.0 + mean) if self.spherical else np.ones_like(mean)
 
-    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array):
+    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array) -> NextSites:
         """Update of the sites of some rows: one natural-gradient step."""
         variance = v[:, None] * rows.residual + h
         value, slope, curvature = self.expectations(rows, mean, variance)
-        return SiteUpdate(curvature * mean + slope, curvature, mean, variance, value)
+        return NextSites(curvature * mean + slope, curvature, mean, variance, value)
 
-    def expectations(self, rows: Observations, mean: Array, variance: Array):
+    def expectations(self, rows: Observations, mean: Array, variance: Array) -> Triple:
         """``E[log p]`` (n,), and ``α`` and ``β`` (k, n), at these marginals."""
         value, *derivatives = self.likelihood.expected(rows.y, *self._latent(rows, mean, variance))
         slope, curvature = np.atleast_2d(*derivatives)
@@ -296,19 +307,19 @@ class Variational(Method):
             curvature = np.maximum(curvature, SMALLEST_PRECISION)
         return value, slope, curvature
 
-    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
+    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array) -> Array:
         """Slopes of the expected log likelihood with respect to its parameters."""
         return self.likelihood.expected_slopes(rows.y, *self._latent(rows, mean, variance))
 
-    def total(self, cores: Cores, value: float, n: float, v: Array):
+    def total(self, cores: collapsed_sites.Cores, value: float, n: float, v: Array) -> float:
         """The bound, from the sum over rows, and how many there are."""
         return value - cores.divergence() - 0.5 * n * np.sum(v - np.log(v) - 1.0)
 
-    def surrogate(self, v: Scalars):
+    def surrogate(self, v: Scalars) -> Surrogate:
         """The Gaussian objective with the same gradient, for a process with this ``v``."""
         return Surrogate(v)
 
-    def _latent(self, rows: Observations, mean: Array, variance: Array):
+    def _latent(self, rows: Observations, mean: Array, variance: Array) -> tuple:
         """Mean and variance of what the likelihood sees, (n,) if it is one value per row."""
         mean = mean + rows.offset
         return (mean[0], variance[0]) if self.likelihood.n_latent == 1 else (mean, variance)
@@ -336,15 +347,15 @@ class ExpectationPropagation(Method):
 
     uses_last_site = True
 
-    def at_site(self, site: Array, residual: Array, weight: Scalars):
+    def at_site(self, site: Array, residual: Array, weight: Scalars) -> Array:
         """Linear terms and precisions of rows, a share of their residual integrated out."""
         return site / (1.0 + self._powers(weight) * residual * site[1])
 
-    def share(self, mean: Array):
+    def share(self, mean: Array) -> Array:
         """Ones: the residual variance of every process counts in full."""
         return np.ones_like(mean)
 
-    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array):
+    def update(self, rows: Observations, mean: Array, h: Array, site: Array, v: Array) -> NextSites:
         """Update of the sites of some rows: one parallel step of EP."""
         a, residual = self._powers(rows.weight), rows.residual
         linear, precision = a * site[:, 0]
@@ -360,28 +371,28 @@ class ExpectationPropagation(Method):
         exponent = cavity * linear**2 + 2.0 * linear * centre - precision * centre**2
         ratio = np.log(of_cavity / gain) - exponent / of_cavity + residual * linear**2 / gain
         sites = (slope + centre * curvature) / rest, curvature / rest
-        return SiteUpdate._make([*np.atleast_2d(*sites, mean, variance), (value + 0.5 * ratio) / a])
+        return NextSites._make([*np.atleast_2d(*sites, mean, variance), (value + 0.5 * ratio) / a])
 
-    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array):
+    def slopes(self, rows: Observations, mean: Array, variance: Array, site: Array) -> Array:
         """Slopes of the logarithms of the tilted normalisers wrt the likelihood's parameters."""
         a = self._powers(rows.weight)
         centre, cavity = _cavity(mean[0], variance[0], *(a * site[:, 0]))
         return self.likelihood.tilted_slopes(rows.y, centre + rows.offset, cavity, a) / a
 
-    def total(self, cores: Cores, value: float, n: float, v: Array):
+    def total(self, cores: collapsed_sites.Cores, value: float, n: float, v: Array) -> float:
         """Log of the approximate evidence, from the sum over rows."""
         return value + cores.log_normaliser()
 
-    def surrogate(self, v: Scalars):
+    def surrogate(self, v: Scalars) -> Surrogate:
         """The Gaussian objective with the same gradient."""
         return Surrogate(noise_share=self.power)
 
-    def _powers(self, weight: Scalars):
+    def _powers(self, weight: Scalars) -> Scalars:
         """Power of each row, as the surrogate has it."""
         return self.surrogate(1.0).for_weights(weight).noise_share
 
 
-def _cavity(mean: Array, variance: Array, linear: Array, precision: Array):
+def _cavity(mean: Array, variance: Array, linear: Array, precision: Array) -> Pair:
     """Mean and variance of rows without these sites."""
     left = np.maximum(1.0 - variance * precision, np.finfo(float).eps)
     return (mean - variance * linear) / left, variance / left

@@ -7,19 +7,18 @@ Restarts draw periods, and a periodogram names some (`candidates`). Of aliases, 
 rows cannot tell apart, the longest one that a start has found stays.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import Array, Kernel, Rng
 from skgp_sparse.hyperpriors import ThetaPrior
 from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import ExactFit, Settings, VectorFunction
+from skgp_sparse.inference.contracts import ExactFit, Settings, ThoroughSearch, VectorFunction
 from skgp_sparse.inference.optimizers import End, Maximum, climb
 
 _SOME_ROWS = 10_000  # that tell how far apart places on a sphere are
@@ -30,7 +29,7 @@ _NEGLIGIBLE_GAIN = 1e-5  # nats, of all rows, that the last iterations of a run 
 _ENOUGH = 0.003  # ... and a whole run, from which the next one follows
 
 
-def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_state):
+def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_state: Rng) -> tuple:
     """`VectorFunction` and best `Maximum` of few rows over theta, the prior of theta included.
 
     It starts at the kernel's own theta, at the periods of a periodogram where these are free, at
@@ -46,10 +45,10 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
     periods = period_places(kernel)
     first = _IN_A_BASIN if periods else 1.0
 
-    def rough(theta: Array):
+    def rough(theta: Array) -> Maximum:
         return climb(function, settings, function.pack(kernel=theta), first=first)
 
-    def fine(maximum: Maximum, least: float = -np.inf):
+    def fine(maximum: Maximum, least: float = -np.inf) -> Maximum:
         if not thorough or any(_is_over(maximum, end, least) for end in ends):
             return maximum
         ends.append(_finished(within, settings, maximum))
@@ -69,17 +68,17 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
     return within, best
 
 
-def _others(objective: ExactFit, kernel: Kernel, thorough: contracts.ThoroughSearch | None):
+def _others(objective: ExactFit, kernel: Kernel, search: ThoroughSearch | None) -> Iterator[Array]:
     """Starts beside the kernel's own: of places on a sphere, and those of a `ThoroughSearch`."""
     rows = objective.rows
     if kernels.parts(kernel, kernels.Sphere):
         some = rows.sampled(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
         theta = kernels.theta_of_spread(kernel, np.asarray(some.stored_inputs(), dtype=np.float64))
         yield from () if theta is None else (theta,)
-    yield from thorough.starts if thorough else ()
+    yield from search.starts if search else ()
 
 
-def _best(climb_from: Callable, best: Maximum, thetas: Iterable, periods: list[int]):
+def _best(climb_from: Callable, best: Maximum, thetas: Iterable, periods: list[int]) -> Maximum:
     """The highest `Maximum` of some starts; of equal ones that with the longest periods."""
     for theta in thetas:
         if best.end is End.STOPPED:
@@ -95,7 +94,7 @@ def _best(climb_from: Callable, best: Maximum, thetas: Iterable, periods: list[i
     return best
 
 
-def _finished(function: VectorFunction, settings: Settings, maximum: Maximum):
+def _finished(function: VectorFunction, settings: Settings, maximum: Maximum) -> Maximum:
     """The `Maximum` after runs that forget the curvature, until one gains next to nothing."""
     gain, curvature = np.inf, maximum.curvature
     tol = min(settings.tol, _NEGLIGIBLE_GAIN / function.objective.size())
@@ -110,22 +109,21 @@ def _finished(function: VectorFunction, settings: Settings, maximum: Maximum):
     return maximum
 
 
-def _is_over(maximum: Maximum, end: Maximum, least: float):
+def _is_over(maximum: Maximum, end: Maximum, least: float) -> bool:
     """Whether a run is where another one has ended, or below the least value that explains."""
     gap = end.value - maximum.value
     is_near = gap < _NEAR_NATS and np.abs(end.x - maximum.x).max(initial=0.0) < _NEAR
     return gap >= 0 and (is_near or maximum.value < least)
 
 
-def _further(objective: ExactFit, kernel: Kernel, settings: Settings, random_state):
+def _further(objective: ExactFit, kernel: Kernel, settings: Settings, rng: Rng) -> Iterator[Array]:
     """Starts beside the kernel's own: those of a periodogram, and those that are drawn."""
     if settings.find_periods:
         yield from starts(objective, kernel, settings.prior)
-    limits = period_limits(kernel, objective.rows)
-    yield from restarts(kernel, limits, settings.n_restarts, random_state)
+    yield from restarts(kernel, period_limits(kernel, objective.rows), settings.n_restarts, rng)
 
 
-def restarts(kernel: Kernel, limits: Array, n_restarts: int, random_state: np.random.RandomState):
+def restarts(kernel: Kernel, limits: Array, n_restarts: int, random_state: Rng) -> Iterator[Array]:
     """Starts that are drawn, the first ones always the same; half of them vary only periods."""
     places = period_places(kernel)
     for index in range(n_restarts):
@@ -149,7 +147,7 @@ _SAME = 1e-6  # difference of the evidence of aliases, and of a period and the r
 # All of this is for periods along one column.
 
 
-def lines(kernel: Kernel, rows: Dataset):
+def lines(kernel: Kernel, rows: Dataset) -> Iterator[tuple[int, Array, float]]:
     """Free periods along a column of a table in memory: their place in theta, it, and their value.
 
     A column counts whose values are all known, and which are not all equal.
@@ -161,12 +159,12 @@ def lines(kernel: Kernel, rows: Dataset):
             yield place, x, period
 
 
-def period_places(kernel: Kernel):
+def period_places(kernel: Kernel) -> list[int]:
     """Indices of the free periods in theta."""
     return [*chain(*kernels.positions_of(kernel, "periodicity"))]
 
 
-def period_limits(kernel: Kernel, rows: Dataset):
+def period_limits(kernel: Kernel, rows: Dataset) -> Array:
     """Bounds (p, 2) to draw from: of periods from two gaps of the rows to their range."""
     bounds = np.reshape(kernel.bounds, (-1, 2)).copy()
     for place, x, _ in lines(kernel, rows):
@@ -176,12 +174,12 @@ def period_limits(kernel: Kernel, rows: Dataset):
     return bounds
 
 
-def _gap(x: Array, share: float = 0.5):
+def _gap(x: Array, share: float = 0.5) -> float:
     """The distance of different positions next to each other, of which a share is shorter."""
     return np.quantile(np.diff(np.unique(x)), share)
 
 
-def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
+def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior) -> Array:
     """Values of theta with the periods of a periodogram: none where no period is free.
 
     Periods take the values of the highest evidence, one by one, at the kernel's own length scale of
@@ -196,7 +194,7 @@ def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior):
     return found[moves.max(axis=1, initial=0.0) > _IN_A_BASIN]
 
 
-def _likeliest(objective: ExactFit, kernel: Kernel, prior: ThetaPrior, most: float):
+def _likeliest(objective: ExactFit, kernel: Kernel, prior: ThetaPrior, most: float) -> Kernel:
     """The kernel with the likeliest periods, of which no logarithm moves further than this."""
     best = kernel
     free = [one for one in kernel.hyperparameters if not one.fixed]
@@ -214,7 +212,7 @@ def _likeliest(objective: ExactFit, kernel: Kernel, prior: ThetaPrior, most: flo
     return best
 
 
-def _tried(kernel: Kernel, place: int, periods: Array, length: int | None):
+def _tried(kernel: Kernel, place: int, periods: Array, length: int | None) -> Iterator[Array]:
     """Theta with each of some periods within the bounds, and the same with a shorter wave."""
     low, high = np.reshape(kernel.bounds, (-1, 2)).T
     for period in periods[(low[place] <= periods) & (periods <= high[place])]:
@@ -227,7 +225,7 @@ def _tried(kernel: Kernel, place: int, periods: Array, length: int | None):
             yield shorter
 
 
-def candidates(rows: Dataset, x: Array, own: float):
+def candidates(rows: Dataset, x: Array, own: float) -> Array:
     """Periods of the highest peaks of a periodogram, and multiples of them within the range.
 
     One more peak is the highest that is near a period of its own.
@@ -246,7 +244,7 @@ def candidates(rows: Dataset, x: Array, own: float):
     return periods[periods <= span * (1.0 + _SAME)]
 
 
-def _power(rows: Dataset, x: Array, frequencies: Array):
+def _power(rows: Dataset, x: Array, frequencies: Array) -> Array:
     """Power (k,) of Lomb and Scargle of targets without trend, of several what is common."""
     from scipy.signal import lombscargle  # an import that takes .2 s
 

@@ -6,7 +6,7 @@ posterior. What precedes it costs what the rows of the samples cost, however man
 1. L-BFGS climbs on growing samples (`STAGES`), each from where the last one ended. The rows of the
    larger ones stand for all rows, so that their optimum is that of as much data.
 2. Cycles of minibatches follow, if their size is given. A step takes the gradient of one batch with
-   the running posterior held (`RunningPosterior`), and Adam moves theta and Z with a step size that
+   the running posterior held (`Average`), and Adam moves theta and Z with a step size that
    falls to zero along a cosine. Cycles double in length until one of them gains less than the
    tolerance; the steps of Z are a fifth after a cycle that is undone.
 3. One pass gives the posterior given all rows.
@@ -22,23 +22,20 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed_sites
-from skgp_sparse.engine.basis import Features, Options
+from skgp_sparse.engine.basis import Features
 from skgp_sparse.engine.collapsed import Sums, core_of, posterior_of
 from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores, Minibatch
-from skgp_sparse.engine.posterior import IndependentPosteriors
+from skgp_sparse.engine.posterior import IndependentPosteriors, Posterior
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import log_normal_density
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Scalars
-from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import Settings, SparseFit, VectorFunction, arithmetic
-from skgp_sparse.inference.optimizers import climb
+from skgp_sparse.ground.validation import AnyArray, Array, Ints, Kernel, Rng, Scalars
+from skgp_sparse.inference.contracts import Conclusion, SparseFit, Start, VectorFunction, arithmetic
+from skgp_sparse.inference.optimizers import Maximum, climb
 
 _HELD = 8000, 20  # held-out rows: at most so many, and one in so many
 _NONE = np.empty(0, dtype=np.intp)  # of the rows
@@ -49,7 +46,7 @@ MOST = 1 << 20  # rows that are in memory for batches, where the table is not
 # -- random rows of a table: those held out, samples of the rest, batches, and a reservoir ---------
 
 
-def held_out_rows(rows: Dataset, most: int, share: int, random_state: RandomState) -> Ints:
+def held_out_rows(rows: Dataset, most: int, share: int, random_state: Rng) -> Ints:
     """Sorted numbers of random rows of positive weight: one in `share`, 1 to `most` of them."""
     n = len(rows) if rows.weight is None else int(np.count_nonzero(rows.weight))
     size = max(min(most, n // share), 1)
@@ -61,22 +58,22 @@ def held_out_rows(rows: Dataset, most: int, share: int, random_state: RandomStat
 class Samples:
     """Draws rows that count, of all kinds (n,); some of them are held out, and never drawn."""
 
-    def __init__(self, rows: Dataset, kinds: AnyArray | None, random_state, hold_out: bool = True):
-        self.rows, self.random_state = rows, random_state
-        self.held_out = held_out_rows(rows, *_HELD, random_state) if hold_out else _NONE
-        self.edges: Any = None  # cumulated weights of the rows that may be drawn; None: all are one
+    def __init__(self, rows: Dataset, kinds: AnyArray | None, rng: Rng, hold_out: bool = True):
+        self.rows, self.random_state = rows, rng
+        self.held_out = held_out_rows(rows, *_HELD, rng) if hold_out else _NONE
+        self.edges: Array | Any = None  # cumulated weights of rows to draw; None: all are one
         if rows.weight is not None:
             weight = rows.weight.copy()
             weight[self.held_out] = 0.0
             self.edges = np.cumsum(weight, out=weight)
-        self.kinds: Any = kinds if rows.weight is None else None
+        self.kinds: AnyArray | Any = kinds if rows.weight is None else None
 
     @cached_property
-    def held(self):
+    def held(self) -> Dataset:
         """Table of the held-out rows."""
         return replace(self.rows.subset(self.held_out), weight=None)
 
-    def draw(self, size: int):
+    def draw(self, size: int) -> ArrayDataset:
         """The table of about so many rows; a row of weight w counts as w rows."""
         if self.edges is not None:
             index, counts = np.unique(self._copies(size), return_counts=True)
@@ -86,25 +83,25 @@ class Samples:
             index, weight = self._with_all_kinds(index)
         return replace(self.rows.subset(index), weight=weight)
 
-    def for_all(self, sample: ArrayDataset):
+    def for_all(self, sample: Dataset) -> Dataset:
         """A copy of a sample, with weights scaled to add up to those of all rows."""
         share = self.rows.total_weight() / sample.total_weight()
         weight = 1.0 if sample.weight is None else sample.weight
         return replace(sample, weight=np.broadcast_to(share * weight, len(sample)))
 
-    def batches(self, size: int):
+    def batches(self, size: int) -> Callable[[], ArrayDataset]:
         """A function of no argument that draws batches: tables in memory of so many rows."""
         pool = self
         if not self.rows.in_memory:
             pool = Samples(self.draw(MOST), None, self.random_state, hold_out=False)
         return lambda: replace(pool.rows.subset(pool._batch(size)), weight=None)
 
-    def _copies(self, size: int):
+    def _copies(self, size: int) -> Ints:
         """Rows, drawn as often as their weights say."""
         places = self.random_state.uniform(0.0, self.edges[-1], size)
         return np.searchsorted(self.edges, places, "right")
 
-    def _distinct(self, size: int):
+    def _distinct(self, size: int) -> Ints:
         """Sorted rows, drawn without replacement."""
         size = min(size, len(self.rows) - len(self.held_out))
         drawn = self.rows.sample(size + len(self.held_out), self.random_state)
@@ -114,7 +111,7 @@ class Samples:
             drawn = np.delete(drawn, self.random_state.choice(len(drawn), surplus, replace=False))
         return drawn
 
-    def _batch(self, size: int):
+    def _batch(self, size: int) -> Ints:
         """Sorted rows, drawn with replacement."""
         if self.edges is not None:
             return np.sort(self._copies(size))
@@ -123,7 +120,7 @@ class Samples:
             drawn[again] = self.random_state.randint(len(self.rows), size=again.sum())
         return np.sort(drawn)
 
-    def _with_all_kinds(self, index: Ints):
+    def _with_all_kinds(self, index: Ints) -> tuple[Ints, Array | None]:
         """The sample with more rows of rare kinds, and weights that undo it, None if unchanged."""
         total = np.bincount(np.delete(self.kinds, self.held_out), minlength=self.kinds.max() + 1)
         drawn = np.bincount(self.kinds[index], minlength=len(total))
@@ -156,25 +153,25 @@ class Reservoir:
     total: float = 0.0  # weight of all rows that came
 
     @classmethod
-    def empty(cls, columns: Sequence):
+    def empty(cls, columns: Sequence) -> "Reservoir":
         """A reservoir without rows, for columns like these."""
         nothing = np.empty(0)
         return cls(tuple(column[:0] for column in columns), nothing, nothing)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.weight)
 
     @property
-    def is_complete(self):
+    def is_complete(self) -> bool:
         """Whether all rows that came are here."""
         return self.threshold == 0.0
 
-    def plus(self, columns: Sequence, weight: Array, capacity: int, random_state: RandomState):
-        """The reservoir with more rows, of which at most `capacity` stay."""
+    def plus(self, columns: Sequence, weight: Array, most: int, random_state: Rng) -> "Reservoir":
+        """The reservoir with more rows, of which at most so many stay."""
         priority = weight / (1.0 - random_state.uniform(size=len(weight)))
         pairs = zip((*self.columns, self.weight, self.priority), (*columns, weight, priority))
         *columns, weight, priority = map(np.concatenate, pairs)
-        total, surplus = self.total + weight[len(self) :].sum(), len(weight) - capacity
+        total, surplus = self.total + weight[len(self) :].sum(), len(weight) - most
         if surplus <= 0:
             return Reservoir(tuple(columns), weight, priority, self.threshold, total)
         order = np.argpartition(priority, surplus - 1)
@@ -183,7 +180,7 @@ class Reservoir:
         columns = tuple(column[stay] for column in columns)
         return Reservoir(columns, weight[stay], priority[stay], threshold, total)
 
-    def weights(self):
+    def weights(self) -> Array:
         """How many rows each of these stands for; their sum is the weight of all that came."""
         if self.is_complete:
             return self.weight
@@ -199,7 +196,7 @@ _SMALLEST_SHARE = 1e-3  # of a batch in the means, below which there is no poste
 # -- views of objectives: gradients from some rows, and a running posterior ------------------------
 
 
-class RunningPosterior(NamedTuple):
+class Average(NamedTuple):
     """Running means over rows, and the posterior of the weights that follows from them.
 
     A batch adds its share to the means: a natural-gradient step of this size (Hensman, Fusi and
@@ -218,7 +215,7 @@ class RunningPosterior(NamedTuple):
         means = [a.times(kept) + b.times(share) for a, b in zip(self.means, means)]
         return means, kept * self.penalty + share * penalty
 
-    def process(self, kernel: Kernel):
+    def process(self, kernel: Kernel) -> Posterior:
         """The posterior process, at the features where the rows were seen last."""
         features = self.features.for_prediction()
         each = tuple(posterior_of(features, core, kernel) for core in self.cores)
@@ -231,34 +228,36 @@ class GaussianMinibatchView:
 
     total: float  # number of all rows
 
-    def start(self, objective: SparseFit, kernel: Kernel):
+    def start(self, objective: SparseFit, kernel: Kernel) -> Average:
         """Posterior from the rows of an objective, which stand for all rows."""
         batch = collapsed_sites.with_noise(objective.problem(kernel), keep=False)
-        return self._posterior(batch, *_per_unit(batch), objective)
+        return self._posterior(batch, *_per_unit(batch), objective.options.n_jobs)
 
-    def step(self, objective: SparseFit, kernel: Kernel, posterior, share: float, inputs: bool):
+    def step(
+        self, objective: SparseFit, kernel: Kernel, posterior: Average, share: float, inputs: bool
+    ) -> tuple[dict, Average]:
         """Gradients by the name of the block, per row, and the next posterior."""
         batch = collapsed_sites.with_noise(objective.problem(kernel))
         mixed = posterior.mixed(*_per_unit(batch), share)
-        posterior = self._posterior(batch, mixed[0], mixed[1], objective)
+        posterior = self._posterior(batch, *mixed, objective.options.n_jobs)
         slope = objective.bound.reduce(self.total * float(posterior.penalty), self.total)[1]
         gradient = collapsed_sites.gradient(batch, posterior.cores, slope, inputs)
         return _per_row(gradient, batch), posterior
 
-    def log_densities(self, objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
+    def log_densities(self, objective: SparseFit, kernel: Kernel, posterior: Average) -> Array:
         """Log densities (n,) of the rows of an objective, of several targets their means."""
         block, mean, variance, noise = _predicted(objective, kernel, posterior)
         variance = (variance + noise + block.noise)[:, None]
         return log_normal_density(block.y, mean, np.sqrt(variance)).mean(axis=1)
 
-    def conclude(self, objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
+    def conclude(self, objective: SparseFit, kernel: Kernel, posterior: Average) -> Conclusion:
         """`Conclusion` from all rows of an objective: one pass."""
         return objective.conclude(kernel)
 
-    def _posterior(self, batch: Minibatch, means: list, penalty: Scalars, objective: SparseFit):
+    def _posterior(self, batch: Minibatch, means: list, penalty: Scalars, n_jobs: int) -> Average:
         n = self.total * batch.sums[0].a / batch.n
-        core = core_of(means[0].times(n), objective.options.n_jobs, failure=NO_POSTERIOR)
-        return RunningPosterior(means, penalty, Cores([core]), batch.features)
+        core = core_of(means[0].times(n), n_jobs, failure=NO_POSTERIOR)
+        return Average(means, penalty, Cores([core]), batch.visit.features)
 
 
 @dataclass(frozen=True)
@@ -267,23 +266,25 @@ class SiteMinibatchView:
 
     total: float  # number of all rows
 
-    def start(self, objective: SparseFit, kernel: Kernel):
+    def start(self, objective: SparseFit, kernel: Kernel) -> Average:
         """Posterior from the rows of an objective, which stand for all rows: by its inner loop."""
         loop, solution, _ = objective.infer(kernel)
         cores, v, _ = solution.step.result
         sums = [Sums(core.VaV, core.VaV @ core.v + core.v, 1.0) for core in cores]
         means = [one.times(1.0 / self.total) for one in sums]
-        return RunningPosterior(means, 1.0 / v - 1.0, cores, loop.projected.features)
+        return Average(means, 1.0 / v - 1.0, cores, loop.projected.features)
 
-    def step(self, objective: SparseFit, kernel: Kernel, posterior, share: float, inputs: bool):
+    def step(
+        self, objective: SparseFit, kernel: Kernel, now: Average, share: float, inputs: bool
+    ) -> tuple[dict, Average]:
         """Gradients by the name of the block, per row, and the next posterior."""
-        k, batch = len(posterior.cores), self._look(objective, kernel, posterior)
-        gradient = collapsed_sites.gradient(batch, posterior.cores, 1.0, inputs)
+        k, batch = len(now.cores), self._look(objective, kernel, now, True)
+        gradient = collapsed_sites.gradient(batch, now.cores, 1.0, inputs)
         if len(batch.totals) > 1 + k:
             gradient["likelihood"] = batch.totals[1 + k :]
-        return _per_row(gradient, batch), self._moved(posterior, batch, share, objective.options)
+        return _per_row(gradient, batch), self._moved(now, batch, share, objective.options.n_jobs)
 
-    def log_densities(self, objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
+    def log_densities(self, objective: SparseFit, kernel: Kernel, posterior: Average) -> Array:
         """Log densities (n,) of the rows of an objective."""
         block, mean, variance, noise = _predicted(objective, kernel, posterior)
         latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
@@ -291,7 +292,7 @@ class SiteMinibatchView:
             latent = latent[0][0], latent[1][0]
         return objective.method.likelihood.log_density(block.observed, *latent)
 
-    def conclude(self, objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
+    def conclude(self, objective: SparseFit, kernel: Kernel, posterior: Average) -> Conclusion:
         """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
         if objective.method.uses_last_site:
             return objective.conclude(kernel)
@@ -312,7 +313,7 @@ class SiteMinibatchView:
                 share *= 0.5
             if converged:
                 break
-            posterior = self._moved(best[0], best[1], share, objective.options)
+            posterior = self._moved(best[0], best[1], share, objective.options.n_jobs)
         else:
             warn(
                 f"The sites of all rows did not converge in {_PASSES} passes (the last one changed "
@@ -321,30 +322,30 @@ class SiteMinibatchView:
                 ConvergenceWarning,
             )
         posterior, batch = best
-        process = posterior._replace(features=batch.features).process(kernel)
-        return contracts.Conclusion(value, process, batch.features.jitter, objective.for_users())
+        process = posterior._replace(features=batch.visit.features).process(kernel)
+        return Conclusion(value, process, batch.visit.features.jitter, objective.for_users())
 
-    def _look(self, objective: SparseFit, kernel: Kernel, posterior, keep: bool = True):
-        problem, v = objective.problem(kernel), objective.method.share(posterior.penalty)
-        return collapsed_sites.with_sites(problem, posterior.cores, objective.method, v, keep)
+    def _look(self, objective: SparseFit, kernel: Kernel, now: Average, keep: bool) -> Minibatch:
+        problem, v = objective.problem(kernel), objective.method.share(now.penalty)
+        return collapsed_sites.with_sites(problem, now.cores, objective.method, v, keep)
 
-    def _moved(self, posterior: RunningPosterior, batch: Minibatch, share: float, options: Options):
+    def _moved(self, posterior: Average, batch: Minibatch, share: float, n_jobs: int) -> Average:
         """The posterior after a natural-gradient step; a shorter one if there is none."""
         means = [sums.times(1.0 / batch.n) for sums in batch.sums]
-        penalty, n_jobs = batch.totals[1 : 1 + len(means)] / batch.n, options.n_jobs
+        penalty = batch.totals[1 : 1 + len(means)] / batch.n
         while True:
             mixed, mixed_penalty = posterior.mixed(means, penalty, share)
             try:
                 sums = (one.times(self.total) for one in mixed)
                 cores = Cores(core_of(one, n_jobs, failure=NO_POSTERIOR) for one in sums)
-                return RunningPosterior(mixed, mixed_penalty, cores, batch.features)
+                return Average(mixed, mixed_penalty, cores, batch.visit.features)
             except np.linalg.LinAlgError:  # precisions of some likelihoods may be negative
                 share *= 0.5
                 if share < _SMALLEST_SHARE:
                     raise
 
 
-def _predicted(objective: SparseFit, kernel: Kernel, posterior: RunningPosterior):
+def _predicted(objective: SparseFit, kernel: Kernel, posterior: Average) -> tuple:
     """The rows of an objective, and the `moments` of the process there."""
     block = objective.rows.everything()
     return block, *posterior.process(kernel).moments(block.X, objective.options.n_jobs)
@@ -355,7 +356,7 @@ def _per_unit(batch: Minibatch) -> tuple[list, Array]:
     return [sums.times(1.0 / sums.a) for sums in batch.sums], batch.totals / batch.n
 
 
-def _per_row(gradient: dict, batch: Minibatch):
+def _per_row(gradient: dict, batch: Minibatch) -> dict:
     return {name: part / batch.n for name, part in gradient.items()}
 
 
@@ -377,12 +378,7 @@ class Stage(NamedTuple):
     stand_for_all: bool  # whether each row counts as often as there are more rows
 
 
-STAGES = (
-    Stage(20, 40, False),
-    Stage(80, 100, True),
-    Stage(160, np.inf, True),
-    Stage(320, 10, True),
-)
+STAGES = Stage(20, 40, False), Stage(80, 100, True), Stage(160, np.inf, True), Stage(320, 10, True)
 
 
 class State(NamedTuple):
@@ -390,11 +386,11 @@ class State(NamedTuple):
 
     objective: SparseFit  # of all rows
     kernel: Kernel
-    posterior: RunningPosterior | None = None  # from a sample
+    posterior: Average | None = None  # from a sample
     densities: np.ndarray | float = -np.inf  # log densities of the held-out rows
     ascent: tuple | None = None  # function of a vector and `Maximum`, of rows that stand for all
 
-    def gain_on(self, other: "State"):
+    def gain_on(self, other: "State") -> tuple:
         """Mean gain in log density on another state, and its standard error."""
         gains = self.densities - other.densities
         return np.mean(gains), np.std(gains) / np.sqrt(np.size(gains))
@@ -403,20 +399,22 @@ class State(NamedTuple):
 class Search:
     """Looks for theta and Z on parts of the rows."""
 
-    def __init__(self, objective: SparseFit, model, settings: Settings, move_basis, random_state):
-        self.settings, self.move_basis = settings, move_basis
+    def __init__(self, start: Start, move_basis: bool) -> None:
+        objective, _, self.settings, random_state, model = start
+        self.move_basis = move_basis
         self.rows, self.width = objective.rows, objective.basis.size
         self.minibatch_view = objective.minibatch_view()
         self.samples = Samples(self.rows, model.kinds(self.rows), random_state)
         self.started, self.n_visited = time.perf_counter(), 0
-        self.n_iter, self.stopped, self.unfinished = 0, False, None
+        self.n_iter, self.stopped = 0, False
+        self.unfinished: Maximum | None = None
 
-    def start(self, objective: SparseFit, kernel: Kernel):
+    def start(self, objective: SparseFit, kernel: Kernel) -> State:
         """The first state."""
         sample = self.samples.draw(STAGES[0].rows * self.width)
         return self.better(State(objective, kernel), objective, kernel, sample)
 
-    def climb(self, state: State, stage: Stage):
+    def climb(self, state: State, stage: Stage) -> State:
         """The state after a stage, or the one before if that was better."""
         sample = self.samples.draw(stage.rows * self.width)
         try:
@@ -429,12 +427,12 @@ class Search:
         """The `VectorFunction` of an objective from a kernel on; the prior counts once."""
         return VectorFunction(objective, kernel, self.move_basis, self.settings.prior)
 
-    def conclude(self, state: State):
+    def conclude(self, state: State) -> Conclusion:
         """`Conclusion` from all rows."""
         with arithmetic():
             return self.minibatch_view.conclude(state.objective, state.kernel, state.posterior)
 
-    def better(self, before: State, objective: SparseFit, kernel: Kernel, sample: ArrayDataset):
+    def better(self, before: State, objective: SparseFit, kernel: Kernel, sample: Dataset) -> State:
         """The `State` at another point; the one before if it is better by two standard errors."""
         for_all, held = objective.on(self.samples.for_all(sample)), objective.on(self.samples.held)
         with arithmetic():
@@ -444,7 +442,7 @@ class Search:
         gain, error = state.gain_on(before) if before.posterior else (np.inf, 0.0)
         return state if gain >= -_CLEAR * error else before  # also where the gain is no number
 
-    def report(self, iteration: int, state: State):
+    def report(self, iteration: int, state: State) -> bool:
         """Tell the progress of a stage or of a cycle; returns whether to stop."""
         self.n_iter += 1
         if self.settings.progress is None:
@@ -455,7 +453,7 @@ class Search:
         self.stopped |= bool(self.settings.progress(iteration, note=note))
         return self.stopped
 
-    def _climb(self, state: State, stage: Stage, sample: ArrayDataset):
+    def _climb(self, state: State, stage: Stage, sample: ArrayDataset) -> State:
         rows = self.samples.for_all(sample) if stage.stand_for_all else sample
         if state.ascent is None:
             part = state.objective.on(rows)
@@ -464,7 +462,7 @@ class Search:
             function, maximum = state.ascent
             function, x0, curvature = function.on(rows), maximum.x, maximum.curvature
 
-        def report(iteration: int, _: float):
+        def report(iteration: int, _: float) -> bool:
             self.n_visited += len(sample)
             return self.report(iteration, state)
 
@@ -478,7 +476,7 @@ class Search:
         return better._replace(ascent=(function, maximum) if goes_on else None)
 
 
-def climb_by_minibatches(search: Search, state: State, batch_size: int):
+def climb_by_minibatches(search: Search, state: State, batch_size: int) -> State:
     """The `State` of a `Search` after cycles of minibatches."""
     draw_batch = search.samples.batches(batch_size)
     steps, step_of_basis, lost = _CYCLE, _STEP_OF_BASIS, 0
@@ -502,7 +500,9 @@ def climb_by_minibatches(search: Search, state: State, batch_size: int):
     return state
 
 
-def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_of_basis: float):
+def _cycle(
+    search: Search, state: State, draw_batch: Callable, steps: int, step_of_basis: float
+) -> tuple[SparseFit, Kernel]:
     """The objective and the kernel after Adam's steps."""
     function, view = search.function(state.objective, state.kernel), search.minibatch_view
     vector, limits = function.pack(), function.limits().T
@@ -533,6 +533,6 @@ def _cycle(search: Search, state: State, draw_batch: Callable, steps: int, step_
     return function.at(vector)
 
 
-def _warn_of_failure(what: str, error: Exception):
+def _warn_of_failure(what: str, error: Exception) -> None:
     """Warn of a stage or a cycle that failed, and is left out."""
     warn(f"{what}, so that the fit goes on from what it had before. {error}", ConvergenceWarning)

@@ -5,8 +5,9 @@ Gaussian process needs the derivatives of ``k(X, Z)``, as products with a cotang
 ``F = sum(G * k(X, Z))``, the pullback of ``k(X, Z)`` maps ``G`` to ``theta_bar = dF / dtheta``,
 where theta are log hyperparameters in scikit-learn's order, and to ``Z_bar = dF / dZ``.
 
-- `_differentiable`: contracts of kernels, the tree of an expression and its hyperparameters, the
-  registry of rules, and functions such as `linearize`, `evaluate` and `diagonal`
+- `_differentiable`: contracts of kernels, the node of every kernel, and the registry of rules
+- `_nodes`: hyperparameters, and the nodes of the tree of an expression
+- `_functions`: functions of any kernel, such as `linearize`, `evaluate` and `diagonal`
 - `_sklearn_kernels`: rules of scikit-learn's kernels, and of sums, products and powers
 - `_mapped`: kernels of transformed inputs, and of inputs with missing values
 - `_leaves`: kernels of levels and of bits, and noise whose variance varies with the inputs
@@ -15,54 +16,21 @@ where theta are log hyperparameters in scikit-learn's order, and to ``Z_bar = dF
 """
 
 from . import _sklearn_kernels
-from ._differentiable import (
-    DifferentiableKernel,
-    KernelRule,
-    diagonal,
-    differentiable,
-    evaluate,
-    footprint,
-    has_noise,
-    is_noisy,
-    length_scale_places,
-    length_scales,
-    linearize,
-    linearize_stack,
-    may_mix,
-    moved,
-    parts,
-    parts_by_columns,
-    periods,
-    positions_of,
-    register,
-    summands,
-    touched,
-    units,
-)
+from ._differentiable import DifferentiableKernel, KernelRule, register
 from ._expectations import expectation_width, expectations
 from ._leaves import Categorical, HeteroscedasticNoise, LogNoiseFunction, Tanimoto, categories
 from ._mapped import Columns, LogScale, Missing, Sphere, named, theta_of_spread, with_missing
+from ._nodes import moved
 from ._visitors import in_units, reaches_far, single, spectrum
 
-__all__ = [
-    "Categorical",
-    "Columns",
-    "DifferentiableKernel",
-    "KernelRule",
-    "LogNoiseFunction",
-    "LogScale",
-    "Missing",
-    "Sphere",
-    "Tanimoto",
-    "HeteroscedasticNoise",
-    "diagonal",
-    "differentiable",
-    "evaluate",
-    "footprint",
-    "has_noise",
-    "length_scales",
-    "linearize",
-    "linearize_stack",
-    "register",
-    "spectrum",
-]
+# values, questions, and places of hyperparameters
+# isort: off
+from ._functions import diagonal, evaluate, footprint, linearize, linearize_stack, touched
+from ._functions import differentiable, has_noise, is_noisy, may_mix, parts, parts_by_columns
+from ._functions import length_scale_places, length_scales, periods, positions_of, summands, units
+# isort: on
+
+__all__ = ["Categorical", "Columns", "DifferentiableKernel", "KernelRule", "LogNoiseFunction"]
+__all__ += ["LogScale", "Missing", "Sphere", "Tanimoto", "HeteroscedasticNoise", "diagonal"]
+__all__ += ["differentiable", "evaluate", "footprint", "has_noise", "length_scales", "linearize"]
+__all__ += ["linearize_stack", "register", "spectrum"]

@@ -22,7 +22,8 @@ from sklearn.gaussian_process.kernels import RBF, Kernel
 from skgp_sparse.ground.parallel import empty
 from skgp_sparse.ground.validation import Array, Ints, Pair
 
-from ._differentiable import assemble, diagonal, linearize
+from ._functions import diagonal, linearize
+from ._nodes import assemble
 from ._visitors import Term, spectrum
 
 Rule = Pair  # nodes (h, d) and weights (h,) for expectations under N(0, I)
@@ -157,9 +158,7 @@ def _pairs(m: int) -> tuple[Ints, Ints, Array, csr_array, csr_array]:
 class RbfExpectations:
     """Expectations of ``c RBF(l)`` plus constants."""
 
-    def __init__(
-        self, n_theta: int, terms: list[Term], mean: Array, variance: Array, Z: Array
-    ) -> None:
+    def __init__(self, n_theta: int, terms: list[Term], mean: Array, variance: Array, Z: Array):
         self.n_theta, self.terms, self.rbf = n_theta, terms, terms[0].factors[0]
         self.mean, self.variance, self.Z, self.j, self.k, *rest = mean, variance, Z, *_pairs(len(Z))
         self.count, self.plus, self.minus = rest

@@ -13,14 +13,13 @@ from math import prod
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import empty, slices
-from skgp_sparse.ground.validation import Array, Ints, Scalars, as_text
+from skgp_sparse.ground.validation import Array, ArrayLike, Ints, Kernel, NDArray, Scalars, as_text
 
-from . import _differentiable as tree
-from ._differentiable import DifferentiableKernel, Pull, Pulled, no_gradient
+from ._differentiable import DifferentiableKernel
+from ._functions import evaluate, linearize, parts_by_columns
+from ._nodes import Node, Pull, Pulled, White, assemble, no_gradient
 
 
 class Tanimoto(DifferentiableKernel):
@@ -146,7 +145,7 @@ def as_codes(X: Array) -> Ints:
     return codes.astype(np.intp)
 
 
-def _differences(a: Ints, b: Ints) -> npt.NDArray[np.uint8]:
+def _differences(a: Ints, b: Ints) -> NDArray[np.uint8]:
     """Bytes (g, ..., n, m) whose bits say in which columns, eight each, pairs of rows differ."""
     codes = (a,) if a is b else (a, b)
     low, high = min(int(c.min(initial=0)) for c in codes), max(int(c.max(initial=0)) for c in codes)
@@ -165,7 +164,7 @@ def _differences(a: Ints, b: Ints) -> npt.NDArray[np.uint8]:
     return found if a.ndim == 2 else np.ascontiguousarray(np.moveaxis(found, -1, 1))
 
 
-def _pull(differences: npt.NDArray[np.uint8], q: int, H: Array) -> Array:
+def _pull(differences: NDArray[np.uint8], q: int, H: Array) -> Array:
     H, slopes = H.reshape(-1), np.zeros(q)
     for part in slices(len(H), _PAIRS_AT_ONCE):
         for of_byte, which in zip(np.split(slopes, range(8, q, 8)), differences[:, part]):
@@ -173,7 +172,7 @@ def _pull(differences: npt.NDArray[np.uint8], q: int, H: Array) -> Array:
     return slopes
 
 
-def _sums_by_bit(which: npt.NDArray[np.uint8], H: Array, q: int) -> Any:
+def _sums_by_bit(which: NDArray[np.uint8], H: Array, q: int) -> Any:
     """Sums of H (q,) over the pairs whose bytes have a bit."""
     if q <= _COLUMNS_ONE_BY_ONE:
         return [(which >> j & 1) @ H for j in range(q)]
@@ -219,7 +218,7 @@ class Categorical(DifferentiableKernel):
 
     def __init__(
         self,
-        correlation: npt.ArrayLike = 0.5,
+        correlation: ArrayLike = 0.5,
         correlation_bounds: tuple[float, float] | Literal["fixed"] = (1e-3, 0.999),
     ) -> None:
         self.correlation = correlation
@@ -267,7 +266,7 @@ class Categorical(DifferentiableKernel):
 
 def categories(kernel: Kernel, d: int) -> list[tuple[Categorical, int]]:
     """Return the `Categorical` parts of a kernel of d columns, each with each of its columns."""
-    found = tree.parts_by_columns(kernel, d, Categorical)
+    found = parts_by_columns(kernel, d, Categorical)
     return [(part, int(column)) for part, columns in found for column in columns]
 
 
@@ -332,12 +331,12 @@ class HeteroscedasticNoise(DifferentiableKernel):
 
     linearize_diag = linearize
 
-    def as_node(self) -> tree.Node:
+    def as_node(self) -> Node:
         """Return the node of this kernel, which is nothing but noise."""
         return HeteroscedasticNoiseNode(self)
 
 
-class HeteroscedasticNoiseNode(tree.White):
+class HeteroscedasticNoiseNode(White):
     """White noise whose variance varies with the inputs."""
 
     def diagonal(self, X: Array) -> tuple[Scalars, Scalars, Pull]:
@@ -350,7 +349,7 @@ class HeteroscedasticNoiseNode(tree.White):
                     f"log_factor={as_text(log_factor)} of HeteroscedasticNoise has no gradient "
                     "with respect to inputs. Give it pull(X, bar), the one of bar @ log_factor(X)."
                 )
-            theta_bar = tree.assemble(self.kernel, {"noise_level": np.sum(of_log)})
+            theta_bar = assemble(self.kernel, {"noise_level": np.sum(of_log)})
             return theta_bar, log_factor.pull(X, of_log) if inputs else 0.0
 
         return 0.0, variance, pull
@@ -386,7 +385,7 @@ class LogNoiseFunction:
     def __call__(self, X: Array) -> Array:
         X = np.asarray(X, dtype=np.float64)
         blocks = slices(len(X), _ROWS_PER_BLOCK)
-        parts = [tree.evaluate(self.kernel, X[block], self.Z) @ self.u for block in blocks]
+        parts = [evaluate(self.kernel, X[block], self.Z) @ self.u for block in blocks]
         return np.concatenate([np.zeros(0), *parts]) + self.mean
 
     def pull(self, X: Array, bar: Array) -> Array:
@@ -404,7 +403,7 @@ class LogNoiseFunction:
         ndarray of shape (n, d)
             The gradient with respect to X.
         """
-        return tree.linearize(self.kernel, self.Z, X)[1](np.outer(self.u, bar), True)[1]
+        return linearize(self.kernel, self.Z, X)[1](np.outer(self.u, bar), True)[1]
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not LogNoiseFunction:

@@ -14,13 +14,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import applied
-from skgp_sparse.ground.validation import Array, Bools, Ints, Pair, Scalars, as_text
+from skgp_sparse.ground.validation import Array, Bools, Ints, Kernel, Pair, Scalars, as_text
 
-from ._differentiable import DifferentiableKernel, Node, Pull, Pulled, node, parts_by_columns, shown
+from ._differentiable import DifferentiableKernel, node, shown
+from ._functions import parts_by_columns
 from ._leaves import CORRELATION, agreement
+from ._nodes import Node, Pull, Pulled
 
 
 # By default, every column of ``m(x)`` consists of the same column of x.
@@ -154,9 +155,7 @@ class Columns(MappedKernel):
     'hour'
     """
 
-    def __init__(
-        self, kernel: Kernel, columns: ColumnChoice, numbers: dict[str, int] | None = None
-    ) -> None:
+    def __init__(self, kernel: Kernel, columns: ColumnChoice, numbers: dict | None = None) -> None:
         self.kernel = kernel
         self.columns = columns
         self.numbers = numbers
@@ -593,9 +592,7 @@ class Missing(MappedKernel):
 
     # From slopes (d,) in the logarithms of all correlations, pairs of inputs and of gradients wrt
     # what `transform` returns of them, and slopes in the variances of noise.
-    def own_gradient(
-        self, slopes: Array, *bars: tuple[Array, Scalars], of_noise: Scalars = 0.0
-    ) -> Array:
+    def own_gradient(self, slopes: Array, *bars: tuple, of_noise: Scalars = 0.0) -> Array:
         """Return the gradient with respect to the own hyperparameters that are free."""
         d, columns = len(slopes), self.missing_columns()
         neutral = np.zeros(d)

@@ -19,20 +19,21 @@ other nu than 1/2, 3/2, 5/2 and inf have no rule.
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as _sk
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.ground.parallel import applied, empty, slices
-from skgp_sparse.ground.validation import Array, Scalars
+from skgp_sparse.ground.validation import Array, Kernel, Pair, Scalars
 
-from . import _differentiable as tree
-from ._differentiable import KernelRule, Node, Pull, Pulled, no_gradient, node
+from ._differentiable import BUILDERS, KernelRule, Leaf, node
+from ._nodes import Diagonal, Linearized, Node, Opaque, Pull, Pulled, White, free, no_gradient
 
 Weigh = Callable[[Array], float]
-Profile = Callable[..., tuple[Array, Weigh]]  # of H in any precision
+Profiled = tuple[Array, Weigh]
+Profile = Callable[..., Profiled]  # of H in any precision
 
 # Below this share of |x|^2 the expanded square has lost too many digits for its root.
 _CLOSE = 1e-10
@@ -91,7 +92,7 @@ class Separation:
             elif X is Z or np.array_equal(X, Z):
                 np.fill_diagonal(half, 0.0)
 
-    def pull(self, W: Array, factor: float):
+    def pull(self, W: Array, factor: float) -> Pair:
         """Return the gradients of log l (d,) and of Z (m, d) for weights ``factor * W``."""
         if len(self.rows):
             near = W[self.rows, self.cols]
@@ -106,7 +107,7 @@ class Separation:
             self._add_distant(W, log_scale, Z_bar)
         return factor * log_scale, Z_bar * (factor / self.scale)
 
-    def _pull_expanded(self, W: Array):
+    def _pull_expanded(self, W: Array) -> Pair:
         x, d = self.x, self.x.shape[1]
         if len(self.distant):
             x, W = np.delete(x, self.distant, axis=0), np.delete(W, self.distant, axis=0)
@@ -115,12 +116,12 @@ class Separation:
         z = self.z if len(x) else 0.0
         return np.sum(second + z * (w * z - 2.0 * first), axis=0), first - w * z
 
-    def _half_of_distant(self):
+    def _half_of_distant(self) -> Array:
         """``H``; the difference comes first, and then the scale, so that no digit is lost."""
         w = np.maximum(self.scale, 1.0 / _REACH) ** -2.0
         return -0.5 * cdist(self.X_distant, self.Z, "sqeuclidean", w=w)
 
-    def _add_distant(self, W: Array, log_scale: Array, Z_bar: Array):
+    def _add_distant(self, W: Array, log_scale: Array, Z_bar: Array) -> None:
         W = np.where(-self._half_of_distant() < self.far, W[self.distant], 0.0)
         for column, (x, z, scale) in enumerate(zip(self.X_distant.T, self.Z.T, self.scale)):
             with np.errstate(over="ignore"):
@@ -129,7 +130,7 @@ class Separation:
             Z_bar[:, column] += pulled.sum(axis=0)
             log_scale[column] += np.vdot(pulled, offsets)
 
-    def _repair(self, norms: Array):
+    def _repair(self, norms: Array) -> None:
         # a pair is close only if its norms are alike, so each row has its own threshold
         limit = -_CLOSE * norms
         limit[self.distant] = 0.0
@@ -156,7 +157,7 @@ class PointSets:
         x = self.x = np.subtract(P, P[:, :1], out=empty(P.shape))
         x /= self.scale
         if d <= _FEW_COLUMNS:
-            H = sum((x[:, :, None, j] - x[:, None, :, j]) ** 2 for j in range(d))
+            H: Array | Any = sum((x[:, :, None, j] - x[:, None, :, j]) ** 2 for j in range(d))
             H *= -0.5
         else:
             turned = np.ascontiguousarray(x.transpose(0, 2, 1))  # a view would be slower by half
@@ -168,7 +169,7 @@ class PointSets:
         self.half = np.clip(H, -far, 0.0, out=H)
         self.coincident = np.flatnonzero(H == 0.0) if roots else None
 
-    def pull(self, W: Array, factor: float):
+    def pull(self, W: Array, factor: float) -> Pair:
         """Return the gradients of log l (d,) and of P (s, k, d) for weights ``factor * W``."""
         if self.coincident is not None:
             W.reshape(-1)[self.coincident] = 0.0
@@ -191,13 +192,13 @@ Pairs = Separation | PointSets
 LOWEST = 230.0  # minus the exponent of the smallest value
 
 
-def squared_exponential(H: Array):
+def squared_exponential(H: Array) -> Profiled:
     """Profile of RBF."""
     K = np.exp(H, out=H)
     return K, partial(_times, K, 1.0)
 
 
-def matern_12(H: Array):
+def matern_12(H: Array) -> Profiled:
     """Profile of Matern with nu = 1/2."""
     r = _distance(H, 1.0)
     K = np.negative(r, out=_like(r))
@@ -205,7 +206,7 @@ def matern_12(H: Array):
     return K, partial(_weigh_12, K, r)
 
 
-def _weigh_12(K: Array, r: Array, G: Array):
+def _weigh_12(K: Array, r: Array, G: Array) -> float:
     G *= K
     # coincident pairs: Separation.pull drops them
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -213,7 +214,7 @@ def _weigh_12(K: Array, r: Array, G: Array):
     return 1.0
 
 
-def matern_32(H: Array):
+def matern_32(H: Array) -> Profiled:
     """Profile of Matern with nu = 3/2."""
     s = _distance(H, 3.0)
     e = np.negative(s, out=_like(s))
@@ -223,7 +224,7 @@ def matern_32(H: Array):
     return s, partial(_times, e, 3.0)
 
 
-def matern_52(H: Array):
+def matern_52(H: Array) -> Profiled:
     """Profile of Matern with nu = 5/2."""
     s = _distance(H, 5.0)
     e = np.negative(s, out=_like(s))
@@ -236,16 +237,16 @@ def matern_52(H: Array):
     return s, partial(_times, e, 5.0 / 3.0)
 
 
-def _like(H: Array):
+def _like(H: Array) -> Array:
     return empty(H.shape) if H.dtype == np.float64 else np.empty_like(H)
 
 
-def _times(h: Array, factor: float, G: Array):
+def _times(h: Array, factor: float, G: Array) -> float:
     np.multiply(G, h, out=G)
     return factor
 
 
-def _distance(H: Array, squared_factor: float):
+def _distance(H: Array, squared_factor: float) -> Array:
     """Turn ``H`` into ``sqrt(squared_factor) r`` in place."""
     H *= -2.0 * squared_factor
     return np.sqrt(H, out=H)
@@ -256,46 +257,47 @@ class StationaryRule(KernelRule):
     """A function of distances in units of a length scale, with ``k(x, x) = 1``; abstract."""
 
     roots, far = False, LARGEST
+    _of_pairs: Callable[..., Linearized]
 
-    def linearize(self, kernel: Kernel, X: Array, Z: Array):
+    def linearize(self, kernel: Kernel, X: Array, Z: Array) -> Linearized:
         pairs = Separation(X, Z, self._scale(kernel, X.shape[1]), self.roots, self.far)
         return self._of_pairs(kernel, pairs)
 
-    def linearize_stack(self, kernel: Kernel, P: Array):
+    def linearize_stack(self, kernel: Kernel, P: Array) -> Linearized:
         pairs = PointSets(P, self._scale(kernel, P.shape[2]), self.roots, self.far)
         return self._of_pairs(kernel, pairs)
 
-    def linearize_diag(self, kernel: Kernel, X: Array):
+    def linearize_diag(self, kernel: Kernel, X: Array) -> Linearized:
         return 1.0, no_gradient
 
-    def _scale(self, kernel: Kernel, d: int):
+    def _scale(self, kernel: Kernel, d: int) -> Scalars:
         return length_scale(kernel, d)
 
 
 class LengthScaleRule(StationaryRule):
     """A stationary kernel whose only hyperparameter is its length scale."""
 
-    def __init__(self, profile: Profile, footprint: int, nu: float = np.inf):
+    def __init__(self, profile: Profile, footprint: int, nu: float = np.inf) -> None:
         self.profile, self.footprint, self.nu = profile, footprint, nu
         self.roots, self.far = nu == 0.5, self.farthest(LOWEST)
 
-    def farthest(self, lowest: float):
+    def farthest(self, lowest: float) -> float:
         """Return the ``-H`` from which values are below ``exp(-lowest)``."""
         return max(lowest, lowest**2 / (4.0 * self.nu))
 
-    def _of_pairs(self, kernel: Kernel, pairs: Pairs):
+    def _of_pairs(self, kernel: Kernel, pairs: Pairs) -> Linearized:
         K, weigh = self.profile(pairs.half)
         del pairs.half
-        return K, partial(_pull_length_scale, kernel, pairs, weigh)
+        return K, partial(_pull_lengths, kernel, pairs, weigh)
 
 
-def _pull_length_scale(kernel: Kernel, pairs: Pairs, weigh: Weigh, G: Array, inputs: bool):
+def _pull_lengths(kernel: Kernel, pairs: Pairs, weigh: Weigh, G: Array, inputs: bool) -> Pulled:
     log_scale, Z_bar = pairs.pull(G, weigh(G))
     isotropic = np.size(kernel.length_scale) == 1
     return {"length_scale": log_scale.sum() if isotropic else log_scale}, Z_bar
 
 
-def length_scale(kernel: Kernel, d: int):
+def length_scale(kernel: Kernel, d: int) -> Array:
     """Return the length scale of `kernel` per column, (d,)."""
     scale = np.atleast_1d(np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64)))
     if scale.shape not in ((1,), (d,)):
@@ -311,7 +313,7 @@ class RationalQuadraticRule(StationaryRule):
 
     footprint = 2
 
-    def _of_pairs(self, kernel: Kernel, pairs: Pairs):
+    def _of_pairs(self, kernel: Kernel, pairs: Pairs) -> Linearized:
         alpha, c = float(kernel.alpha), pairs.half
         del pairs.half
         c *= -1.0 / alpha
@@ -322,13 +324,15 @@ class RationalQuadraticRule(StationaryRule):
         return K, partial(_pull_rational_quadratic, kernel, pairs, alpha, c, K)
 
 
-def _pull_rational_quadratic(kernel, pairs, alpha, c, K, G, inputs):
+def _pull_rational_quadratic(
+    kernel: Kernel, pairs: Pairs, alpha: float, c: Array, K: Array, G: Array, inputs: bool
+) -> Pulled:
     np.multiply(G, K, out=G)
     log_alpha = 0.0
     if not kernel.hyperparameter_alpha.fixed:  # dk/dlog a = a k (c / (1 + c) - log(1 + c))
         slope = c / (1.0 + c)
         slope -= np.log1p(c)
-        log_alpha = alpha * np.vdot(G, slope)
+        log_alpha = alpha * float(np.vdot(G, slope))
     c += 1.0
     np.divide(G, c, out=G)
     log_scale, Z_bar = pairs.pull(G, 1.0)
@@ -340,10 +344,10 @@ class ExpSineSquaredRule(StationaryRule):
 
     footprint, roots = 2, True
 
-    def _scale(self, kernel: Kernel, d: int):
+    def _scale(self, kernel: Kernel, d: int) -> Scalars:
         return float(kernel.periodicity) / np.pi  # of t
 
-    def _of_pairs(self, kernel: Kernel, pairs: Pairs):
+    def _of_pairs(self, kernel: Kernel, pairs: Pairs) -> Linearized:
         rate = 2.0 / float(kernel.length_scale) ** 2
         t = _distance(pairs.half, 1.0)
         del pairs.half
@@ -354,7 +358,7 @@ class ExpSineSquaredRule(StationaryRule):
         return K, partial(_pull_sine, pairs, rate, t, K)
 
 
-def _pull_sine(pairs: Pairs, rate: float, t: Array, K: Array, G: Array, inputs: bool):
+def _pull_sine(pairs: Pairs, rate: float, t: Array, K: Array, G: Array, inputs: bool) -> Pulled:
     np.multiply(G, K, out=G)
     sine = np.sin(t)
     cosine = np.cos(t)
@@ -383,14 +387,14 @@ class ConstantRule(KernelRule):
 
     footprint = 0
 
-    def linearize(self, kernel: Kernel, X: Array, Z: Array | None = None):
+    def linearize(self, kernel: Kernel, X: Array, Z: Array | None = None) -> Linearized:
         value = float(kernel.constant_value)
         return value, partial(_pull_constant, kernel, value)
 
-    linearize_stack = linearize_diag = linearize
+    linearize_stack = linearize_diag = linearize  # type: ignore[assignment]
 
 
-def _pull_constant(kernel: Kernel, value: float, G: Array, inputs: bool):
+def _pull_constant(kernel: Kernel, value: float, G: Array, inputs: bool) -> Pulled:
     # a fixed constant needs no pass over G
     fixed = kernel.hyperparameter_constant_value.fixed
     return ({} if fixed else {"constant_value": value * np.sum(G)}), 0.0
@@ -401,22 +405,22 @@ class DotProductRule(KernelRule):
 
     footprint = 1
 
-    def linearize(self, kernel: Kernel, X: Array, Z: Array):
+    def linearize(self, kernel: Kernel, X: Array, Z: Array) -> Linearized:
         variance = float(kernel.sigma_0) ** 2
         K = np.matmul(X, Z.T, dtype=float)
         K += variance
         return K, partial(_pull_dot, variance, X)
 
-    def linearize_diag(self, kernel: Kernel, X: Array):
+    def linearize_diag(self, kernel: Kernel, X: Array) -> Linearized:
         variance = float(kernel.sigma_0) ** 2
         return variance + np.einsum("ij,ij->i", X, X), partial(_pull_square, variance, X)
 
 
-def _pull_dot(variance: float, X: Array, G: Array, inputs: bool):
+def _pull_dot(variance: float, X: Array, G: Array, inputs: bool) -> Pulled:
     return {"sigma_0": 2.0 * variance * np.sum(G)}, G.T @ X if inputs else 0.0
 
 
-def _pull_square(variance: float, X: Array, g: Array, inputs: bool):
+def _pull_square(variance: float, X: Array, g: Array, inputs: bool) -> Pulled:
     return {"sigma_0": 2.0 * variance * np.sum(g)}, 2.0 * g[:, None] * X
 
 
@@ -432,35 +436,35 @@ def _pull_square(variance: float, X: Array, g: Array, inputs: bool):
 # and costs no copy.
 
 
-def _is_scalar(value: Scalars):
+def _is_scalar(value: Scalars) -> bool:
     return getattr(value, "ndim", 0) == 0
 
 
-def _is_zero(value: Scalars):
+def _is_zero(value: Scalars) -> bool:
     return _is_scalar(value) and value == 0.0
 
 
-def _join(left: Pulled, right: Pulled):
+def _join(left: Pulled, right: Pulled) -> Pulled:
     return np.concatenate([left[0], right[0]]), left[1] + right[1]
 
 
-def _both_times(factor: float, pulled: Pulled):
+def _both_times(factor: Scalars, pulled: Pulled) -> Pulled:
     return factor * pulled[0], factor * pulled[1]
 
 
 class _Pair(Node):
     """Two children; abstract."""
 
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self.children = self.left, self.right = node(kernel.k1), node(kernel.k2)
-        self.arrays = 0 if any(isinstance(one, tree.White) for one in self.children) else 1
+        self.arrays = 0 if any(isinstance(one, White) for one in self.children) else 1
 
     @abstractmethod
-    def combined(self, K1: Scalars, K2: Scalars):
+    def combined(self, K1: Scalars, K2: Scalars) -> Scalars:
         """Return the value, from those of the children."""
 
-    def evaluate(self, X: Array, Z: Array):
+    def evaluate(self, X: Array, Z: Array) -> Scalars:
         return self.combined(self.left.evaluate(X, Z), self.right.evaluate(X, Z))
 
 
@@ -469,23 +473,23 @@ class SumNode(_Pair):
 
     combine = np.add
 
-    def linearize(self, X: Array, Z: Array):
+    def linearize(self, X: Array, Z: Array) -> Linearized:
         (K1, pull1), (K2, pull2) = self.left.linearize(X, Z), self.right.linearize(X, Z)
         scalars = _is_scalar(K1), _is_scalar(K2)
         return self.combined(K1, K2), partial(_pull_sum, pull1, pull2, scalars)
 
-    def combined(self, K1: Scalars, K2: Scalars):
+    def combined(self, K1: Scalars, K2: Scalars) -> Scalars:
         if _is_zero(K1):
             return K2
         return K1 if _is_zero(K2) else applied(np.add, K1, K2)
 
-    def diagonal(self, X: Array):
+    def diagonal(self, X: Array) -> Diagonal:
         s1, n1, pull1 = self.left.diagonal(X)
         s2, n2, pull2 = self.right.diagonal(X)
         return s1 + s2, n1 + n2, partial(_pull_sum_diag, pull1, pull2)
 
 
-def _pull_sum(pull1: Pull, pull2: Pull, scalars: tuple[bool, bool], G: Array, inputs: bool):
+def _pull_sum(pull1: Pull, pull2: Pull, scalars: tuple, G: Array, inputs: bool) -> Pulled:
     if scalars[1]:
         right = pull2(G, inputs)
         return _join(pull1(G, inputs), right)
@@ -493,8 +497,8 @@ def _pull_sum(pull1: Pull, pull2: Pull, scalars: tuple[bool, bool], G: Array, in
     return _join(left, pull2(G, inputs))
 
 
-def _pull_sum_diag(pull1: Pull, pull2: Pull, g_signal: Scalars, g_noise: Scalars, inputs: bool):
-    return _join(pull1(g_signal, g_noise, inputs), pull2(g_signal, g_noise, inputs))
+def _pull_sum_diag(pull1: Pull, pull2: Pull, *given: object) -> Pulled:
+    return _join(pull1(*given), pull2(*given))
 
 
 class ProductNode(_Pair):
@@ -502,115 +506,121 @@ class ProductNode(_Pair):
 
     combine = np.multiply
 
-    def linearize(self, X: Array, Z: Array):
+    def linearize(self, X: Array, Z: Array) -> Linearized:
         (K1, pull1), (K2, pull2) = self.left.linearize(X, Z), self.right.linearize(X, Z)
         K = self.combined(K1, K2)
         if _is_zero(K):
             return K, partial(_pull_zero, self.kernel)
         if _is_scalar(K1):
-            return K, partial(_pull_scaled, True, self.left.kernel, K, K1, pull1, pull2)
+            return K, partial(_pull_scaled, True, free(self.left.kernel), K, K1, (pull1, pull2))
         if _is_scalar(K2):
-            return K, partial(_pull_scaled, False, self.right.kernel, K, K2, pull2, pull1)
-        return K, partial(_pull_product, K1, K2, pull1, pull2)
+            return K, partial(_pull_scaled, False, free(self.right.kernel), K, K2, (pull2, pull1))
+        return K, partial(_pull_product, K1, K2, (pull1, pull2))
 
-    def combined(self, K1: Scalars, K2: Scalars):
+    def combined(self, K1: Scalars, K2: Scalars) -> Scalars:
         return 0.0 if _is_zero(K1) or _is_zero(K2) else applied(np.multiply, K1, K2)
 
-    def diagonal(self, X: Array):
+    def diagonal(self, X: Array) -> Diagonal:
         left, right = self.left.diagonal(X), self.right.diagonal(X)
         (s1, n1, _), (s2, n2, _) = left, right
         noise = _multiply(n1, s2) + _multiply(s1, n2) + _multiply(n1, n2)
         return _multiply(s1, s2), noise, partial(_pull_product_diag, left, right)
 
 
-def _pull_zero(kernel: Kernel, G: Array, inputs: bool):
+def _pull_zero(kernel: Kernel, G: Array, inputs: bool) -> Pulled:
     return np.zeros(len(kernel.theta)), 0.0
 
 
-def _pull_scaled(scalar_first, scalar, K, factor, pull_scalar, pull_other, G, inputs):
+def _pull_scaled(
+    first: bool, names: list, K: Scalars, factor: Scalars, pulls: tuple, G: Array, inputs: bool
+) -> Pulled:
     """Pull on ``K = factor * other``, scaling the other's results instead of `G`."""
-    g_factor = np.asarray(_dot(G, K) / factor) if tree.free(scalar) else np.zeros(())
-    pulled = pull_scalar(g_factor, False)
-    other = _both_times(factor, pull_other(G, inputs))
-    return _join(pulled, other) if scalar_first else _join(other, pulled)
+    g_factor = np.asarray(_dot(G, K) / factor) if names else np.zeros(())
+    pulled = pulls[0](g_factor, False)
+    other = _both_times(factor, pulls[1](G, inputs))
+    return _join(pulled, other) if first else _join(other, pulled)
 
 
-def _pull_product(K1: Scalars, K2: Scalars, pull1: Pull, pull2: Pull, G: Array, inputs: bool):
-    left = pull1(applied(np.multiply, G, K2), inputs)
-    return _join(left, pull2(np.multiply(G, K1, out=G), inputs))
+def _pull_product(K1: Scalars, K2: Scalars, pulls: tuple, G: Array, inputs: bool) -> Pulled:
+    left = pulls[0](applied(np.multiply, G, K2), inputs)
+    return _join(left, pulls[1](np.multiply(G, K1, out=G), inputs))
 
 
-def _pull_product_diag(left, right, g_signal, g_noise, inputs):
+def _pull_product_diag(
+    left: Diagonal, right: Diagonal, g_signal: Array, g_noise: Scalars, inputs: bool
+) -> Pulled:
     (s1, n1, pull1), (s2, n2, pull2) = left, right
     pulled = pull1(g_signal * s2 + g_noise * n2, g_noise * (s2 + n2), inputs)
     return _join(pulled, pull2(g_signal * s1 + g_noise * n1, g_noise * (s1 + n1), inputs))
 
 
-def _multiply(a: Scalars, b: Scalars):
+def _multiply(a: Scalars, b: Scalars) -> Scalars:
     # a scalar zero stays one
     return 0.0 if _is_zero(a) or _is_zero(b) else a * b
 
 
-def _dot(G: Array, K: Scalars):
+def _dot(G: Array, K: Scalars) -> Any:
     return K * np.sum(G) if _is_scalar(K) else np.vdot(G, K)
 
 
 class PowerNode(Node):
     """``k ** exponent``; scikit-learn does not optimise the exponent."""
 
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self.children = (self.base,) = (node(kernel.kernel),)
         self.exponent = float(kernel.exponent)
 
-    def linearize(self, X: Array, Z: Array):
+    def linearize(self, X: Array, Z: Array) -> Linearized:
         base, pull_base = self.base.linearize(X, Z)
         return np.power(base, self.exponent), partial(_pull_power, self.exponent, base, pull_base)
 
-    def diagonal(self, X: Array):
+    def diagonal(self, X: Array) -> Diagonal:
         s, n, pull_base = self.base.diagonal(X)
         signal = np.power(s, self.exponent)
         noise = 0.0 if _is_zero(n) else np.power(s + n, self.exponent) - signal
         return signal, noise, partial(_pull_power_diag, self.exponent, s, n, pull_base)
 
 
-def _pull_power(exponent: float, base: Scalars, pull_base: Pull, G: Array, inputs: bool):
+def _pull_power(exponent: float, base: Scalars, pull_base: Pull, G: Array, inputs: bool) -> Pulled:
     slope = _slope(exponent, base)
     if _is_scalar(base):
         return _both_times(slope, pull_base(G, inputs))
     return pull_base(np.multiply(G, slope, out=G), inputs)
 
 
-def _pull_power_diag(exponent, s, n, pull_base, g_signal, g_noise, inputs):
-    at_signal, at_sum = _slope(exponent, s), _slope(exponent, s + n)
+def _pull_power_diag(
+    p: float, s: Scalars, n: Scalars, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool
+) -> Pulled:
+    at_signal, at_sum = _slope(p, s), _slope(p, s + n)
     g_base = g_signal * at_signal + g_noise * (at_sum - at_signal)
-    return pull_base(g_base, g_noise * at_sum, inputs)
+    return pull(g_base, g_noise * at_sum, inputs)
 
 
-def _slope(exponent: float, base: Scalars):
+def _slope(exponent: float, base: Scalars) -> Scalars:
     with np.errstate(divide="ignore"):
         slope = exponent * np.power(base, exponent - 1.0)
     # a kernel value that underflowed to 0 must not turn a zero gradient into NaN
     return np.where(np.equal(base, 0.0), 0.0, slope) if exponent < 1.0 else slope
 
 
-def _refuse_compound(kernel: Kernel):
+def _refuse_compound(kernel: Kernel) -> Node:
     raise ValueError("CompoundKernel is not a covariance. Add or multiply its kernels instead.")
 
 
-def _matern(kernel: Kernel):
+def _matern(kernel: Kernel) -> Node:
     rule = MATERN.get(float(kernel.nu))
-    return tree.Opaque(kernel) if rule is None else tree.Leaf(kernel, rule)
+    return Opaque(kernel) if rule is None else Leaf(kernel, rule)
 
 
-tree.BUILDERS |= {
-    _sk.ConstantKernel: partial(tree.Leaf, rule=ConstantRule()),
-    _sk.DotProduct: partial(tree.Leaf, rule=DotProductRule()),
-    _sk.RBF: partial(tree.Leaf, rule=RBF_RULE),
-    _sk.RationalQuadratic: partial(tree.Leaf, rule=RationalQuadraticRule()),
-    _sk.ExpSineSquared: partial(tree.Leaf, rule=ExpSineSquaredRule()),
+BUILDERS |= {
+    _sk.ConstantKernel: partial(Leaf, rule=ConstantRule()),
+    _sk.DotProduct: partial(Leaf, rule=DotProductRule()),
+    _sk.RBF: partial(Leaf, rule=RBF_RULE),
+    _sk.RationalQuadratic: partial(Leaf, rule=RationalQuadraticRule()),
+    _sk.ExpSineSquared: partial(Leaf, rule=ExpSineSquaredRule()),
     _sk.Matern: _matern,
-    _sk.WhiteKernel: tree.White,
+    _sk.WhiteKernel: White,
     _sk.Sum: SumNode,
     _sk.Product: ProductNode,
     _sk.Exponentiation: PowerNode,

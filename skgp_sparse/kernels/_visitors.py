@@ -13,23 +13,23 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaincinv
 from sklearn.gaussian_process import kernels as _sk
-from sklearn.gaussian_process.kernels import Kernel
 
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Ints, Kernel, NDArray
 
-from ._differentiable import Leaf, Node, White, assemble, evaluate, fourth_order_slope, node
+from ._differentiable import Leaf, fourth_order_slope, node
+from ._functions import evaluate
 from ._leaves import Categorical, HeteroscedasticNoise, as_codes, categories
 from ._mapped import Columns, MappedNode, MissingNode
+from ._nodes import Node, White, assemble
 from ._sklearn_kernels import ConstantRule, LengthScaleRule, ProductNode, SumNode, length_scale
 
 _WIDEST = 1e3  # largest |x|^2 whose rounding does no harm
 _LOWEST = 80.0  # minus the exponent of the smallest value
 
 
-Single = npt.NDArray[np.float32]
+Single = NDArray[np.float32]
 Tile = Callable[[slice, slice], Single]
 Values = Tile | float | None  # a number that is the same for all pairs; None: there are none
 
@@ -159,7 +159,7 @@ class Term(NamedTuple):
             theta_bar[factor.place] += factor.pull(normal[:, j], level[:, j], bar)
 
 
-def spectrum(kernel: Kernel) -> list[Term] | None:
+def spectrum(kernel: Kernel) -> list[Term] | Any:
     """Return the terms of a kernel expression, from whose spectral measures one can draw.
 
     Parameters

@@ -13,14 +13,9 @@ from scipy.optimize import minimize
 from scipy.special import huber
 
 from skgp_sparse.engine.posterior import noise_in_blocks
-from skgp_sparse.engine.posteriors_around import (
-    CombinationWeights,
-    CombinedPosterior,
-    MeanWeights,
-    Moments,
-)
+from skgp_sparse.engine.posteriors_around import CombinationWeights, CombinedPosterior, MeanWeights
 from skgp_sparse.ground.linalg import TINY, log_normal_density
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import Array, Triple
 from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.methods.contract import ValidationScore, ValidationSet
 from skgp_sparse.solvers import Fit, fit_at
@@ -40,14 +35,14 @@ class Part(NamedTuple):
 
     rows: ValidationSet
     table: Any  # that predicts them; None: all rows but the one
-    moments: Moments  # from a global process
+    moments: Triple  # from a global process
 
 
 class Combination(NamedTuple):
     """A global process beside neighbours."""
 
     fit: Fit  # of the process to all rows
-    weights: CombinationWeights | None = None  # None: they are not learned yet
+    weights: CombinationWeights | Any = None  # None: they are not learned yet
     share: float = 1.0  # mean weight of neighbours, over rows held out
     parts: tuple[Part, ...] = ()
 
@@ -55,7 +50,6 @@ class Combination(NamedTuple):
     def of(cls, fit: Fit, validation: ValidationSet, n_jobs: int) -> "Combination":
         """The combination with the `Fit` of a process, before its weights are learned."""
         rows, process = validation.rows, fit.posterior
-        objective: Any = fit.objective
         with arithmetic():
             moments = process.leave_one_out(rows, validation.chosen, fit.terms, n_jobs)
             noise = noise_in_blocks(process, validation.block.X)
@@ -64,11 +58,11 @@ class Combination(NamedTuple):
                 size = int(share * (len(rows) - len(validation.chosen)))
                 if size >= _FEWEST:
                     table, few = validation.training_rows(size), validation.some(_FEW)[0]
-                    process = fit_at(objective.on(table), fit.kernel, 0).posterior
+                    process = fit_at(fit.objective.on(table), fit.kernel, 0).posterior
                     parts.append(Part(few, table, process.moments(few.block.X, n_jobs)))
         return cls(fit, parts=tuple(parts))
 
-    def local(self, near: Any, first: Moments) -> list[Moments]:
+    def local(self, near: Any, first: tuple) -> list[Triple]:
         """Moments of the rows of all parts from neighbours, from those of the first part."""
         others = self.parts[1:]
         with arithmetic():
@@ -76,7 +70,7 @@ class Combination(NamedTuple):
 
     def learned(
         self,
-        local: Sequence[Moments],
+        local: Sequence[Triple],
         mean: MeanWeights | None = None,
         predicted: Sequence[Array] = (),
     ) -> tuple["Combination", MeanWeights | None]:
@@ -89,16 +83,15 @@ class Combination(NamedTuple):
         share = stacked.combined(weights, mean)[2]
         return self._replace(weights=weights, share=float(np.mean(share))), mean
 
-    def score(self, first: Moments) -> ValidationScore:
+    def score(self, first: tuple) -> ValidationScore:
         """The `ValidationScore` beside neighbours, whose moments of the first part are given."""
-        near, weights = self.parts[0], self.weights
-        assert weights is not None  # for type checkers
-        mean, variance, _ = weights.combined(first, near.moments)
+        near = self.parts[0]
+        mean, variance, _ = self.weights.combined(first, near.moments)
         return near.rows.score(CombinedPosterior.name, mean, variance + near.rows.noise)
 
     def around(self, view: Any) -> Any:
         """The view whose process is beside the global one."""
-        known: Any = self.fit.posterior, self.weights
+        known: tuple = self.fit.posterior, self.weights
         return view.each(lambda one: one._replace(process=CombinedPosterior(one.process, *known)))
 
 
@@ -108,9 +101,7 @@ class StackedPredictions:
     `mean` has the weights that were learned without the global process, None where there is none.
     """
 
-    def __init__(
-        self, parts: Sequence[Part], local: Sequence[Moments], mean: Any, predicted: Sequence[Array]
-    ) -> None:
+    def __init__(self, parts: Sequence[Part], local: Sequence, mean: Any, predicted: Sequence):
         rows = [part.rows for part in parts]
         self.local, self.other = _joined(local), _joined([part.moments for part in parts])
         self.mean, self.predicted = mean, np.concatenate(predicted) if predicted else np.zeros(0)
@@ -123,14 +114,14 @@ class StackedPredictions:
         self.unit = np.sqrt(np.sqrt(np.maximum(totals[0] * totals[1], TINY)))[:, None]
         self.noise = float(np.exp(np.mean(np.log(np.maximum(local[0][2], TINY)))))
 
-    def combined(self, weights: CombinationWeights, mean: MeanWeights | None) -> Moments:
+    def combined(self, weights: CombinationWeights, mean: MeanWeights | None) -> Triple:
         """Means, variances with the learned noise, and weights, as of `CombinationWeights`."""
         near = self.local if mean is None else mean.beside(self.local, self.predicted)
         return weights.combined(near, self.other)
 
     def weights(self) -> tuple[CombinationWeights, MeanWeights | None]:
         """The best weights: Huber's loss for means, then densities for factors of variances."""
-        own: Any = [] if self.mean is None else np.append(self.mean.intercept, self.mean.slope)
+        own = np.zeros(0) if self.mean is None else np.append(self.mean.intercept, self.mean.slope)
         ridge = np.append([_RIDGE] * 2, np.repeat(_RIDGE_OF_MEAN, len(own) // 2))
         limits = np.vstack([_LIMITS, np.repeat(_LIMITS_OF_MEAN, len(own) // 2, axis=0)])
 
@@ -160,6 +151,6 @@ class StackedPredictions:
         return CombinationWeights(float(theta[0]), float(theta[1]), self.noise), mean
 
 
-def _joined(parts: Sequence[Moments]) -> Any:
+def _joined(parts: Sequence[Triple]) -> Any:
     """Moments of the rows of all parts."""
     return tuple(map(np.concatenate, zip(*parts)))

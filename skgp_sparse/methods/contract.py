@@ -13,10 +13,8 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.metadata_routing import UNUSED
 
 from skgp_sparse.bounds import Bound
@@ -24,10 +22,9 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.ground.linalg import LOG_2PI, weighted_quantile
-from skgp_sparse.ground.validation import Array, Index, Ints, is_auto
+from skgp_sparse.ground.validation import Array, Index, Ints, Kernel, Rng, is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
-from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import Settings
+from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, ThoroughSearch
 from skgp_sparse.inference.stochastic import held_out_rows
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.solvers import Fit, resolve_solver
@@ -57,14 +54,14 @@ class Job(NamedTuple):
     name: str  # for messages; "" if there is no other job
     rows: Dataset  # with the units of its targets
     kernel: Kernel  # to start with
-    model: contracts.ObjectiveFactory
+    model: ObjectiveFactory
     posterior_method: Any  # a `PosteriorMethod`
     points: Points
     settings: Settings
-    before: tuple | None = None  # (kernel, Z) of an earlier fit, to go on from
+    before: tuple | Any = None  # (kernel, Z) of an earlier fit, to go on from
     curvature: object = None  # of the objective, which fits to subsets have found
     is_complete: bool = True  # whether there is something to learn
-    thorough: contracts.ThoroughSearch | None = None  # for settings, should an evaluation be cheap
+    thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     plan: str = ""  # which method this is, and why, in words
     steps: tuple[str, ...] = ()  # of the plan, beside the search
@@ -97,7 +94,7 @@ class Problems(NamedTuple):
     observations: Any  # an `ObservationModel`
     rows: Any  # `Dataset` of the user
     jobs: list[Job]
-    random_states: list[RandomState]
+    random_states: list[Rng]
     fits: Sequence[Fit] = ()
     beside: Any = None  # `WeightedMean` or `Calibration` beside the processes
     mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
@@ -163,9 +160,7 @@ class Selection(list):
     ('likely scale', 'logarithms', 'warnings')
     """
 
-    def __init__(
-        self, candidates: Iterable[Candidate] = (), plan: str = "", steps: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, candidates: Iterable[Candidate] = (), plan: str = "", steps: tuple = ()):
         super().__init__(candidates)
         self.plan, self.steps = plan, steps
 
@@ -186,7 +181,7 @@ class Request(NamedTuple):
     has_sites: bool = False  # whether the likelihood of rows is not Gaussian
     n_latent: int = 1  # latent values of a row
     bound: Any = "auto"
-    resolved_bound: Bound | None = None  # what it stands for, None where rows have sites
+    resolved_bound: Bound | Any = None  # what it stands for, None where rows have sites
     n_inducing: int | None = None  # None: nobody asked for a number
     inducing_init: Any = "auto"
     solver: Any = "auto"
@@ -275,7 +270,7 @@ class PosteriorMethod(BaseEstimator, ABC):
     __metadata_request__fit = {"job": UNUSED, "random_state": UNUSED}  # nothing to route
 
     @abstractmethod
-    def fit(self, job: Job, random_state: RandomState) -> Fit:
+    def fit(self, job: Job, random_state: Rng) -> Fit:
         """Fit a job.
 
         Parameters
@@ -379,12 +374,12 @@ def variance_factor(
     return float(np.clip(max(likely, needed), *limits))
 
 
-def with_fewer_neighbors(posterior: Any, least: int = 50, part: int = 2) -> Any:
+def with_fewer_neighbors(posterior: Posterior, least: int = 50, part: int = 2) -> Any:
     """The posterior from a part of its neighbours, but not from so few that all seems noisier."""
     return posterior.with_fewer_neighbors(max(least, getattr(posterior, "k", 0) // part))
 
 
-def sampled(rows: Dataset, size: int, random_state: RandomState) -> tuple[Ints, Array]:
+def sampled(rows: Dataset, size: int, random_state: Rng) -> tuple[Ints, Array]:
     """Numbers of so many random rows, and how often they count."""
     chosen = rows.sample(size, random_state)
     if rows.weight is None or len(chosen) < np.count_nonzero(rows.weight):
@@ -437,7 +432,7 @@ class ValidationScore(NamedTuple):
 class ValidationSet:
     """Random rows of a table that compare models; of the w copies of a row, one is held out."""
 
-    def __init__(self, rows: Dataset, random_state: RandomState, has_sites: bool = False) -> None:
+    def __init__(self, rows: Dataset, random_state: Rng, has_sites: bool = False) -> None:
         self.rows, self.random_state = rows, random_state
         self.candidates: list[Candidate] = []
         share = _SHARE_WITH_SITES if has_sites else _SHARE

@@ -11,22 +11,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Batch, Dataset
-from skgp_sparse.engine.iterative import (
-    IterativePosterior,
-    LinearSolution,
-    preconditioner,
-    products,
-    solve,
-)
+from skgp_sparse.engine import iterative
+from skgp_sparse.engine.iterative import IterativePosterior, LinearSolution, solve
 from skgp_sparse.engine.neighbors import DistinctRows, NeighborsPosterior, known_rows
 from skgp_sparse.engine.posterior import float64
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import TINY
-from skgp_sparse.ground.validation import Array, Ints, as_text
+from skgp_sparse.ground.validation import Array, Ints, Kernel, Rng, as_text
 from skgp_sparse.inference.contracts import Settings, Start, arithmetic
 from skgp_sparse.inference.stochastic import held_out_rows
 from skgp_sparse.methods import contract, small_fits
@@ -58,14 +52,14 @@ class Exact(PosteriorMethod):
     name = "exact"
     uses_bound = takes_learned_noise = True
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` of all rows; that of many rows starts where a small one ends."""
         settings, n, has_sites = job.settings, len(job.rows), job.model.has_sites
         if settings.solver.starts_on_subset and n > _THOROUGH and not has_sites:
             return self._after_subsets(job, random_state)
         if settings.solver.starts_on_subset and n >= _WORTH_A_START * settings.start_rows:
             job = small_fits.on_subset(job, random_state)
-        objective: Any = job.model.exact(job.rows, job.settings.options)
+        objective = job.model.exact(job.rows, job.settings.options)
         _, kernel = small_fits.best_start(objective, job.kernel, objective, job)
         if len(objective.inducing_points) <= _THOROUGH:
             settings = settings._replace(thorough=job.thorough)
@@ -73,7 +67,7 @@ class Exact(PosteriorMethod):
             kernel = small_fits.with_next_to_no_noise(kernel, job)
         return settings.solver.solve(Start(objective, kernel, settings, random_state))
 
-    def _after_subsets(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def _after_subsets(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` of all rows that goes on from fits to subsets."""
         begun = small_fits.on_subsets(job, random_state)
         settings, objective = job.settings, job.model.exact(job.rows, job.settings.options)
@@ -88,7 +82,7 @@ class Exact(PosteriorMethod):
         kernel = function.at(maximum.x)[1]
         return fit_at(objective, kernel, 0)._replace(n_iter=max(maximum.n_iter, 1))
 
-    def go_on(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def go_on(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` of all rows after a small one."""
         settings = job.settings
         objective = job.model.exact(job.rows, settings.options)
@@ -160,14 +154,14 @@ class IterativeExact(PosteriorMethod):
     name = "rows"
     is_exact_for_few = True
 
-    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
+    def fit(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` given all rows."""
         if job.settings.solver.starts_on_subset:
             job = small_fits.on_subset(job, random_state)
         *_, learned = self.learn(job, random_state)
         return self.go_on(job, learned, random_state)
 
-    def learn(self, job: Job, random_state: np.random.RandomState) -> Iterator[Fit]:
+    def learn(self, job: Job, random_state: Rng) -> Iterator[Fit]:
         """Fit the exact process to some of the rows, and then to more of them.
 
         The first fit begins at the kernel of the job, each of the others where the one before
@@ -190,7 +184,7 @@ class IterativeExact(PosteriorMethod):
                 return
             job = job._replace(kernel=learned.kernel)
 
-    def go_on(self, job: Job, learned: Fit, random_state: np.random.RandomState) -> Fit:
+    def go_on(self, job: Job, learned: Fit, random_state: Rng) -> Fit:
         """The `Fit` given all rows at the hyperparameters that were learned from some."""
         rows, settings = job.rows, job.settings
         known = known_rows(rows)
@@ -218,7 +212,7 @@ class IterativeExact(PosteriorMethod):
 
 
 def _posterior(
-    job: Job, kernel: Kernel, known: DistinctRows, least: float, random_state: np.random.RandomState
+    job: Job, kernel: Kernel, known: DistinctRows, least: float, random_state: Rng
 ) -> tuple[IterativePosterior, Array, float]:
     """`IterativePosterior`, the rows that lead, and the jitter that these took."""
     rows, settings, n = job.rows, job.settings, len(known.y)
@@ -233,8 +227,8 @@ def _posterior(
     leading = order[rest.noise[order] < _noise_of_hidden(near)][:most]
     # two systems share their products: of all rows, and without those that are held out
     noise = np.column_stack([near.noise, rest.noise])
-    multiply, rough = products(kernel, X, noise, n_jobs)
-    precondition, jitter = preconditioner(kernel, X, noise, leading, n_jobs)
+    multiply, rough = iterative.products(kernel, X, noise, n_jobs)
+    precondition, jitter = iterative.preconditioner(kernel, X, noise, leading, n_jobs)
     goal = _goal(near.noise, rows, settings.tol)
 
     def report(iteration: int, excess: float) -> Any:
@@ -254,16 +248,14 @@ def _posterior(
 
 # Held-out rows have so much noise that they tell nothing. Of repeated rows one copy is held out, as
 # a row to predict has copies among the others, too.
-def _without(
-    near: NeighborsPosterior, held_out: Batch, place: Ints, merged: bool
-) -> NeighborsPosterior:
+def _without(near: NeighborsPosterior, held: Batch, at: Ints, merged: bool) -> NeighborsPosterior:
     """The `NeighborsPosterior` without held-out rows, given their places among distinct rows."""
-    known, weight = near.rows, np.broadcast_to(held_out.weight, len(place))
+    known, weight = near.rows, np.broadcast_to(held.weight, len(at))
     goes = np.minimum(weight, 1.0) if merged else weight
-    left = known.weight - np.bincount(place, goes, minlength=len(known.y))
+    left = known.weight - np.bincount(at, goes, minlength=len(known.y))
     given = left > _WEIGHT_TOLERANCE * known.weight
     left, total = np.where(given, left, known.weight), known.weight[:, None] * known.y
-    np.subtract.at(total, place, goes[:, None] * held_out.y)
+    np.subtract.at(total, at, goes[:, None] * held.y)
     noise = np.where(given, near.noise * known.weight / left, _noise_of_hidden(near))
     rows = known._replace(y=total / left[:, None], weight=left)
     return replace(near, rows=rows, noise=noise)

@@ -1,17 +1,14 @@
 """Inducing points, or random Fourier features, and hyperparameters maximise a bound together."""
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import inducing, kernels
 from skgp_sparse.engine.basis import FourierBasis, InducingBasis
 from skgp_sparse.engine.posteriors_around import tightened
 from skgp_sparse.exceptions import collected
-from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, require
+from skgp_sparse.ground.validation import BOOLS, Kernel, as_text, check_number, is_auto, require
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import SparseFit, arithmetic
 from skgp_sparse.inference.objectives import DecoupledObjective
@@ -95,7 +92,7 @@ class InducingPoints(PosteriorMethod):
         option = "tight_variance to False" if self.tight_variance else "n_mean to None"
         return f"It needs one basis: set {option}."
 
-    def fit(self, job: Job, random_state: RandomState) -> Fit:
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` at inducing points."""
         if self.tight_variance and not job.rows.in_memory:
             raise ValueError(
@@ -105,12 +102,11 @@ class InducingPoints(PosteriorMethod):
         if job.settings.solver.starts_on_subset:
             job = with_enough_points(small_fits.on_subset(job, random_state), random_state)
         fit, rows = self.go_on(job, self.objective(job, random_state), random_state), job.rows
-        objective: Any = fit.objective
+        objective = fit.objective
         Z = objective.inducing_points
         with arithmetic():
             if self.tight_variance:
-                plain: Any = fit.posterior
-                posterior = tightened(plain, objective.rows.everything(), objective.bound)
+                posterior = tightened(fit.posterior, objective.rows.everything(), objective.bound)  # type: ignore[arg-type]
                 return fit._replace(posterior=posterior)
             if self.n_mean is None or self.n_mean <= len(Z):
                 return fit
@@ -118,19 +114,19 @@ class InducingPoints(PosteriorMethod):
             objective = DecoupledObjective(objective, InducingBasis(np.vstack([Z, more])))
             return fit._replace(**objective.conclude(fit.kernel)._asdict())
 
-    def objective(self, job: Job, random_state: RandomState) -> SparseFit:
+    def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
         Z = job.points.initialise(job.rows, job.kernel, random_state)
         return job.model.sparse(job.rows, Z, job.settings.options)
 
-    def go_on(self, job: Job, objective: SparseFit, random_state: RandomState) -> Fit:
+    def go_on(self, job: Job, objective: SparseFit, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from this objective or, if that is higher, from a warm start."""
         kernel, warm, settings = job.kernel, objective, job.settings
         if settings.solver.starts_on_subset:  # and has begun
             noise, residual = objective.noise_and_residual(kernel)
             if residual:  # points leave it unexplained, which noise has to cover
                 kernel = contracts.with_more_noise(kernel, np.log1p(residual / noise))
-            Z: Any = None if job.before is None or job.points.are_given else job.before[1]
+            Z = () if job.before is None or job.points.are_given else job.before[1]
             if np.shape(Z) == (job.points.size, job.rows.n_features):
                 warm = objective.at(basis=Z)
         objective, kernel = small_fits.best_start(objective, kernel, warm, job)
@@ -163,7 +159,7 @@ class InducingPoints(PosteriorMethod):
         if request.has_sites:
             likelihood = as_text(request.likelihood)
             return f"needs likelihood='gaussian' for {option}. Got likelihood={likelihood}"
-        bound: Any = request.resolved_bound
+        bound = request.resolved_bound
         counts_residuals = np.any(bound.noise_share)  # as noise
         if counts_residuals or self.tight_variance and not bound.is_lower_bound:
             names = "'titsias', 'titsias_new', 'artemev'" + " or 'dtc'" * (not self.tight_variance)
@@ -179,7 +175,7 @@ class InducingPoints(PosteriorMethod):
         return None
 
 
-def with_enough_points(job: Job, random_state: RandomState) -> Job:
+def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
     """The job with as few points as its noise allows, where nobody asked for a number.
 
     The residual variance over that of the noise bounds what more points gain (Burt, Rasmussen
@@ -262,7 +258,7 @@ class FourierFeatures(PosteriorMethod):
         """The number of features of a row."""
         return self.n_components
 
-    def fit(self, job: Job, random_state: RandomState) -> Fit:
+    def fit(self, job: Job, random_state: np.random.RandomState) -> Fit:
         """The `Fit` with these features, however few rows there are."""
         if not kernels.spectrum(job.kernel):
             raise ValueError(

@@ -39,9 +39,7 @@ from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.arrays import ArrayDataset
@@ -49,7 +47,7 @@ from skgp_sparse.data.moments import places_among
 from skgp_sparse.engine import neighbors
 from skgp_sparse.engine.neighbors import DistinctRows, LeaveOneOut, NeighborsPosterior, SiteRows
 from skgp_sparse.engine.posterior import RowTerms, scale_of, scaled_inputs
-from skgp_sparse.ground.validation import Array, Index, Ints, check_number, is_auto
+from skgp_sparse.ground.validation import Array, Index, Ints, Kernel, Rng, check_number, is_auto
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import VectorFunction, arithmetic, if_possible
 from skgp_sparse.inference.local_site_objective import (
@@ -94,25 +92,23 @@ class Neighbors(PosteriorMethod):
     name = "neighbors"
     is_exact_for_few = learns_metric = takes_learned_noise = True
 
-    def __init__(
-        self, n_neighbors: int | Literal["auto"] = "auto", n_neighbors_fit: int = _FIT
-    ) -> None:
+    def __init__(self, n_neighbors: int | Literal["auto"] = "auto", n_neighbors_fit: int = _FIT):
         self.n_neighbors = n_neighbors
         self.n_neighbors_fit = n_neighbors_fit
 
-    def fit(self, job: Job, random_state: RandomState) -> Fit:
+    def fit(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` given neighbours."""
         solver, has_sites = job.settings.solver, job.model.has_sites
         compares = solver.moves and (wants_full(job) or not has_sites)
         is_needed = compares or not has_sites
-        validation: Any = ValidationSet(job.rows, random_state, has_sites) if is_needed else None
+        rows: Any = ValidationSet(job.rows, random_state, has_sites) if is_needed else None
         begun = small_fits.on_subset(job, random_state) if solver.starts_on_subset else job
         k = None if is_auto(self.n_neighbors) else self.n_neighbors
-        search = search_of(job, begun, validation, random_state, k, self.n_neighbors_fit)
+        search = search_of(job, begun, rows, random_state, k, self.n_neighbors_fit)
         if not compares:
             return search.conclude(search.learned())
         best, _ = search.completed(search.first())
-        return search.conclude(best.model)._replace(selection=tuple(validation.candidates))
+        return search.conclude(best.model)._replace(selection=tuple(rows.candidates))
 
     @property
     def exact_rows(self) -> int:  # type: ignore[override]
@@ -164,7 +160,7 @@ class NeighborSearch(ABC):
         job: Job,
         begun: Job,
         validation: ValidationSet | Any,
-        random_state: RandomState,
+        random_state: Rng,
         k: int | None = None,
         k_fit: int = _FIT,
     ) -> None:
@@ -417,10 +413,10 @@ class NearestNeighborSearch(NeighborSearch):
 
 def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
     """The `Fit` refined from a kernel of other noise, metric held, and its variances calibrated."""
-    objective: Any = fit.objective  # a `NeighborsObjective`, whose posterior ...
+    objective = fit.objective  # a `NeighborsObjective`, whose posterior ...
     before: Any = fit.posterior  # ... is a `NeighborsPosterior`
     left, rows, n_jobs = objective.left, job.rows, job.settings.options.n_jobs
-    chosen, count = contract.sampled(rows, _SETS_OF_NOISE, RandomState(0))
+    chosen, count = contract.sampled(rows, _SETS_OF_NOISE, Rng(0))
     near = before.around(rows.block(chosen).X, n_jobs, left.near.shape[1] + 1)
     sets = neighbors.left_out_sets(rows, before.rows, chosen, near, count, _PER_SET)
     function = VectorFunction(replace(objective, left=sets), kernel, prior=job.settings.prior)
@@ -577,8 +573,7 @@ class SiteSearch(NeighborSearch):
     def _start(self, known: SiteRows) -> LocalSites:
         """The `LocalSites` to start with."""
         job, rows = self.job, self.job.rows
-        model: Any = job.model
-        likelihood, total = model.method.likelihood, rows.total_weight()
+        likelihood, total = job.model.method.likelihood, rows.total_weight()
         of_all = {"rows": rows, "total": total, "likelihood": likelihood, "n_jobs": self.n_jobs}
         first = LocalSiteObjective(near=known, sites=np.zeros((2, known.n_rows)), **of_all)
         cold = warm = self._around(first, job.kernel, _SWEEPS)

@@ -16,12 +16,11 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.posterior import RowTerms, noise_in_blocks
 from skgp_sparse.exceptions import collected
-from skgp_sparse.ground.validation import Index
+from skgp_sparse.ground.validation import Index, Rng
 from skgp_sparse.inference.contracts import arithmetic, if_possible
 from skgp_sparse.methods import contract, small_fits
 from skgp_sparse.methods.combination import ALONE, Combination
@@ -45,10 +44,10 @@ class PosteriorSelection(PosteriorMethod):
     uses_bound = takes_learned_noise = is_exact_for_few = True
     learns_metric = property(lambda self: self.rival is not None)
 
-    def __init__(self, rival: "type[ExactRival] | type[RivalOfPoints] | None" = None):
+    def __init__(self, rival: "type[ExactRival] | type[RivalOfPoints] | None" = None) -> None:
         self.rival = rival
 
-    def fit(self, job: Job, random_state: RandomState) -> Fit:
+    def fit(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` of the posterior that wins; its selection is a `Candidate` for each trial."""
         return Trials(job, random_state).run().fit()
 
@@ -57,7 +56,7 @@ class PosteriorSelection(PosteriorMethod):
         return None
 
 
-def agree(jobs: list[Job], random_states: list[RandomState], run: Callable) -> tuple:
+def agree(jobs: list[Job], random_states: list[Rng], run: Callable) -> tuple:
     """The jobs, with the method that wins in some of them for all, and candidates by number."""
     is_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
     numbers = [k for k in range(len(jobs)) if is_open[k]]
@@ -82,7 +81,7 @@ def agree(jobs: list[Job], random_states: list[RandomState], run: Callable) -> t
 class Trials:
     """Trials of neighbours and their rival, who predict rows of a `Job` that are held out."""
 
-    def __init__(self, job: Job, random_state: RandomState):
+    def __init__(self, job: Job, random_state: Rng) -> None:
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         rival = job.posterior_method.rival
         begun = rival.begun(first, random_state).with_settings(deadline=deadline)
@@ -147,7 +146,7 @@ class Rival:
 
     best: ValidationScore | Any = None  # of a `Fit`
 
-    def __init__(self, job: Job, validation: ValidationSet, random_state: RandomState):
+    def __init__(self, job: Job, validation: ValidationSet, random_state: Rng) -> None:
         self.job, self.validation, self.random_state = job, validation, random_state
 
     def wins(self, score: ValidationScore, neighbors: ValidationScore) -> bool:
@@ -167,7 +166,7 @@ class ExactRival(Rival):
     """The exact process of all rows, hyperparameters held that were learned from fewer rows."""
 
     @staticmethod
-    def begun(job: Job, random_state: RandomState) -> Job:
+    def begun(job: Job, random_state: Rng) -> Job:
         """The `Job` with the hyperparameters of exact fits to random subsets."""
         return small_fits.on_subsets(job, random_state)
 
@@ -176,8 +175,7 @@ class ExactRival(Rival):
         job, validation = self.job, self.validation
         fit = fit_at(job.model.exact(job.rows, job.settings.options), job.kernel, 0)
         with arithmetic():
-            given = job.rows, validation.chosen, fit.terms
-            mean, variance = fit.posterior.leave_one_out(*given)
+            mean, variance = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
         variance = variance + fit.posterior.noise_variance(validation.block.X) + validation.noise
         self.best = validation.score("exact", mean, variance)._replace(model=fit)
         return self.best
@@ -198,7 +196,7 @@ class RivalOfPoints(Rival):
         return not neighbors.is_better_than(score)
 
     @staticmethod
-    def begun(job: Job, random_state: RandomState) -> Job:
+    def begun(job: Job, random_state: Rng) -> Job:
         """The `Job` with the hyperparameters of a small exact fit, and enough points."""
         return with_enough_points(small_fits.on_subset(job, random_state), random_state)
 
@@ -245,7 +243,7 @@ class RivalOfPoints(Rival):
         job = self.job._replace(rows=some)
         few = job.with_settings(max_iter=min(most, job.settings.max_iter))
         with collected():  # it need not converge
-            fit: Any = self.points.go_on(few, self.objective.on(some), self.random_state)
+            fit = self.points.go_on(few, self.objective.on(some), self.random_state)
         self.job = self.job._replace(kernel=fit.kernel)
         self.objective = self.objective.at(basis=fit.objective.basis.parameters)
 

@@ -9,11 +9,10 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.random import RandomState
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
+from skgp_sparse.ground.validation import Kernel, Rng
 from skgp_sparse.hyperpriors import ThetaPrior
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, value_or_minus_inf
@@ -31,7 +30,7 @@ _NEAR, _MORE_NOISE = 0.1, (1.0, 3.0, 6.0)  # in logarithms: to a lower bound, an
 _O = TypeVar("_O", bound=Objective)
 
 
-def on_subset(job: Job, random_state: RandomState) -> Job:
+def on_subset(job: Job, random_state: Rng) -> Job:
     """The job with model and hyperparameters of a small exact fit, where restarts happen."""
     if job.is_started:
         return job
@@ -43,7 +42,7 @@ def on_subset(job: Job, random_state: RandomState) -> Job:
     return job.with_settings(n_restarts=0, find_periods=False)
 
 
-def on_subsets(job: Job, random_state: RandomState) -> Job:
+def on_subsets(job: Job, random_state: Rng) -> Job:
     """The job with the hyperparameters of exact fits to random subsets, and the curvature there.
 
     Each fit goes on from the one before, and hands on its curvature. Of few rows the noise may
@@ -64,7 +63,7 @@ def on_subsets(job: Job, random_state: RandomState) -> Job:
     return job.with_settings(n_restarts=0, find_periods=False)
 
 
-def _gone_on(job: Job, size: int, random_state: RandomState) -> Job:
+def _gone_on(job: Job, size: int, random_state: Rng) -> Job:
     """The job with the hyperparameters and the curvature of a fit to random rows."""
     function, maximum = _fit_to_some(job, size, random_state)
     return job._replace(kernel=function.at(maximum.x)[1], curvature=maximum.curvature)
@@ -72,8 +71,7 @@ def _gone_on(job: Job, size: int, random_state: RandomState) -> Job:
 
 def with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
     """The kernel within the bounds of small fits: as little noise for many rows as for few."""
-    wide: Any = job.thorough.kernel if job.thorough else kernel
-    return wide.clone_with_theta(kernel.theta)
+    return (job.thorough.kernel if job.thorough else kernel).clone_with_theta(kernel.theta)
 
 
 def _has_least_noise(kernel: Kernel) -> bool:
@@ -96,7 +94,7 @@ def of_few_rows(solver: contracts.Solver) -> contracts.Solver:
     return LBFGS() if isinstance(solver, Stochastic) else solver
 
 
-def _fit_to_some(job: Job, size: int, random_state: RandomState) -> tuple[VectorFunction, Maximum]:
+def _fit_to_some(job: Job, size: int, random_state: Rng) -> tuple[VectorFunction, Maximum]:
     """The `VectorFunction` and the `Maximum` of a fit to random rows.
 
     It goes on if the job has a curvature.

@@ -21,7 +21,6 @@ from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_
 from skl2onnx.common.utils_classifier import get_label_classes
 from skl2onnx.proto import onnx_proto
 from sklearn.gaussian_process import kernels as sk
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse._estimator import fitted_view
@@ -29,7 +28,7 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import Array, Kernel
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.regression import SparseGPRegressor
 
@@ -213,7 +212,7 @@ def normal_cdf(ops: Operators, x: Node) -> Node:
     # g is nearly a polynomial, and the probability of an unlikely class has all its digits
     t = ops.Div(1.0, ops.Add(ops.Mul(ops.Abs(x), 8.0**-0.5), 1.0))
     g = Chebyshev.interpolate(lambda t: erfcx(2.0 / t - 2.0) / t, _DEGREE, domain=[0.0, 1.0])
-    series: Any = g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
+    series = g.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef
     tail = ops.Mul(t, float(series[-1]) / 2)
     for coefficient in series[-2::-1]:  # Horner
         tail = ops.Mul(t, ops.Add(tail, float(coefficient) / 2))

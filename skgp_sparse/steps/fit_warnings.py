@@ -17,7 +17,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import xlogy
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.data.copies import has_copies
 from skgp_sparse.data.moments import or_one
@@ -27,7 +26,7 @@ from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, left_out_la
 from skgp_sparse.explain.weighted_means import WeightedMean, logs_of_labels
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import openmp_threads, single_threaded_blas
-from skgp_sparse.ground.validation import Array, Bools, Ints
+from skgp_sparse.ground.validation import Array, Bools, Ints, Kernel
 from skgp_sparse.kernels import has_noise, length_scale_places, positions_of
 from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.solvers import Fit
@@ -239,8 +238,7 @@ def _of_numbers(found: LeftOutRows, y: Array, mean: Array, density: Array) -> fl
     share = max(_of_gain(density - constant, weight, most), _at_most(squares, weight))
     usual = _are_usual(y)
     if likelihood is None and not usual.all():  # far targets would hide what is predicted of others
-        of_usual = 1.0 - np.var((y - mean)[usual]) / np.var(y[usual])
-        return float(max(of_usual, squares.mean()))
+        return float(max(1.0 - np.var((y - mean)[usual]) / np.var(y[usual]), squares.mean()))
     return share
 
 

@@ -4,8 +4,6 @@ The search has the process and the rows (`methods.combination`). What neighbours
 includes noise that varies and a mean, which is fitted again to the few rows of a part.
 """
 
-from typing import Any
-
 from skgp_sparse.explain.leave_one_out import left_out
 from skgp_sparse.methods.combination import ALONE, Combination
 from skgp_sparse.methods.contract import Problems, with_fewer_neighbors
@@ -15,7 +13,6 @@ from skgp_sparse.steps.mean import fitted_to
 def beside_a_global_process(found: Problems) -> Problems:
     """The fit beside a global process, unless neighbours are as good alone."""
     fit, beside, n_jobs = found.fits[0], found.beside, found.observations.parameters.n_jobs
-    predictions: Any = fit.mean
     combination: Combination | None = fit.combination
     if combination is None:
         return found
@@ -26,7 +23,7 @@ def beside_a_global_process(found: Problems) -> Problems:
     if beside is None or beside.weights.is_added:
         learned = combination.learned(local)[0]
     else:
-        predicted = [predictions[chosen]]
+        predicted = [fit.mean[chosen]]
         for part in combination.parts[1:]:
             values = fitted_to(found, part.table).latent(part.rows.block.X)
             predicted.append(found.scaler.forward(values))

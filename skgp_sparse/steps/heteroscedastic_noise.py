@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import bounds, kernels
 from skgp_sparse.choices.choices import resolve_inducing, resolve_kernel
@@ -32,11 +31,10 @@ from skgp_sparse.exceptions import collected, warn, warn_again
 from skgp_sparse.explain import leave_one_out
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array, Ints
+from skgp_sparse.ground.validation import Array, Ints, Kernel, Rng
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
 from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.methods.contract import Job, Points, Problems, with_fewer_neighbors
 from skgp_sparse.posteriors import Exact, InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
@@ -112,7 +110,7 @@ def _varied(job: Job, fit: Fit, problems: Problems) -> Fit | None:
         second = _second_process(job, table, problems, second)
         posterior, mean = second.posterior, float(second.rows.scaler.mean[0])
         logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
-        factor, white = LogNoiseFunction(*logs_of), fit.kernel.k2
+        factor, white = kernels.LogNoiseFunction(*logs_of), fit.kernel.k2
         others = leave_one_out.left_out(second, np.arange(len(X)), n_jobs)
         of_others = factor.mean + others.mean[:, 0]
         level, promised = _likeliest_level(before, noise, of_others[index], weight)
@@ -120,7 +118,7 @@ def _varied(job: Job, fit: Fit, problems: Problems) -> Fit | None:
             return None
         limits = white.noise_level_bounds
         level = np.clip(level * white.noise_level, *limits)
-        kernel = fit.kernel.k1 + HeteroscedasticNoise(factor, level, limits)
+        kernel = fit.kernel.k1 + kernels.HeteroscedasticNoise(factor, level, limits)
         if not is_last:
             logs, left = factor(X), _left_again(fit, kernel, before, copies, n_jobs)
     other = _seen(_fit_again(job, fit, kernel, problems.random_states[0]), job)
@@ -164,12 +162,11 @@ def _predicted(fit: Fit, chosen: Ints, n_jobs: int) -> Left:
 def _left_again(fit: Fit, kernel: Kernel, before: Left, copies: _Copies, n_jobs: int) -> Left:
     """`LeftOutRows` with other noise; of many exact rows, the errors of before in its units."""
     if fit.posterior.is_exact and len(fit.used_rows) > _FEW_ROWS:
-        noise: Any = kernels.diagonal(kernel, copies.X)[1]
+        noise = np.asarray(kernels.diagonal(kernel, copies.X)[1])
         noise = (noise - fit.posterior.noise_variance(copies.X))[copies.index]
         return before._replace(variance=before.total + noise, noise=0.0)
     if fit.refit is None:
-        objective: Any = fit.objective
-        other = fit_at(objective, kernel, 0)._replace(given=fit.given)
+        other = fit_at(fit.objective, kernel, 0)._replace(given=fit.given)
     else:
         near = with_fewer_neighbors(fit.posterior, *_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
@@ -246,7 +243,7 @@ def _begun_at(fit: Fit, job: Job) -> Job:
     return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *given: Z), is_started=True)
 
 
-def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: np.random.RandomState) -> Fit:
+def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: Rng) -> Fit:
     """The `Fit` that goes on from another one with a kernel of other noise."""
     if fit.refit is not None:
         return fit.refit(job, fit, kernel)

@@ -17,7 +17,6 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse import kernels
 from skgp_sparse.choices.choices import StandardisedColumns
@@ -28,7 +27,7 @@ from skgp_sparse.engine import exact
 from skgp_sparse.exceptions import collected
 from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array, Ints, Pair, Scalars
+from skgp_sparse.ground.validation import Array, Ints, Kernel, Pair, Scalars
 from skgp_sparse.inference.contracts import Start, ThoroughSearch, VectorFunction
 from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.site_loop import Inner
@@ -303,10 +302,9 @@ def some_rows(job: Job, size: int) -> Batch:
     """At most so many rows of a job, whose noise is a share of the variance of their targets."""
     block = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0))).everything()
     weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
-    model: Any = job.model
-    if not model.has_sites:
+    if not job.model.has_sites:
         return Batch(block.X, block.y, noise / job.rows.target_variance(), weight)
-    return Batch(block.X, _scores(model.method.likelihood, block), np.zeros(n), weight)
+    return Batch(block.X, _scores(job.model.method.likelihood, block), np.zeros(n), weight)
 
 
 def _of_each(values: Scalars, block: Batch) -> Array:
@@ -372,7 +370,7 @@ def common_start(problems: Problems) -> Problems:
         start = on_subset(together.with_settings(start_rows=_ROWS_OF_ALL), random_state)
         Z = start.points.initialise(start.rows, start.kernel, random_state)
     most = jobs[0].settings.max_iter
-    settings: Any = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}
+    settings = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}
     settings["max_iter"] = min(_ITERATIONS_OF_EACH, most)
     return problems._replace(jobs=[_begun(job, start, Z).with_settings(**settings) for job in jobs])
 
@@ -389,9 +387,9 @@ def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
     some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
     labels = np.full(n_classes, float(len(some)))
     labels[some] = np.arange(len(some))
-    model: Any = job.model
-    method = replace(model.method, likelihood=EachClass(model.method.likelihood, len(some)))
-    model = replace(model, method=method, inner=_roughly(model.inner))
+    method, inner = job.model.method, _roughly(job.model.inner)
+    method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
+    model = replace(job.model, method=method, inner=inner)
     rows = rows.of_problem(Task(tuple(labels.tolist()))).in_one_form()
     job = job._replace(name="", rows=rows, model=model)
     return job.with_settings(tol=n_classes * job.settings.tol)

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
@@ -32,7 +31,7 @@ from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
 from skgp_sparse.explain import leave_one_out, weighted_means
 from skgp_sparse.explain.weighted_means import MeanFunction, StackedRows
 from skgp_sparse.ground.parallel import openmp_threads, resolve_n_jobs
-from skgp_sparse.ground.validation import Array, Ints, as_text, is_name
+from skgp_sparse.ground.validation import Array, Ints, Rng, as_text, is_name
 from skgp_sparse.likelihoods import Likelihood, domain_of
 from skgp_sparse.methods.contract import Problems
 
@@ -94,8 +93,7 @@ def calibrated_labels(found: Problems) -> Problems:
     chosen, fits = leave_one_out.some_rows(found.rows, _ROWS), found.fits
     own, labels, weight = _known(found, chosen)
     best, density = None, weighted_means.logs_of_labels(own, labels)
-    is_calibrated = found.observations.parameters.calibration is not None
-    options = [_NO_MEAN] if is_calibrated else []
+    options = [] if found.observations.parameters.calibration is None else [_NO_MEAN]
     options += [] if function is None else [(function, latent[chosen])]
     for other, others in options:
         calibration = weighted_means.calibrated(own, labels, weight, others)
@@ -278,7 +276,7 @@ def _loss(likelihood: Likelihood | str) -> str:
     return "gamma" if 0.0 in domain.without else "poisson"
 
 
-def _folds(form: Table, random_state: RandomState, name: str) -> Ints:
+def _folds(form: Table, random_state: Rng, name: str) -> Ints:
     """Numbers of folds (n,); equal inputs are together, classes are in all of them."""
     index = Distinct(form.X).index
     first = np.unique(index, return_index=True)[1]

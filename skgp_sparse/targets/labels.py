@@ -66,7 +66,7 @@ class ClassLabels(ObservationModel):
                 "first chunk need not have rows of all classes. Pass all labels that may come, "
                 "such as classes=np.unique(y_all)."
             )
-        known: Any = before if classes is None else unique_labels(classes)
+        known: AnyArray | Any = before if classes is None else unique_labels(classes)
         if before is not None and not np.array_equal(known, before):
             raise ValueError(
                 f"{name}.partial_fit: classes={as_text(known)} is not the same as on the last "
@@ -170,7 +170,7 @@ class ClassLabels(ObservationModel):
         kernel = choices.resolve_latent_kernel(given, self.likelihood, rows, columns, 1.0)
         inner = Inner.within(self.tol, self.parameters.max_iter_predict, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
-        method: Any = self.method
+        method = self.method
         if self.is_ordinal:
             method = replace(method, likelihood=self.likelihood.started(*observations_of(rows)))
         job = self.job(rows, kernel, SiteObjectives(method, inner), name)
@@ -192,7 +192,7 @@ class ClassLabels(ObservationModel):
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = []
         for k in range(len(self.classes)):  # from the first problem that tells it from the others
-            labels: Any = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
+            labels = ((task.label_of(k), fit.rows) for fit, task in zip(fits, self.tasks))
             label, rows = next(pair for pair in labels if pair[0] is not None)
             is_here = rows.y[:, 0] == label
             parts.append((rows.X[is_here], rows.mean_weight * rows.row_weights()[is_here]))

@@ -52,7 +52,7 @@ class ObservationModel(ABC):
     has_sites: bool = True
     rows_with_prior: int = 0  # per column, up to which default length scales have one
     missing: Bools | None = None  # (d,) columns with missing values; None: none
-    progress: Callable[..., Any] | None = None
+    progress: Any = None
     deadline: Deadline  # of the call
     order: list[Any] | None = None  # of labels, by a category
     n_classes: int = 0
@@ -119,13 +119,11 @@ class ObservationModel(ABC):
 
     def rows_of(self, fits: list[Fit]) -> ArrayDataset:
         """Return the rows of fits as a part that `accept` has accepted."""
-        rows: Any = fits[0].rows
-        return rows.in_units_of_y().counting()
+        return fits[0].rows.in_units_of_y().counting()
 
     def know_inputs(self, given: Given, rows: Dataset) -> None:
         """Know what the rows of a call of `fit` are like, as users passed them."""
-        table: Any = rows
-        self.missing = np.isnan(table.X).any(axis=0) if rows.in_memory else None
+        self.missing = np.isnan(rows.X).any(axis=0) if rows.in_memory else None
         self.order = order_of(given.y) if self.rules.labels else None
 
     def random_states(self, random_state: RandomState) -> list[RandomState]:
@@ -242,11 +240,10 @@ def fit_problems(
 ) -> Problems:
     """Fit all problems of the user's rows, with the steps that their plans name."""
     jobs, states = observations.jobs(rows), observations.random_states(random_state)
-    tell: Any = observations.progress
     for job in jobs:
         observations.check(job)
     for summary, names in dict.fromkeys((job.plan, job.steps) for job in jobs):
-        tell.tell(f"plan: {summary}{'; steps: ' * bool(names)}{', '.join(names)}")
+        observations.progress.tell(f"plan: {summary}{'; steps: ' * bool(names)}{', '.join(names)}")
     named = {name for job in jobs for name in job.steps}
     problems = _take_steps(plan.BEFORE.keys() & named, Problems(observations, rows, jobs, states))
     fits = fit_all(problems.jobs, states, observations.parameters)
@@ -284,7 +281,7 @@ def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimato
     most = at_once * max(len(job.rows) * job.points.size for job in jobs)
     are_small = jobs[0].rows.in_memory and most <= _SMALL
     side_by_side = count > 1 and n_jobs is None and not are_watched and are_small
-    run: Any = partial(ordered_map, n_jobs=threads) if side_by_side else map
+    run: Callable = partial(ordered_map, n_jobs=threads) if side_by_side else map
     jobs, candidates = agree(jobs, states, run) if count > 1 else (jobs, {})
     pairs = list(zip(jobs, states))
     seconds = jobs[0].settings.deadline.left() * at_once / count
@@ -337,16 +334,14 @@ def _fit_elsewhere(job: Job, random_state: RandomState, seconds: float) -> tuple
     fit, warnings = _fit_quietly(job, random_state, seconds)
     if fit.given is not None:
         return fit._replace(given=None), warnings
-    objective: Any = fit.objective  # a dataclass, as all objectives are
-    return fit._replace(objective=replace(objective, rows=None)), warnings
+    return fit._replace(objective=replace(fit.objective, rows=None)), warnings
 
 
 def _with_rows(fit: Fit, rows: Dataset) -> Fit:
     """The fit with the rows of its job, which it was made without or from a copy of."""
     if not _is_of(fit, rows):
         return fit._replace(given=rows)
-    objective: Any = fit.objective
-    return fit._replace(objective=replace(objective, rows=rows))
+    return fit._replace(objective=replace(fit.objective, rows=rows))
 
 
 def _is_of(fit: Fit, rows: Dataset) -> bool:

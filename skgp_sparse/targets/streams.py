@@ -80,7 +80,7 @@ class StreamState(NamedTuple):
     weights: Moments = Moments()  # of the weights of users
     are_counts: bool = True  # all weights are whole numbers
     mean_weight: float = 1.0  # that is one row in a fit, where weights are relative
-    scaler: TargetScaler | None = None  # in which theta was learned
+    scaler: TargetScaler | Any = None  # in which theta was learned
     warm_starts: tuple[Any, ...] = ()  # `WarmStart` of every problem, or None
     sums: RunningSums | None = None  # over all rows, where noise is Gaussian
     at_last_move: float = 0.0  # weight of the rows
@@ -117,7 +117,11 @@ class StreamState(NamedTuple):
         are_counts = self.are_counts and np.array_equal(weight, np.rint(weight))
         is_free = observations.parameters.kernel is None
         is_relative = is_free and not (observations.has_sites and are_counts)
-        known: Any = {"reservoir": reservoir, "weights": weights, "are_counts": are_counts}
+        known: dict[str, Any] = {
+            "reservoir": reservoir,
+            "weights": weights,
+            "are_counts": are_counts,
+        }
         known["mean_weight"] = float(weights.mean) if is_relative else 1.0
         if not observations.has_sites:
             known["moments"] = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
@@ -143,7 +147,7 @@ def stream_of(
     """The stream whose rows so far are those of fits, one for every problem."""
     part = observations.rows_of(fits)
     stream = new_stream(observations, part, random_state).with_rows(observations, part)
-    rows: Any = fits[0].rows
+    rows = fits[0].rows
     weights = Moments(part.row_weights().sum() / rows.mean_weight, rows.mean_weight)
     are_counts = stream.are_counts and not rows.relative
     stream = stream._replace(weights=weights, mean_weight=rows.mean_weight, are_counts=are_counts)
@@ -223,9 +227,8 @@ def _begun(
         job = job._replace(rows=_in_units(job.rows, stream.scaler))
     if action is Action.START or not observations.moves() or warm_start.likelihood is None:
         return job
-    model: Any = job.model  # `SiteObjectives`, as there is a likelihood
-    method = replace(model.method, likelihood=warm_start.likelihood)
-    return job._replace(model=replace(model, method=method))
+    method = replace(job.model.method, likelihood=warm_start.likelihood)
+    return job._replace(model=replace(job.model, method=method))
 
 
 def _added(
@@ -253,7 +256,7 @@ def _learned(
     else:
         kernel, Z, n_iter = warm_start.kernel, warm_start.Z, 0
         if action is Action.MOVE:
-            moved: Any = _moved(job, warm_start, random_state)
+            moved = _moved(job, warm_start, random_state)
             kernel, Z, n_iter = moved.kernel, moved.objective.inducing_points, moved.n_iter
             job = job._replace(model=job.model.informed_by(moved.objective))
         kept = _at(job, None if action is Action.GROW else Z, kernel)
@@ -324,9 +327,8 @@ def _are_few(job: Job) -> bool:
 
 def _in_units(rows: Dataset, scaler: TargetScaler) -> Dataset:
     """A table whose targets have other units."""
-    this: Any = rows  # a dataclass with offsets, as those of users are
-    offset = None if this.offset is None else this.offset * (this.scaler.scale[0] / scaler.scale[0])
-    return replace(this, scaler=scaler, offset=offset)
+    offset = None if rows.offset is None else rows.offset * (rows.scaler.scale[0] / scaler.scale[0])
+    return replace(rows, scaler=scaler, offset=offset)
 
 
 def _columns_of(part: ArrayDataset) -> tuple:

@@ -339,9 +339,9 @@ def test_a_precision_of_zero_divides_nothing(method):
 def test_what_waits_between_two_visits_travels(bound, monkeypatch):
     case = make_case("sum", "nested", n=150, weighted=True)
     problem = case.problem(BOUNDS[bound])
-    features, layout = problem.features(), problem.layout()
     whole = inside.collapsed.value_and_gradient(problem)
-    _, waiting = inside.collapsed.forward_pass(problem, features, layout, gradient=True)
+    visit = inside.collapsed.visit_of(problem)
+    _, waiting = inside.collapsed.forward_pass(visit, gradient=True)
     assert all(part is not None for part in waiting)
     travelled = pickle.loads(pickle.dumps(waiting))
     evaluate, asked = inside.collapsed.forward_pass, []

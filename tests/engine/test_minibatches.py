@@ -181,7 +181,7 @@ def test_gradients_of_likelihoods_with_the_posterior_held(name):
     v = np.linspace(0.6, 0.9, k)
     objective = site_objective(case, likelihood)
     view = inside.SiteMinibatchView(case.weight.sum())
-    posterior = inside.RunningPosterior(list(map(sums_of, cores)), 1.0 / v - 1.0, cores, None)
+    posterior = inside.Average(list(map(sums_of, cores)), 1.0 / v - 1.0, cores, None)
     gradient, _ = view.step(objective, case.kernel, posterior, 0.1, True)
     total = case.weight.sum()
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from conftest import agree, differences, stored_cases
-from inside import _differentiable
+from inside import _nodes
 from kernel_cases import ALL, COMPOSITES, STATIONARY, Rippled, parsed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process import kernels as sk
@@ -267,7 +267,7 @@ def test_register_refuses_what_is_not_a_class_or_a_rule():
 
 def test_misspelt_gradient_names_are_refused():
     with pytest.raises(ValueError, match="lenght_scale"):
-        _differentiable.assemble(sk.RBF(), {"lenght_scale": 1.0})
+        _nodes.assemble(sk.RBF(), {"lenght_scale": 1.0})
 
 
 OWN = [
@@ -287,7 +287,7 @@ def test_a_kernel_moves_as_a_clone_of_scikit_learn_does(kernel):
     assert_array_equal(moved.bounds, kernel.bounds)
     assert_array_equal(kernel.theta, before)
     free = [(one.name, one.n_elements) for one in kernel.hyperparameters if not one.fixed]
-    assert _differentiable.free(kernel) == free
+    assert _nodes.free(kernel) == free
 
 
 def test_metric_combines_length_scales_of_all_leaves():
