@@ -80,8 +80,7 @@ def _of_columns(part: Kernel, chosen: Ints, columns: ColumnTable) -> Kernel:
 
 def _with_values(rows: Dataset, numbers: Ints, codes: list[int]) -> Ints:
     """The columns of numbers in which any value is known, unless nothing is left."""
-    known = rows.total_weight() > rows.input_moments()[2]
-    left = numbers[known[numbers]]
+    left = numbers[rows.total_weight() > rows.input_moments()[2][numbers]]
     return left if len(left) or codes else numbers
 
 
@@ -161,9 +160,7 @@ class StandardisedColumns(kernels.Columns):
         return np.where(np.isnan(X), 0.0, super().pull(X, bar / self.spread))
 
 
-def with_linear_mean(
-    kernel: Kernel, variance: float, rows: Dataset, columns: ColumnTable
-) -> Kernel:
+def with_linear_mean(kernel: Kernel, unit: float, rows: Dataset, columns: ColumnTable) -> Kernel:
     """The kernel, with a linear function of the numbers where that is its mean.
 
     In ``f(x) = g(x) + β_0 + β' h(x)``, with ``β ~ N(0, B I)`` and standardised numbers h, a large B
@@ -174,9 +171,9 @@ def with_linear_mean(
     chosen = np.setdiff1d(np.arange(rows.n_features), columns.codes())
     mean, spread, _ = rows.input_moments()
     # B is wide
-    linear = ConstantKernel(1000.0 * variance, "fixed") * sklearn_kernels.DotProduct(1.0, "fixed")
-    units = mean[chosen], or_one(spread[chosen])
-    part = StandardisedColumns(linear, [columns.label(j) for j in chosen], None, *units)
+    linear = ConstantKernel(1000.0 * unit, "fixed") * sklearn_kernels.DotProduct(1.0, "fixed")
+    labels, spread = [columns.label(j) for j in chosen], or_one(spread[chosen])
+    part = StandardisedColumns(linear, labels, centre=mean[chosen], spread=spread)
     return kernel + kernels.named(part, columns.names)
 
 
@@ -280,21 +277,17 @@ def resolve_likelihood(likelihood: Likelihood | str, name: str) -> Likelihood:
     return clone(found)
 
 
-def resolve_kernel(
-    own: Kernel | None, alpha: object, rows: Dataset, columns: ColumnTable
-) -> Kernel:
+def resolve_kernel(own: Kernel | None, alpha: Any, rows: Dataset, columns: ColumnTable) -> Kernel:
     """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
     B, y_variance = y_variance, y_variance * _share_beside(own, rows, columns)
-    is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
-    if own is None:
-        signal = default_signal(rows, y_variance, is_smooth, columns, (1e-3, 1e4))
+    if own is None:  # whose expectations have a closed form where inputs have errors
+        signal = default_signal(rows, y_variance, rows.X_std is not None, columns, (1e-3, 1e4))
     else:
         signal = clone(own)
     signal = with_linear_mean(signal, B, rows, columns)
     signal = _informed(signal, rows, columns, is_default=own is None)
-    noise_is_known = alpha is not None and own is not None
-    if noise_is_known or kernels.has_noise(signal):
+    if (alpha is not None and own is not None) or kernels.has_noise(signal):
         return signal
     return signal + WhiteKernel(0.1 * y_variance, (1e-6 * y_variance, 1e3 * y_variance))
 
@@ -342,8 +335,7 @@ def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable) -> None:
     """Raise if the codes of a category are no whole numbers, where rows are in memory."""
     for part, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
-        is_whole = (values == np.rint(values)) & (np.abs(values) < 2.0**53)
-        wrong = values[~is_whole]
+        wrong = values[(values != np.rint(values)) | (np.abs(values) >= 2.0**53)]
         if len(wrong):
             raise ValueError(
                 f"A {type(part).__name__} kernel sees column {columns.label(column)!r}, whose "

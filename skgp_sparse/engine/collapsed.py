@@ -281,9 +281,8 @@ def value_and_gradient(problem, inputs=True):
     value, core, slope = solve(sums, problem)
     see = partial(_see, problem, features)
     probe = see(problem.rows.block(slice(0, 1)), None)
-    gradient = pull_back(
-        [problem], features, layout, see, [core], probe, inputs, [waiting], sums.a, slope
-    )
+    pull = partial(pull_back, [problem], features, layout, see)
+    gradient = pull([core], probe, inputs, kept=[waiting], total_a=sums.a, slope=slope)
     return Evaluation(value, gradient, features.jitter)
 
 

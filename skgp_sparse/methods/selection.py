@@ -176,8 +176,7 @@ class ExactRival(Rival):
         job, validation = self.job, self.validation
         fit = fit_at(job.model.exact(job.rows, job.settings.options), job.kernel, 0)
         with arithmetic():
-            given = job.rows, validation.chosen, fit.terms
-            mean, variance = fit.posterior.leave_one_out(*given)
+            mean, variance = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
         variance = variance + fit.posterior.noise_variance(validation.block.X) + validation.noise
         self.best = validation.score("exact", mean, variance)._replace(model=fit)
         return self.best
@@ -251,6 +250,6 @@ class RivalOfPoints(Rival):
 
     def _scored(self, name: str) -> ValidationScore:
         fit = fit_at(self.objective, self.job.kernel, 0)
-        given = fit.posterior, self.job.settings.options.n_jobs, fit.likelihood
-        self.best = self.validation.score_posterior(f"inducing ({name})", *given)
+        name, n_jobs = f"inducing ({name})", self.job.settings.options.n_jobs
+        self.best = self.validation.score_posterior(name, fit.posterior, n_jobs, fit.likelihood)
         return self.best

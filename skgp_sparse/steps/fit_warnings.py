@@ -175,11 +175,10 @@ def _explained(found: Problems) -> list[list[float]]:
     chosen, weight = _some_of_each(labels, rows.row_weights(), len(rows.classes))
     view = observations.view(fits, found.scaler)._replace(calibration=found.beside)
     probabilities = left_out_labels(fits, view, chosen, observations.parameters.n_jobs)
-    known = probabilities, labels[chosen], weight
-    each = _of_each_class(*known)
-    if observations.multi_class == "softmax":
-        return [each]
-    return [[_of_labels(*known)]] if len(fits) == 1 else [[share] for share in each]
+    if len(fits) == 1 and observations.multi_class != "softmax":
+        return [[_of_labels(probabilities, labels[chosen], weight)]]
+    each = _of_each_class(probabilities, labels[chosen], weight)
+    return [each] if observations.multi_class == "softmax" else [[share] for share in each]
 
 
 def _some_of_each(labels: Ints, weight: Array, n_classes: int) -> tuple[Ints, Array]:
@@ -239,8 +238,7 @@ def _of_numbers(found: LeftOutRows, y: Array, mean: Array, density: Array) -> fl
     share = max(_of_gain(density - constant, weight, most), _at_most(squares, weight))
     usual = _are_usual(y)
     if likelihood is None and not usual.all():  # far targets would hide what is predicted of others
-        of_usual = 1.0 - np.var((y - mean)[usual]) / np.var(y[usual])
-        return float(max(of_usual, squares.mean()))
+        return float(max(1.0 - np.var((y - mean)[usual]) / np.var(y[usual]), squares.mean()))
     return share
 
 

@@ -119,18 +119,20 @@ def exact_if_quiet(problems: Problems) -> Problems:
 
 def with_logarithms(job: Job, columns: ColumnTable) -> Job:
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
-    is_open = "logarithms" in job.steps and job.before is None and not job.is_started
-    skew = skew_of(job.rows, columns) if is_open else None
+    if "logarithms" not in job.steps or job.before is not None or job.is_started:
+        return job
+    skew = skew_of(job.rows, columns)
     if skew is None:
         return job
     chosen, shift, moments = skew
     usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
-    skew = chosen, np.where(shift == 0.0, 0.0, shift + usual), moments
-    other = job._replace(kernel=on_logs(job.kernel, *skew))
+    shift = np.where(shift == 0.0, 0.0, shift + usual)
+    other = job._replace(kernel=on_logs(job.kernel, chosen, shift, moments))
     if job.thorough is not None:  # whose starts differ from the first in the noise
         moved = other.kernel.theta - job.kernel.theta
         starts = tuple(start + moved for start in job.thorough.starts)
-        other = other._replace(thorough=ThoroughSearch(on_logs(job.thorough.kernel, *skew), starts))
+        quiet = on_logs(job.thorough.kernel, chosen, shift, moments)
+        other = other._replace(thorough=ThoroughSearch(quiet, starts))
     other = other.with_priors(job.priors)
     return other if _evidence(other) > _evidence(job) + 3.0 else job  # nats
 
@@ -173,9 +175,10 @@ _MOST_COLUMNS = 2  # that are candidates on their own
 
 def at_likely_scale(job: Job) -> Job:
     """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
-    is_open = job.is_free and not job.is_started
-    places = kernels.length_scale_places(job.kernel, job.rows.n_features) if is_open else ()
-    if not (places and job.settings.solver.moves and job.before is None and job.is_complete):
+    if not (job.is_free and job.is_complete and job.before is None) or job.is_started:
+        return job
+    places = kernels.length_scale_places(job.kernel, job.rows.n_features)
+    if not (places and job.settings.solver.moves):
         return job
     positions, columns = places[0]  # of the one kernel of numbers
     rows = some_rows(job, _ROWS)
@@ -195,8 +198,7 @@ def _clearly_better(
 ) -> Place | None:
     """Theta and spreads of the best candidate if it gains such a share of what it explains."""
     usual, _ = _start_at(job, rows, positions, (job.kernel.theta[positions], job.spreads))
-    others = (_start_at(job, rows, positions, one) for one in candidates)
-    value, best = max(others, key=itemgetter(0))
+    value, best = max((_start_at(job, rows, positions, c) for c in candidates), key=itemgetter(0))
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
     return best if value - max(usual, trend) > _NATS + share * (value - trend) else None
 
@@ -209,8 +211,8 @@ def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
     shorter = np.log(found) - first
     short = np.flatnonzero(shorter < np.log(_SHORT))
     for j in short[np.argsort(shorter[short])][:_MOST_COLUMNS]:
-        both = shorter[j] + np.log([1.0, 0.4])  # a square wave ends more sharply than it lasts
-        moved = np.outer(both, np.arange(len(first)) == j)
+        # a square wave ends more sharply than it lasts
+        moved = np.outer(shorter[j] + np.log([1.0, 0.4]), np.arange(len(first)) == j)
         candidates = ((first + one, job.spreads) for one in moved)
         if best := _clearly_better(job, parts[j], positions, candidates, 0.7):
             return best

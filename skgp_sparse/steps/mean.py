@@ -94,8 +94,7 @@ def calibrated_labels(found: Problems) -> Problems:
     chosen, fits = leave_one_out.some_rows(found.rows, _ROWS), found.fits
     own, labels, weight = _known(found, chosen)
     best, density = None, weighted_means.logs_of_labels(own, labels)
-    is_calibrated = found.observations.parameters.calibration is not None
-    options = [_NO_MEAN] if is_calibrated else []
+    options = [_NO_MEAN] if found.observations.parameters.calibration is not None else []
     options += [] if function is None else [(function, latent[chosen])]
     for other, others in options:
         calibration = weighted_means.calibrated(own, labels, weight, others)
@@ -181,8 +180,7 @@ def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
     """Whether gains (k,) in nats, outliers limited, are more than chance, and worth a mean."""
     limited = np.clip(gain, -_MOST, _MOST)
     error = np.std(limited) / np.sqrt(len(gain))
-    is_more = np.mean(limited) > max(least, _STANDARD_ERRORS * error)
-    return bool(is_more and np.mean(gain) > 0.0)
+    return bool(np.mean(limited) > max(least, _STANDARD_ERRORS * error) and np.mean(gain) > 0.0)
 
 
 # -- cross-fitting ---------------------------------------------------------------------
@@ -246,12 +244,8 @@ def _prepared(given: BaseEstimator, rows: Table, codes: list[int], seed: int) ->
     if isinstance(mean, str):
         return boosting(rows, given, codes, seed)
     template = clone(mean)
-    states = {
-        key: seed
-        for key, value in template.get_params().items()
-        if (key == "random_state" or key.endswith("__random_state")) and value is None
-    }
-    return template.set_params(**states)
+    free = [key for key, value in template.get_params().items() if value is None]
+    return template.set_params(**{k: seed for k in free if k.split("__")[-1] == "random_state"})
 
 
 def boosting(rows: Table, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:

@@ -150,8 +150,8 @@ class LikelihoodObservations(ObservationModel):
         likelihood = likelihood.started(*observations_of(rows))
         method = choices.resolve_method(self.parameters.bound, likelihood, self.name)
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
-        kernel = self.given_kernel(), likelihood, rows, self.columns(), spread or 1.0
-        kernel = choices.resolve_latent_kernel(*kernel)
+        own, columns, spread = self.given_kernel(), self.columns(), spread or 1.0
+        kernel = choices.resolve_latent_kernel(own, likelihood, rows, columns, spread)
         return self.job(rows, kernel, SiteObjectives(method, Inner.within(self.tol)))
 
 
