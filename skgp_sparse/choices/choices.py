@@ -181,7 +181,7 @@ def _share_beside(own: Kernel | None, rows: Dataset, columns: ColumnTable) -> fl
     """The share of the variance of some targets that a linear mean leaves to a default kernel."""
     if own is not None or not columns.has_linear_mean:
         return 1.0
-    some = rows.sampled(rows.sample(_SOME_ROWS, RandomState(0))).everything()
+    some = rows.some(_SOME_ROWS).everything()
     X, y = np.delete(some.X, columns.codes(), axis=1), some.y / or_one(np.abs(some.y).max())
     free, total = len(X) - X.shape[1] - 1, np.var(y, axis=0).sum()
     if free <= 0 or total == 0.0:

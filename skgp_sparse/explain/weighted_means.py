@@ -277,8 +277,6 @@ class StackedRows(NamedTuple):
     def _minimised(self, loss: Callable[[Array], Any], starts: list, ridge: tuple) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
         per_row = max(1.0, 200 / self.row_weight.sum()) * np.array(ridge)
-        runs = [
-            minimize(lambda t: loss(t) + np.dot(per_row, t**2), start, method="Nelder-Mead")
-            for start in starts
-        ]
+        total = lambda t: loss(t) + np.dot(per_row, t**2)
+        runs = [minimize(total, start, method="Nelder-Mead") for start in starts]
         return min(runs, key=lambda run: run.fun).x

@@ -31,7 +31,7 @@ from skgp_sparse.ground.validation import Array, Bools, Ints
 from skgp_sparse.kernels import has_noise, length_scale_places, positions_of
 from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.solvers import Fit
-from skgp_sparse.steps.initial_values import some_rows
+from skgp_sparse.steps.initial_values import sampled_batch
 
 
 def warn_of_fits(found: Problems) -> Problems:
@@ -131,7 +131,7 @@ def _unexplained(found: Problems) -> Iterator[tuple[str, str]]:
     for job, shares in zip(found.jobs, _explained(found)):
         if min(shares) >= _SHARE:
             continue
-        some = some_rows(job, 2000)
+        some = sampled_batch(job, 2000)
         X = np.delete(some.X, codes, axis=1)  # codes of levels have no order
         for k, share in enumerate(shares):
             missed = _missed(job, X, some.y[:, k] - some.y[:, k].mean(), share)

@@ -181,7 +181,7 @@ def at_likely_scale(job: Job) -> Job:
     if not (places and job.settings.solver.moves):
         return job
     positions, columns = places[0]  # of the one kernel of numbers
-    rows = some_rows(job, _ROWS)
+    rows = sampled_batch(job, _ROWS)
     if kernels.parts(job.kernel, StandardisedColumns):
         rows = rows._replace(y=exact.linear_residual(rows.X, rows.y))
     if not rows.y.any():
@@ -205,7 +205,7 @@ def _clearly_better(
 
 def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
     """Theta and spreads at the scale of what oscillates along a column about a trend, or None."""
-    first, rows = job.kernel.theta[positions], some_rows(job, _MANY)
+    first, rows = job.kernel.theta[positions], sampled_batch(job, _MANY)
     parts = [_consecutive(rows, column) for column in columns]
     found = [exact.correlation_length(part.X[:, j], part.y) for j, part in zip(columns, parts)]
     shorter = np.log(found) - first
@@ -230,7 +230,7 @@ def _consecutive(rows: Batch, column: int) -> Batch:
 
 def _candidates(job: Job, positions: Ints, columns: Ints) -> Iterator[Place]:
     """Logarithms of length scales, and the spreads of the columns in which they are measured."""
-    first, spreads, rows = job.kernel.theta[positions], job.spreads, some_rows(job, _MANY)
+    first, spreads, rows = job.kernel.theta[positions], job.spreads, sampled_batch(job, _MANY)
     yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
     quarters = np.array([spread_of_the_shortest_quarter(x) for x in rows.X.T])
     if np.any(quarters[columns] < spreads[columns] / _FAR_IN_SPREADS):
@@ -301,9 +301,9 @@ def _clipped(theta: Array, kernel: Kernel) -> Array:
     return np.clip(theta, *kernel.bounds.T)
 
 
-def some_rows(job: Job, size: int) -> Batch:
+def sampled_batch(job: Job, size: int) -> Batch:
     """At most so many rows of a job, whose noise is a share of the variance of their targets."""
-    block = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0))).everything()
+    block = job.rows.some(size).everything()
     weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
     model: Any = job.model
     if not model.has_sites:
