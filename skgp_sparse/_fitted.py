@@ -64,11 +64,8 @@ class Fitted:
         values = self.values
         if values is None or not posteriors_around.missing_entries(X, values).any():
             return self.view
-        return self.view.each(
-            lambda one: one._replace(
-                process=posteriors_around.PosteriorWithMissingValues(one.process, values)
-            )
-        )
+        kind = posteriors_around.PosteriorWithMissingValues
+        return self.view.each(lambda one: one._replace(process=kind(one.process, values)))
 
     def mean_part(self, X: Array) -> Array | float:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
@@ -96,8 +93,8 @@ class Fitted:
     def scores_of_rows(self, n_jobs: int | None) -> Scores | None:
         """`Scores` for conformal intervals, once they are asked for; None where there are none."""
         if self.has_scores:
-            given = self.fits[0], self.beside and self.beside.weights, self.weight
-            self.scores = scores_of(*given, self.is_learned, n_jobs)
+            weights = self.beside and self.beside.weights
+            self.scores = scores_of(self.fits[0], weights, self.weight, self.is_learned, n_jobs)
             self.has_scores, self.weight = False, None
         return self.scores
 

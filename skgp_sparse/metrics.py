@@ -255,9 +255,7 @@ def interval_score(
     """
     y, lower, upper = _interval(y_true, lower, upper)
     if not 0.0 < coverage < 1.0:
-        raise ValueError(
-            f"coverage must be between 0 and 1, both excluded. Got {as_text(coverage)}."
-        )
+        raise ValueError(f"coverage must be between 0 and 1. Got {as_text(coverage)}.")
     missed = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
     return _average(upper - lower + 2.0 / (1.0 - coverage) * missed, sample_weight)
 

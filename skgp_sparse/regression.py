@@ -526,6 +526,51 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         values = view.quantiles(X, np.atleast_1d(q), offset)
         return values[..., 0] if q.ndim == 0 else values
 
+    def predict_cdf(self, X: ArrayLike, at: ArrayLike, offset: MaybeArray = None) -> Array:
+        r"""Predict the probability that a target is at most a number, including its noise.
+
+        With the distribution function F of the noise or the likelihood, it is
+        :math:`P(y \le a) = \int F(a|f)\,q(f)\,df`, which is :math:`\Phi((a - m)/s)` for Gaussian
+        noise and the mean and standard deviation of `predict`. A target is above a with the
+        probability ``1 - predict_cdf(X, a)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Query points.
+        at : float or array-like of shape (n_samples,) or (n_samples, n_targets)
+            The number, or one for each row and target, in units of y.
+        offset : float or array-like of shape (n_samples,), default=None
+            Known offset of the latent value of each row, as in `fit`. None is 0.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Probabilities between 0 and 1. For counts and limits, they include that of `at` itself.
+
+        Raises
+        ------
+        ValueError
+            If `at` is not finite, or has another shape.
+        NotImplementedError
+            If a likelihood of your own has no distribution function; see `Likelihood.cdf`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skgp_sparse import SparseGPRegressor
+        >>> rng = np.random.RandomState(0)
+        >>> X = rng.uniform(0, 10, size=(200, 1))
+        >>> y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=200)
+        >>> model = SparseGPRegressor().fit(X, y)
+        >>> (1 - model.predict_cdf([[0.0], [1.5], [4.5]], 0.8)).round(1)  # y is above 0.8
+        array([0. , 0.8, 0. ])
+        """
+        queries, view, known = self._question(X, offset)
+        p, name = len(view.scaler.scale), f"{type(self).__name__}.predict_cdf"
+        limits = np.full((len(queries), p), at) if np.ndim(at) == 0 else at
+        return view.cdf(queries, checks.check_truth(limits, queries, p, name, "at"), known)
+
     def predict_interval(
         self,
         X: ArrayLike,
@@ -738,8 +783,9 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         name = f"{type(self).__name__}.sample_functions"
         validation.check_number(n_functions, "n_functions", name, Integral, low=1)
         validation.check_number(n_frequencies, "n_frequencies", name, Integral, low=1)
-        given = n_functions, n_frequencies, check_random_state(random_state), copy(self)._query
-        return self._fitted.view.of_latent().functions(*given, name)  # whatever is fitted later
+        view, state = self._fitted.view.of_latent(), check_random_state(random_state)
+        check = copy(self)._query  # whatever is fitted later
+        return view.functions(n_functions, n_frequencies, state, check, name)
 
     def score(
         self,
@@ -971,8 +1017,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 others = self._read(rules, given, self._fitted.types, reset=False)
                 self._check_missing(others.X)
                 others = self._fitted.residuals(others)
-            known = others, self._fitted.scaler, Progress(self)
-            return evidence_bounds(self._fitted.fits[0], self, *known, name)
+            fit, scaler = self._fitted.fits[0], self._fitted.scaler
+            return evidence_bounds(fit, self, others, scaler, Progress(self), name)
 
     def __getstate__(self) -> dict:
         if self._fitted is not None:

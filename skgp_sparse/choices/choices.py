@@ -78,8 +78,7 @@ def _of_columns(part: Kernel, chosen: Ints, columns: ColumnTable) -> Kernel:
 
 def _with_values(rows: Dataset, numbers: Ints, codes: list[int]) -> Ints:
     """The columns of numbers in which any value is known, unless nothing is left."""
-    known = rows.total_weight() > rows.input_moments()[2]
-    left = numbers[known[numbers]]
+    left = numbers[rows.total_weight() > rows.input_moments()[2][numbers]]
     return left if len(left) or codes else numbers
 
 
@@ -159,7 +158,7 @@ class StandardisedColumns(kernels.Columns):
         return np.where(np.isnan(X), 0.0, super().pull(X, bar / self.spread))
 
 
-def with_linear_mean(kernel: Kernel, variance: float, rows: Dataset, table: ColumnTable) -> Kernel:
+def with_linear_mean(kernel: Kernel, unit: float, rows: Dataset, table: ColumnTable) -> Kernel:
     """The kernel, with a linear function of the numbers where that is its mean.
 
     In ``f(x) = g(x) + β_0 + β' h(x)``, with ``β ~ N(0, B I)`` and standardised numbers h, a large B
@@ -170,9 +169,9 @@ def with_linear_mean(kernel: Kernel, variance: float, rows: Dataset, table: Colu
     chosen = np.setdiff1d(np.arange(rows.n_features), table.codes())
     mean, spread, _ = rows.input_moments()
     # B is wide
-    linear = ConstantKernel(1000.0 * variance, "fixed") * sklearn_kernels.DotProduct(1.0, "fixed")
-    units = mean[chosen], or_one(spread[chosen])
-    part = StandardisedColumns(linear, [table.label(j) for j in chosen], None, *units)
+    linear = ConstantKernel(1000.0 * unit, "fixed") * sklearn_kernels.DotProduct(1.0, "fixed")
+    labels, spread = [table.label(j) for j in chosen], or_one(spread[chosen])
+    part = StandardisedColumns(linear, labels, centre=mean[chosen], spread=spread)
     return kernel + kernels.named(part, table.names)
 
 
@@ -180,7 +179,7 @@ def _share_beside(own: Kernel | None, rows: Dataset, columns: ColumnTable) -> fl
     """The share of the variance of some targets that a linear mean leaves to a default kernel."""
     if own is not None or not columns.has_linear_mean:
         return 1.0
-    some = rows.sampled(rows.sample(_SOME_ROWS, np.random.RandomState(0))).everything()
+    some = rows.some(_SOME_ROWS).everything()
     X, y = np.delete(some.X, columns.codes(), axis=1), some.y / or_one(np.abs(some.y).max())
     free, total = len(X) - X.shape[1] - 1, np.var(y, axis=0).sum()
     if free <= 0 or total == 0.0:
@@ -280,15 +279,13 @@ def resolve_kernel(own: Kernel | None, alpha: object, rows: Dataset, table: Colu
     """A clone of the kernel, or the default one, with the noise that is to be learned."""
     y_variance = rows.target_variance()
     B, y_variance = y_variance, y_variance * _share_beside(own, rows, table)
-    is_smooth = rows.X_std is not None  # expectations of the default kernel have a closed form
-    if own is None:
-        signal = default_signal(rows, y_variance, is_smooth, table, (1e-3, 1e4))
+    if own is None:  # whose expectations have a closed form where inputs have errors
+        signal = default_signal(rows, y_variance, rows.X_std is not None, table, (1e-3, 1e4))
     else:
         signal = clone(own)
     signal = with_linear_mean(signal, B, rows, table)
     signal = _informed(signal, rows, table, is_default=own is None)
-    noise_is_known = alpha is not None and own is not None
-    if noise_is_known or kernels.has_noise(signal):
+    if (alpha is not None and own is not None) or kernels.has_noise(signal):
         return signal
     return signal + WhiteKernel(0.1 * y_variance, (1e-6 * y_variance, 1e3 * y_variance))
 
@@ -336,8 +333,7 @@ def _check_codes(kernel: Kernel, rows: Dataset, columns: ColumnTable) -> None:
     """Raise if the codes of a category are no whole numbers, where rows are in memory."""
     for part, column in kernels.categories(kernel, rows.n_features) if rows.in_memory else ():
         values = rows.stored_inputs()[:, column]
-        is_whole = (values == np.rint(values)) & (np.abs(values) < 2.0**53)
-        wrong = values[~is_whole]
+        wrong = values[(values != np.rint(values)) | (np.abs(values) >= 2.0**53)]
         if len(wrong):
             raise ValueError(
                 f"A {type(part).__name__} kernel sees column {columns.label(column)!r}, whose "

@@ -19,10 +19,11 @@ from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
-_CHOICES = {
+_CHOICES: dict[str, tuple[str | None, ...]] = {
     "metric": ("auto", "ard", "full"),
     "multi_class": ("one_vs_rest", "one_vs_one", "softmax"),
     "noise": ("auto", "constant", "learned"),
+    "calibration": ("auto", None),
 }
 _MEANS = ("auto", "boosting", "linear")
 _PRIORS = ("auto", "scaled")
@@ -68,7 +69,8 @@ def check_parameters(estimator: BaseEstimator, name: str) -> None:
     given, m = parameters_of(estimator), estimator.n_inducing
     for parameter in _CHOICES.keys() & given.keys():
         value, names = given[parameter], _CHOICES[parameter]
-        require(is_name(value, *names), parameter, value, name, f"one of {names}")
+        is_right = is_name(value, *names) or (value is None and None in names)
+        require(is_right, parameter, value, name, f"one of {names}")
     check_mixes(estimator.metric, estimator.kernel, name)
     check_prior(estimator.prior, name)
     solver, optimizer = estimator.solver, estimator.optimizer
@@ -83,9 +85,6 @@ def check_parameters(estimator: BaseEstimator, name: str) -> None:
     if given.get("noise") == "learned":
         check_learned_noise(estimator, name)
     check_mean(estimator.mean, is_classifier(estimator), name)
-    if "calibration" in given:
-        is_right = estimator.calibration is None or is_auto(estimator.calibration)
-        require(is_right, "calibration", estimator.calibration, name, '"auto" or None')
     if "class_weight" in given:
         check_class_weight(estimator.class_weight, name)
     if given.get("n_targets") is not None:
@@ -170,9 +169,9 @@ def check_mean(mean: object, labels: bool, name: str) -> None:
     if mean is None or is_name(mean, *_MEANS):
         return
     kind, is_right = ("classifier", is_classifier) if labels else ("regressor", is_regressor)
-    takes = hasattr(mean, "fit") and not isinstance(mean, type) and is_right(mean)
-    takes = takes and hasattr(mean, "predict_proba" if labels else "predict")
-    must = f"None, one of {_MEANS}, or a {kind} object" + " with predict_proba" * labels
+    predicts = hasattr(mean, "fit") and hasattr(mean, "predict_proba" if labels else "predict")
+    takes = predicts and not isinstance(mean, type) and is_right(mean)
+    must = f"None, one of {_MEANS}, or a {kind} object{' with predict_proba' if labels else ''}"
     require(takes, "mean", mean, name, must)
 
 
@@ -184,9 +183,7 @@ def check_learned_noise(parameters: BaseEstimator, name: str) -> None:
             f"{as_text(parameters.likelihood)}. Leave one of them out."
         )
     if parameters.optimizer is None:
-        raise ValueError(
-            f"{name}: noise='learned' needs an optimizer. Got optimizer=None. Change one of them."
-        )
+        raise ValueError(f"{name}: noise='learned' needs an optimizer. Got optimizer=None. Set it.")
 
 
 def check_mixes(metric: str, kernel: Kernel | None, name: str) -> None:
@@ -274,8 +271,5 @@ def why_noise_is_constant(job: Job) -> str | None:
     if not method.takes_learned_noise:
         return f"is not available for posterior={method.name!r}. {method.remedy}"
     if not (solver.keeps_sites and solver.starts_on_subset):
-        return (
-            "needs a solver that sees all rows. Set solver to 'lbfgs', and optimizer to "
-            "'fmin_l_bfgs_b'."
-        )
+        return "needs a solver that sees all rows. Set solver='lbfgs', optimizer='fmin_l_bfgs_b'."
     return None

@@ -152,8 +152,8 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
         return chosen, f"{chosen.name}: it was chosen"
     why = "it was chosen" if was_chosen else _why_points(request, facts)
     if why is not None:
-        or_exact = ", or exact if there is next to no noise" * _may_be_exact(request, facts)
-        return InducingPoints(), f"inducing{or_exact}: {why}"
+        names = "inducing, or exact if there is next to no noise"
+        return InducingPoints(), f"{names if _may_be_exact(request, facts) else 'inducing'}: {why}"
     if mixes and n <= EXACT_ROWS:
         return Neighbors(), "neighbors: metric='full' was chosen"
     lead, by = "which have to lead", "by a standard error"
@@ -172,10 +172,11 @@ def is_plain(posterior_method: PosteriorMethod) -> bool:
 
 def _may_be_exact(request: Request, facts: Facts) -> bool:
     """Whether the exact process may take the place of inducing points, should noise be small."""
-    is_open = request.n_inducing is None and not request.points_are_given
-    is_open = is_open and request.starts_on_subset and facts.inputs_are_known
-    is_open = is_open and not request.has_sites and facts.is_differentiable
-    return is_open and facts.n_distinct <= EXACT_QUIET
+    if request.n_inducing is not None or request.points_are_given:
+        return False  # points were asked for
+    if request.has_sites or not (request.starts_on_subset and facts.is_differentiable):
+        return False  # no small exact fit tells the noise
+    return facts.inputs_are_known and facts.n_distinct <= EXACT_QUIET
 
 
 def _why_points(request: Request, facts: Facts) -> str | None:
@@ -254,9 +255,9 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
     if is_free and request.n_classes and (has_mean or is_calibrated):
         yield "calibration"
     is_wide = facts.n_free >= WIDE and min(facts.weight, facts.n_distinct) >= ROWS_OF_FOLDS
-    is_open = type(posterior_method) is Exact and not request.has_sites
+    has_factor = type(posterior_method) is Exact and not request.has_sites
     is_calibrated = is_free and request.calibration is not None and request.have_all_rows
-    if moves and is_wide and (is_open or is_calibrated):
+    if moves and is_wide and (has_factor or is_calibrated):
         yield "deviations"
     if moves:
         yield "warnings"
@@ -264,32 +265,35 @@ def _steps(request: Request, facts: Facts, posterior_method: PosteriorMethod) ->
 
 def _may_learn_noise(request: Request, facts: Facts) -> bool:
     """Whether Gaussian noise may vary."""
-    is_open = request.kernel is None and facts.inputs_are_known and facts.weight >= ROWS_OF_NOISE
-    is_asked = request.noise == "learned" or (is_auto(request.noise) and is_open)
-    return is_asked and not request.has_sites
+    if request.has_sites or not is_auto(request.noise):
+        return request.noise == "learned" and not request.has_sites
+    return request.kernel is None and facts.inputs_are_known and facts.weight >= ROWS_OF_NOISE
 
 
 def _leaves_out(request: Request, facts: Facts) -> bool:
     """Whether there are rows enough, which can be left out of all problems."""
-    is_open = request.are_passed and request.have_all_rows and facts.inputs_are_known
-    return is_open and facts.in_memory and facts.weight >= ROWS_OF_A_MEAN
+    are_known = request.are_passed and request.have_all_rows and facts.inputs_are_known
+    return are_known and facts.in_memory and facts.weight >= ROWS_OF_A_MEAN
 
 
 def _may_have_mean(request: Request, facts: Facts) -> bool:
     """Whether "auto" looks for a mean: where there is enough to learn from, and time."""
-    is_open = is_auto(request.mean) and request.optimizer is not None and not facts.has_offset
-    is_open = is_open and not isinstance(request.likelihood, Censored)
-    is_open = is_open and facts.n_numbers * max(request.n_classes, 1) <= 20_000_000  # or minutes
-    return is_open and facts.n_distinct >= ROWS_OF_A_MEAN and _leaves_out(request, facts)
+    if not is_auto(request.mean) or request.optimizer is None:
+        return False  # "auto" looks for nothing
+    takes_minutes = facts.n_numbers * max(request.n_classes, 1) > 20_000_000
+    if takes_minutes or facts.has_offset or isinstance(request.likelihood, Censored):
+        return False  # trees know neither offsets nor limits
+    return facts.n_distinct >= ROWS_OF_A_MEAN and _leaves_out(request, facts)
 
 
 def _tries_logarithms(request: Request, facts: Facts, posterior_method: PosteriorMethod) -> bool:
     """Whether logarithms of skewed columns are tried: not of many rows that may learn a metric."""
-    is_open = request.kernel is None and request.starts_on_subset and not request.points_are_given
-    is_open = is_open and facts.in_memory and facts.inputs_are_known
-    is_open = is_open and request.metric != "full" and posterior_method.takes_missing
+    if request.kernel is not None or request.points_are_given or request.metric == "full":
+        return False  # the user says in which units columns are seen
+    if not (request.starts_on_subset and facts.in_memory and facts.inputs_are_known):
+        return False  # no small exact fit compares
     mixes = posterior_method.learns_metric and request.metric == "auto" and not request.has_sites
-    return is_open and (facts.n_rows <= EXACT_ROWS or not mixes)
+    return posterior_method.takes_missing and (facts.n_rows <= EXACT_ROWS or not mixes)
 
 
 # The true input of a row with X_std is ``x_i ~ N(X_i, X_std_i²)``, and a normal ``q(x_i)`` is

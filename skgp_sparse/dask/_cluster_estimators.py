@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import dask.array as da
@@ -97,11 +97,9 @@ def _lazily(local: SparseGP, method: Callable, probed_by: Callable, X: Any, **gi
     blocks = distributed_rows.blocks_of_inputs(X, f"Dask{type(local).__name__}.{method.__name__}")
     expected, sizes = getattr(local, "n_features_in_", X.shape[1]), known_sizes(X)
     if X.shape[1] != expected:
-        raise ValueError(
-            f"X must have {expected} columns, as in fit. Got a collection of shape {X.shape}."
-        )
+        raise ValueError(f"X must have {expected} columns, as in fit. Got the shape {X.shape}.")
     # each block of X has its own part of these
-    columns = {what: given.pop(what) for what in ("y", "offset") if np.ndim(given.get(what, 0))}
+    columns = {one: given.pop(one) for one in ("y", "at", "offset") if np.ndim(given.get(one, 0))}
     for what, column in columns.items():
         columns[what] = distributed_rows.aligned(column, what, X, blocks, sizes)
     row = np.vstack(getattr(local, "inducing_points_", [np.zeros(expected)]))[:1]
@@ -251,6 +249,7 @@ class DaskSparseGPRegressor(OnCluster, SparseGPRegressor):
 
     predict = lazy(_plain.predict)
     predict_quantiles = lazy(_plain.predict_quantiles)
+    predict_cdf = lazy(_plain.predict_cdf, partial(_plain.predict_cdf, at=0.0))
     log_predictive_density = lazy(_plain.log_predictive_density, _plain.predict)
 
     def score(self, X: Rows, y: Rows, sample_weight: Rows = None, offset: Rows = None) -> float:

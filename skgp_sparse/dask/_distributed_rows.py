@@ -277,9 +277,7 @@ def aligned(column: Any, what: str, X: Any, blocks: list, sizes: Sequence | None
                 f"partitions of X are not known. Got {type(column).__name__}."
             )
         if len(column) != sum(sizes):
-            raise ValueError(
-                f"{what} has {len(column)} rows and X has {sum(sizes)}. Pass one for each row of X."
-            )
+            raise ValueError(f"{what} has {len(column)} rows and X has {sum(sizes)}. Pass as many.")
         return [once(part) for part in np.split(np.asarray(column), np.cumsum(sizes)[:-1])]
     if known_sizes(X) and known_sizes(column) and len(column) == len(X):
         column = column.rechunk({0: X.chunks[0]})

@@ -383,21 +383,21 @@ def check_std(std: npt.ArrayLike, X: Array, argument: str, name: str) -> Array:
 
 
 @on_numpy
-def check_truth(y: npt.ArrayLike, X: Array, p: int, name: str) -> Array:
+def check_truth(y: npt.ArrayLike, X: Array, p: int, name: str, what: str = "y") -> Array:
     """Targets (n,) or (n, p) of the rows of X, as many as a model has; raises otherwise."""
-    check_readable(name, y=y)
-    check_numbers(y, "y", name)
-    targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    check_readable(name, **{what: y})
+    check_numbers(y, what, name)
+    targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name=what)
     check_consistent_length(X, targets)
-    return check_columns(targets, p, name)
+    return check_columns(targets, p, name, what)
 
 
-def check_columns(y: Array, p: int, name: str) -> Array:
+def check_columns(y: Array, p: int, name: str, what: str = "y") -> Array:
     """Targets (n,) or (n, p), as many as a model has; raises otherwise."""
     if (y.ndim == 1 and p == 1) or (y.ndim == 2 and y.shape[1] == p):
         return y[:, 0] if p == 1 and y.ndim == 2 else y
     raise ValueError(
-        f"{name} was fitted to {p} target{'s' if p > 1 else ''}, so that y must have as many "
+        f"{name} was fitted to {p} target{'s' if p > 1 else ''}, so that {what} must have as many "
         f"columns. Got an array of shape {y.shape}."
     )
 

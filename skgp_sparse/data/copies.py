@@ -138,8 +138,7 @@ def _merged(found: RowHashes, weight: Array | None, has_sites: bool) -> RowWeigh
         return RowWeights(weight) if weight is None or count_rows else _relative(weight)
     of_rows, places = np.zeros(n), np.arange(n)
     of_rows[first], places[used] = total, first[index]
-    unit = float(own.mean())
-    return _relative(of_rows)._replace(relative=True, places=places, mean_weight=unit)
+    return _relative(of_rows)._replace(relative=True, places=places, mean_weight=float(own.mean()))
 
 
 def _relative(weight: Array | None) -> RowWeights:

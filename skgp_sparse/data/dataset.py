@@ -267,6 +267,21 @@ class Dataset(ABC):
         spent = self.weight is not None and len(rows) < np.count_nonzero(self.weight)
         return replace(few, weight=None) if spent else few
 
+    def some(self, size: int) -> "Dataset":
+        """Make the table of some rows, always the same ones.
+
+        Parameters
+        ----------
+        size : int
+            How many at most.
+
+        Returns
+        -------
+        Dataset
+            In memory, as of `sampled`.
+        """
+        return self.sampled(self.sample(size, np.random.RandomState(0)))
+
     def layout(self, width: int, footprint: int, options: Any) -> Layout:
         """Say how the table is cut.
 

@@ -131,9 +131,7 @@ def survey(source: OpenSource, rules: Rules, alpha: MaybeArray) -> Dataset:
         if rules.kernel is None:
             found = [*found, RowHashes.of(dataset)] if n <= MOST_HASHED else []
     if n == 0:
-        raise ValueError(
-            f"{rules.name}: the {source.words} has no rows, but one is required. Give a chunk."
-        )
+        raise ValueError(f"{rules.name}: the {source.words} has no rows. Give at least one chunk.")
     if names is not None and len(names) != d:
         raise ValueError(
             f"{rules.name}: feature_names of the {source.words} has {len(names)} names, but the "

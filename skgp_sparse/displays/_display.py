@@ -141,8 +141,7 @@ def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[A
     if values.dtype.kind != "m":
         return name, lambda values: values
     units = {name: np.array(1, f"timedelta64[{code}]") for name, code in _UNITS.items()}
-    longest = np.abs(values).max()
-    unit = next((one for one, size in units.items() if size <= longest), "days")
+    unit = next((one for one, size in units.items() if size <= np.abs(values).max()), "days")
     return f"{name} ({unit})", lambda values: values.astype("timedelta64[us]") / units[unit]
 
 

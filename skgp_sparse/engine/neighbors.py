@@ -27,7 +27,7 @@ from skgp_sparse.engine.posterior import Posterior, RowTerms, Slopes
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.parallel import empty, openmp_threads, ordered_map, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Pair, Triple
+from skgp_sparse.ground.validation import AnyArray, Array, Bools, Index, Ints, Pair
 
 _FEW_COLUMNS = 7.0  # that matter, up to which a tree is faster than all distances
 _TIES = 12  # rows beyond the last one that is wanted, among which there may be as near ones
@@ -277,7 +277,7 @@ def _pull_sets(
     pull: Callable,
     L: Array,
     z: Array,
-    of_last: Triple,
+    of_last: tuple[Any, ...],
     g_mean: Array,
     g_variance: Array,
     inputs: bool,

@@ -195,8 +195,7 @@ def loo_prediction(fit: Fit, weights: Weights, n_jobs: int | None, name: str) ->
         log_scale = np.log(scaler.scale)
     density = scaler.among_constants(left.log_density()) - np.multiply.outer(is_density, log_scale)
     columns = mean, np.broadcast_to(std, mean.shape), density
-    is_one = mean.shape[1] == 1
-    return LooPrediction(*(one[places, 0] if is_one else one[places] for one in columns))
+    return LooPrediction(*(c[places, 0] if mean.shape[1] == 1 else c[places] for c in columns))
 
 
 def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name: str) -> Array:
@@ -305,9 +304,8 @@ def _optimism(fit: Fit) -> float:
 
 def check_interval(coverage: float, method: str, side: str, name: str) -> None:
     """Raise unless an interval can be what is asked for."""
-    is_number = isinstance(coverage, Real) and not isinstance(coverage, BOOLS)
-    is_share = is_number and 0.0 < coverage < 1.0
-    require(is_share, "coverage", coverage, name, "a float between 0 and 1, both excluded")
+    is_right = isinstance(coverage, Real) and not isinstance(coverage, BOOLS) and 0 < coverage < 1
+    require(is_right, "coverage", coverage, name, "a float between 0 and 1, both excluded")
     methods, sides = ("model", "conformal"), ("both", "lower", "upper")
     require(is_name(method, *methods), "method", method, name, f"one of {methods}")
     require(is_name(side, *sides), "side", side, name, f"one of {sides}")

@@ -19,7 +19,7 @@ from skgp_sparse.choices.choices import resolve_likelihood
 from skgp_sparse.choices.parameter_checks import check_kernel
 from skgp_sparse.data.checks import check_one_column, check_std, check_truth, is_gaussian
 from skgp_sparse.data.dataset import row_blocks
-from skgp_sparse.data.moments import TargetScaler, log_densities_of_targets
+from skgp_sparse.data.moments import TargetScaler, log_densities_of_targets, rounding_of
 from skgp_sparse.engine import posterior
 from skgp_sparse.engine.functions import SampledFunctions, in_units
 from skgp_sparse.engine.posterior import Posterior, Prior, noise_in_blocks, require
@@ -54,8 +54,7 @@ class Task(NamedTuple):
 
     def label_of(self, k: int) -> float | None:
         """The label of a class that no other class has; None if there is none."""
-        is_alone = np.sum(np.equal(self.of_class, self.of_class[k])) == 1
-        return self.of_class[k] if is_alone else None
+        return self.of_class[k] if np.sum(np.equal(self.of_class, self.of_class[k])) == 1 else None
 
     def name(self, classes: AnyArray) -> str:
         """A binary problem in words."""
@@ -215,7 +214,7 @@ class TargetView(NamedTuple):
 
     def mean(self, X: Array, latent: bool = False, offset: Offset = None) -> Array:
         """Mean (n,) or (n, p)."""
-        return self._shaped(_finite(self._mean(X)))
+        return self._shaped(_finite(self.scaler.inverse(self._by_blocks(self.process.mean, X))))
 
     def mean_and_std(self, X: Array, latent: bool, offset: Offset = None) -> Pair:
         """Mean and standard deviation, both (n,) or (n, p)."""
@@ -249,6 +248,14 @@ class TargetView(NamedTuple):
         values = mean[:, :, None] + std[:, :, None] * ndtri(q)
         return values[:, 0] if self.one_column else values
 
+    def cdf(self, X: Array, at: Array, offset: Offset = None) -> Array:
+        """Probability that y is at most a number, in the shape of the numbers."""
+        mean, std = self._mean_and_std(X, False)
+        excess = np.reshape(at, mean.shape) - mean
+        with np.errstate(divide="ignore", invalid="ignore"):  # of constants
+            p = np.where(std > 0, ndtr(excess / std), excess >= -rounding_of(mean))
+        return self._shaped(p)
+
     def log_density(self, X: Array, y: Array, offset: Offset = None) -> Array:
         """Log density of y, in its shape."""
         mean, std = self._mean_and_std(X, False)
@@ -268,7 +275,8 @@ class TargetView(NamedTuple):
             if noise.any() and not latent:
                 draws += noise[:, None] * of_noise.normal(size=draws.shape[::-1]).T
             draws = self.scaler.among_constants(draws.reshape(len(X), self.scaler.n_varying, n))
-            draws = _finite(draws * self.scaler.scale[:, None] + self._mean(X)[:, :, None])
+            mean = self.scaler.inverse(self._by_blocks(self.process.mean, X))
+            draws = _finite(draws * self.scaler.scale[:, None] + mean[:, :, None])
         return draws[:, 0] if self.one_column else draws
 
     def moments(self, X: Array, noise: bool = True) -> Pair:
@@ -282,9 +290,6 @@ class TargetView(NamedTuple):
         mean, variance = self.moments(X, noise=not latent)
         std = self.scaler.inverse_std(np.sqrt(variance)[:, None])
         return _finite(self.scaler.inverse(mean)), _finite(std)
-
-    def _mean(self, X: Array) -> Array:
-        return self.scaler.inverse(self._by_blocks(self.process.mean, X))
 
     def _by_blocks(self, method: Callable, X: Array) -> Any:
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
@@ -361,6 +366,11 @@ class ResponseView(NamedTuple):
         with np.errstate(all="ignore"):
             values = np.column_stack([self.likelihood.quantile(p, *latent) for p in q])
         return self.scaler.inverse(values)
+
+    def cdf(self, X: Array, at: Array, offset: Offset = None) -> Array:
+        """Probability (n,) that the response is at most a number (n,)."""
+        with np.errstate(all="ignore"):
+            return self.likelihood.cdf(self.scaler.forward(at), *self._moments(X, offset))
 
     def log_density(self, X: Array, y: Array, offset: Offset = None) -> Array:
         """Log density of y (n,), or log probability of what is no density."""

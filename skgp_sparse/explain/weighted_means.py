@@ -182,20 +182,17 @@ def of_all_classes(latent: Array) -> Array:
     return np.hstack([-0.5 * latent, 0.5 * latent]) if latent.shape[1] == 1 else latent
 
 
-def calibrated(
-    probabilities: Array, labels: Ints, weight: Array, latent: Array | None = None
-) -> Calibration:
-    """The `Calibration` with the least log loss on rows (n, n_classes) that are left out."""
-    logs = [centred_logs(probabilities)]
+def calibrated(own: Array, labels: Ints, weight: Array, latent: Array | None = None) -> Calibration:
+    """The `Calibration` with the least log loss of own probabilities (n, n_classes) of rows."""
+    logs = [centred_logs(own)]
     if latent is not None:
         logs.append(of_all_classes(latent))
-    n_scales, target = len(logs), np.eye(probabilities.shape[1])[labels]
+    n_scales, target = len(logs), np.eye(own.shape[1])[labels]
     start = np.eye(1, n_scales + target.shape[1])[0]
     ridge = 5.0  # nats that a change of a weight by one has to gain
 
     def loss(theta: Array) -> tuple[float, Array]:
-        logits = np.tensordot(theta[:n_scales], logs, axes=1) + theta[n_scales:]
-        p = softmax(logits, axis=1)
+        p = softmax(np.tensordot(theta[:n_scales], logs, axes=1) + theta[n_scales:], axis=1)
         of_labels = np.maximum(np.sum(p * target, axis=1), np.finfo(float).tiny)
         wrong = weight[:, None] * (p - target)
         slope = [np.sum(wrong * one) for one in logs]
@@ -280,8 +277,6 @@ class StackedRows(NamedTuple):
     def _minimised(self, loss: Callable[[Array], Any], starts: list, ridge: tuple) -> Array:
         """The best end of searches, with a ridge per row that is larger where rows are few."""
         per_row = max(1.0, 200 / self.row_weight.sum()) * np.array(ridge)
-        runs = [
-            minimize(lambda t: loss(t) + np.dot(per_row, t**2), start, method="Nelder-Mead")
-            for start in starts
-        ]
+        total = lambda t: loss(t) + np.dot(per_row, t**2)
+        runs = [minimize(total, start, method="Nelder-Mead") for start in starts]
         return min(runs, key=lambda run: run.fun).x

@@ -48,8 +48,7 @@ _name_of = ct.PYFUNCTYPE(ct.c_char_p, ct.py_object)(("PyCapsule_GetName", ct.pyt
 def _routine(name: str, n_arguments: int) -> Callable[..., None]:
     """A BLAS routine whose arguments are addresses."""
     capsule = cython_blas.__pyx_capi__[name]
-    signature = ct.CFUNCTYPE(None, *[ct.c_void_p] * n_arguments)
-    return signature(_address_of(capsule, _name_of(capsule)))
+    return ct.CFUNCTYPE(None, *[ct.c_void_p] * n_arguments)(_address_of(capsule, _name_of(capsule)))
 
 
 # side, triangle, transposition, diagonal, rows, columns, factor, T and A with strides

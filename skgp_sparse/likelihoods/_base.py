@@ -13,12 +13,15 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import STRIP, expectation, log_moments
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION, weighted_quantile
 from skgp_sparse.ground.validation import Array, Bools, Limits, Scalars, Triple, as_text, require
+
+from ._special import solve_quantile, tail_of_density
 
 
 class Domain(NamedTuple):
@@ -82,9 +85,9 @@ class Likelihood(BaseEstimator, ABC):
 
     A subclass defines `expected`, `tilted`, `response` and `sample`. It also defines
     `constant_log_likelihood`, the log likelihood of a model that does not use the inputs. A
-    likelihood may have parameters that are learned. For quantiles of the response, a subclass
-    defines `quantile`. `LogConcave` is a base class that needs less.
-    `skgp_sparse.testing.check_likelihood` checks a subclass.
+    likelihood may have parameters that are learned. `cdf` and `quantile` have defaults, which do
+    for labels and for densities on all numbers; other likelihoods define `cdf`. `LogConcave` is a
+    base class that needs less. `skgp_sparse.testing.check_likelihood` checks a subclass.
 
     A likelihood never changes: what learns parameters is a new one (`with_theta`). Its methods
     neither keep nor overwrite the arrays that they are given, and keep nothing between two calls,
@@ -136,6 +139,7 @@ class Likelihood(BaseEstimator, ABC):
     is_log_concave: bool = True
     intercept: float = 0.0
     standardises: bool = False
+    _share: Any = 1.0  # variance of t given the latent value, about; see `quantile`
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -355,8 +359,47 @@ class Likelihood(BaseEstimator, ABC):
             Mean and variance of the observations.
         """
 
+    def cdf(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the probability of observations up to `y` for ``f ~ N(mean, variance)``.
+
+        By default, it is a sum over labels (``domain.only``), or an integral of the density, to
+        about 1e-9, if the domain is all numbers. A closed form is quicker.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Finite numbers, which need not be in the domain.
+        mean, variance : ndarray of shape (n,)
+            Means and variances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities, in [0, 1].
+
+        Raises
+        ------
+        NotImplementedError
+            If the likelihood does not define `cdf`, and has another domain, as that of counts or of
+            positive numbers, or a density that does not integrate to 1.
+        """
+        if self.domain.only is not None:
+            log_p = lambda label: self.log_density(np.full(len(y), float(label)), mean, variance)
+            return np.minimum(sum(np.exp(log_p(k)) * (k <= y) for k in self.domain.only), 1.0)
+        tail = lambda y, unit: tail_of_density(self.log_density, y, unit, mean, variance)
+        centre, squared = self.response(mean, variance)
+        unit, limits = np.sqrt(squared), (self.domain.low, self.domain.high)
+        total = lambda: tail(centre, unit) + tail(centre, -unit)
+        if np.isfinite(limits).any() or not np.allclose(total(), 1.0, 0.0, 1e-6):
+            why = "no cdf, nor a density on all numbers that integrates to 1. Give it a method cdf."
+            raise NotImplementedError(f"{type(self).__name__} has {why}")
+        beyond = np.minimum(tail(y, np.where(y < centre, -unit, unit)), 1.0)
+        return np.where(y < centre, beyond, 1.0 - beyond)
+
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute a quantile of an observation for ``f ~ N(mean, variance)``.
+
+        By default, it is the number at which `cdf` is `q`, or jumps from below to above it.
 
         Parameters
         ----------
@@ -374,11 +417,29 @@ class Likelihood(BaseEstimator, ABC):
         Raises
         ------
         NotImplementedError
-            If the likelihood does not define quantiles.
+            If the likelihood has neither this method nor a `cdf`; see there.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} does not define quantiles. Give it a method quantile."
-        )
+        if self.domain.only is not None:
+            labels = np.sort(np.array(self.domain.only, dtype=float))
+            at = lambda label: self.cdf(np.full(np.shape(mean)[-1], label), mean, variance)
+            return labels[np.sum([at(label) < q for label in labels[:-1]], axis=0)]
+        cdf = lambda t, rows: self._cdf(t, mean[rows], variance[rows])
+        with np.errstate(all="ignore"):
+            return self._inverse(solve_quantile(cdf, q, *self._guess(q, mean, variance)))
+
+    def _cdf(self, t: Array, mean: Array, variance: Array) -> Array:
+        """The distribution function at ``_inverse(t)``."""
+        return self.cdf(t, mean, variance)
+
+    @staticmethod
+    def _inverse(t: Array) -> Array:
+        """Observations of t; distribution functions of whole numbers jump next to them."""
+        return np.where(np.isclose(t, np.rint(t), 1e-12, 1e-12), np.rint(t), t)
+
+    def _guess(self, q: float, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """A quantile of t to start with, and a width."""
+        width = np.maximum(np.sqrt(variance + self._share), _LEAST_WIDTH)
+        return mean + self.intercept + ndtri(q) * width, width
 
     @abstractmethod
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
@@ -492,6 +553,7 @@ class Likelihood(BaseEstimator, ABC):
         return np.array(some).reshape(-1, n)
 
 
+_LEAST_WIDTH = 1e-3  # of a quantile to start with
 _ROUNDING = 1e-8  # by which the logarithm of a bound may move it
 _LEAST_GAIN = 1e-20  # nats of a row, from which a constant is best
 _MOST_STEPS = 200  # to it
@@ -577,6 +639,7 @@ class LevelLikelihood(Parametric):
     parameters: tuple[str, ...] = ("level",)
     level: float | None
     _first_level: Callable[..., float]  # of observations, weights and offsets
+    _forward: Any = np.positive  # from observations to t
 
     @property
     def intercept(self) -> float:  # type: ignore[override]
@@ -585,6 +648,13 @@ class LevelLikelihood(Parametric):
 
     def _shifted(self, mean: Array) -> Array:
         return mean + self.intercept
+
+    def cdf(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the expectation over latent values; see `Likelihood.cdf`."""
+        inside = self.domain.includes(y)
+        with np.errstate(all="ignore"):
+            p = self._cdf(self._forward(np.where(inside, y, 0.5)), mean, variance)
+        return np.where(inside, p, y > self.domain.low)  # 0 below the domain, and 1 above it
 
     def started(self, y: Array, weight: Array, offset: Array) -> "Likelihood":
         """Estimate a missing level from the mean observation; see `Likelihood.started`."""
@@ -618,6 +688,8 @@ class LocationScale(LevelLikelihood):
     standardises = True
     may_be_none = ("level", "scale", "scale_bounds")
     locations: tuple[str, ...] = ("level",)  # parameters that move with the origin
+    _inverse: Any = np.positive
+    _share = property(lambda self: self._value("scale") ** 2)
     scale: float | None
     scale_bounds: Limits | None
 

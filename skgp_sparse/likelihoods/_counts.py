@@ -10,16 +10,18 @@ from scipy.special import digamma, expit, gammaln, log_expit, ndtri
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import SMALLEST_VARIANCE, expectation, log_moments
 from skgp_sparse.ground.linalg import LOG_2PI
-from skgp_sparse.ground.validation import Array, Index, Limits, Scalars, Triple
+from skgp_sparse.ground.validation import Array, Limits, Scalars, Triple
 
 from ._base import Domain, LevelLikelihood, best_constant, expect
-from ._special import digamma_rest, gamma_peak, mixture_cdf, solve_quantile, stirling_rest, trigamma
+from ._special import digamma_rest, gamma_peak, mixture_cdf, stirling_rest, trigamma
 
 _LARGEST_RATE = 1e15  # that NumPy draws Poisson numbers of exactly enough
 _STRIP = 0.5 * np.pi  # beyond which powers of the sigmoid grow, and exp(-exp(f)) is not bounded
 _REACH_IN_STDS = 7.5  # standard deviations, of quadrature
 _NEARLY_EXP = -36.0  # below which log(1 + exp(x)) is exp(x)
 _TINY = 1e-300
+_IF_ZEROS = 'Use likelihood="poisson" if there are zeros, or likelihood="student_t".'
+_IF_ENDS = "Replace y by (y (n - 1) + 0.5) / n for n rows (Smithson and Verkuilen 2006)."
 _LARGEST_SHAPE = 1e14  # beyond which the noise of a count is too narrow to matter
 
 
@@ -33,12 +35,11 @@ class LogLink(LevelLikelihood):
     """
 
     latent_variance = (1e-3, 100.0)  # exp overflows beyond
-    domain = Domain(
-        "counts y >= 0", low=0.0, remedy='Use likelihood="student_t" or likelihood="gaussian".'
-    )
+    domain = Domain("counts y >= 0", low=0.0, remedy='Use likelihood="student_t" or "gaussian".')
     sign = 1.0
-    _share: Any  # variance of an observation of mean one, beyond that of the latent value
     _is_count = True
+    _forward: Any = staticmethod(lambda y: np.log1p(np.floor(y)))
+    _inverse: Any = np.expm1
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
@@ -81,29 +82,24 @@ class LogLink(LevelLikelihood):
 
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the smallest such integers; see `Likelihood.quantile`."""
-        share, mean = self._share, self._shifted(mean)
+        y = super().quantile(q, mean, variance)
+        count = np.maximum(np.ceil(np.minimum(y, _LARGEST_SHAPE) - 1e-6), 1.0) - 1.0
+        for _ in range(3):  # the root may be one or two integers off
+            count += self.cdf(count, mean, variance) < q
+        return np.where(y < _LARGEST_SHAPE, count, y)
+
+    def _cdf(self, t: Array, mean: Array, variance: Array) -> Array:
+        """``P(Y + 1 <= e^t)``, continued between the integers."""
+        share, t = self._share, np.maximum(t, np.log(_TINY))
+        shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
 
         def given(v: Array, shape: Array) -> Array:
             if share == 0.0:
                 return special.gammaincc(shape, shape * np.exp(v))
             return special.betainc(1.0 / share, shape, 1.0 / (1.0 + share * shape * np.exp(v)))
 
-        def cdf(t: Array, rows: Index) -> Array:
-            """``P(Y + 1 <= e^t)``, continued between the integers."""
-            t = np.maximum(t, np.log(_TINY))
-            shape = np.exp(np.minimum(t, np.log(_LARGEST_SHAPE)))
-            width = np.sqrt(1.0 / shape + share)
-            return mixture_cdf(given, mean[rows] - t, variance[rows], width, shape)
-
-        with np.errstate(all="ignore"):
-            centre = mean + ndtri(q) * np.sqrt(variance + share)
-            width = np.sqrt(variance + np.exp(-np.maximum(centre, 0.0)) + share)
-            t = solve_quantile(cdf, q, np.maximum(centre, 0.1), width)
-            y = np.expm1(t)
-            count = np.maximum(np.ceil(np.minimum(y, _LARGEST_SHAPE) - 1e-6), 1.0) - 1.0
-            for _ in range(3):  # the root may be one or two integers off
-                count += cdf(np.log1p(count), slice(None)) < q
-            return np.where(y < _LARGEST_SHAPE, count, y)
+        width = np.sqrt(1.0 / shape + share)
+        return mixture_cdf(given, self._shifted(mean) - t, variance, width, shape)
 
     def _first_level(self, y: Array, weight: Array, offset: Array) -> float:
         if weight @ y == 0.0:
@@ -163,34 +159,22 @@ class Gamma(LogLink):
     level: float | None = None
     level_bounds: Limits = (-np.inf, np.inf)
 
-    domain = Domain(
-        "observations y > 0",
-        low=0.0,
-        without=(0.0,),
-        remedy='Use likelihood="poisson" if there are zeros, or likelihood="student_t".',
-    )
+    domain = Domain("observations y > 0", low=0.0, without=(0.0,), remedy=_IF_ZEROS)
     parameters = ("level", "shape")
     sign = -1.0
     _is_count = False
     _share = property(lambda self: 1.0 / self.shape)
+    _forward, _inverse = np.log, np.exp
+    quantile = LevelLikelihood.quantile  # no whole numbers
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return sites whose mode is the observation; see `Likelihood.first_sites`."""
         precision = np.full(len(y), float(self.shape))
         return precision * (np.log(y) - self.intercept), precision
 
-    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
-        """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
-        centre, width = self._shifted(mean), np.sqrt(variance + 1.0 / self.shape)
-
-        def given(v: Array) -> Array:
-            return special.gammainc(self.shape, self.shape * np.exp(-v))
-
-        def cdf(t: Array, rows: Index) -> Array:
-            return mixture_cdf(given, centre[rows] - t, variance[rows], self.shape**-0.5)
-
-        with np.errstate(over="ignore"):
-            return np.exp(solve_quantile(cdf, q, centre + ndtri(q) * width, width))
+    def _cdf(self, t: Array, mean: Array, variance: Array) -> Array:
+        given = lambda v: special.gammainc(self.shape, self.shape * np.exp(-v))
+        return mixture_cdf(given, self._shifted(mean) - t, variance, self.shape**-0.5)
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw positive numbers, none of which is rounded to zero; see `Likelihood.sample`."""
@@ -425,15 +409,10 @@ class Beta(LevelLikelihood):
 
     is_log_concave = False
     latent_variance = (1e-2, 50.0)  # means saturate beyond
-    domain = Domain(
-        "numbers 0 < y < 1",
-        low=0.0,
-        high=1.0,
-        without=(0.0, 1.0),
-        remedy="Replace y by (y (n - 1) + 0.5) / n for n rows (Smithson and Verkuilen 2006).",
-    )
+    domain = Domain("numbers 0 < y < 1", 0.0, 1.0, without=(0.0, 1.0), remedy=_IF_ENDS)
     parameters = ("level", "precision")
     _share = property(lambda self: 1.0 / (1.0 + self.precision))  # of mean (1 - mean)
+    _forward, _inverse = special.logit, staticmethod(lambda t: np.clip(expit(t), _LEAST, _MOST))
 
     def first_sites(self, y: Array) -> tuple[Array, Array]:
         """Return sites whose mode is near the observation; see `Likelihood.first_sites`."""
@@ -454,24 +433,20 @@ class Beta(LevelLikelihood):
         p = np.minimum(p, 1.0)  # weights add up to 1 but for rounding
         return p, np.maximum(p * (1.0 - p) - slope * (1.0 - self._share), 0.0)
 
-    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
-        """Compute a quantile, which is not rounded to 0 or 1; see `Likelihood.quantile`."""
-        mean = self._shifted(mean)
-        a, b = self._shapes(mean)
-        spread = np.sqrt(variance + special.zeta(2.0, a) + special.zeta(2.0, b))
-        width = np.minimum(spread, _WIDEST_GUESS)
-        guess = np.clip(digamma(a) - digamma(b), -_FURTHEST, _FURTHEST) + ndtri(q) * width
-
+    def _cdf(self, t: Array, mean: Array, variance: Array) -> Array:
         def given(v: Array, top: Array, t: Array) -> Array:
             a, b = self._shapes(top + v)
             from_above = 1.0 - special.betainc(b, a, expit(-t))
             return np.where(t < 0, special.betainc(a, b, expit(t)), from_above)
 
-        def cdf(t: Array, rows: Index) -> Array:
-            top, gain = self._tops(t)
-            return mixture_cdf(given, mean[rows] - top, variance[rows], gain**-0.5, top, t)
+        top, gain = self._tops(t)
+        return mixture_cdf(given, self._shifted(mean) - top, variance, gain**-0.5, top, t)
 
-        return np.clip(expit(solve_quantile(cdf, q, guess, width)), _LEAST, _MOST)
+    def _guess(self, q: float, mean: Array, variance: Array) -> tuple[Array, Array]:
+        a, b = self._shapes(self._shifted(mean))
+        spread = np.sqrt(variance + special.zeta(2.0, a) + special.zeta(2.0, b))
+        width = np.minimum(spread, _WIDEST_GUESS)
+        return np.clip(digamma(a) - digamma(b), -_FURTHEST, _FURTHEST) + ndtri(q) * width, width
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw numbers, none of which is rounded to 0 or 1; see `Likelihood.sample`."""

@@ -486,10 +486,11 @@ class Ordinal(Labels, Parametric):
         centre = labels @ p
         return centre, np.sum(p * (labels[:, None] - centre) ** 2, axis=0)
 
-    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
-        """Compute the smallest such labels; see `Likelihood.quantile`."""
-        below = ndtr((self.thresholds[:, None] - mean) / np.sqrt(1.0 + variance))
-        return np.sum(below < q, axis=0).astype(float)
+    def cdf(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the closed form; see `Likelihood.cdf`."""
+        place = np.clip(np.floor(y) + 1.0, 0.0, len(self.gaps) + 2.0).astype(int)
+        ends = np.hstack([-np.inf, self.thresholds, np.inf])
+        return ndtr((ends[place] - mean) / np.sqrt(1.0 + variance))
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Draw labels; see `Likelihood.sample`."""

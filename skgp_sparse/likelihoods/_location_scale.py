@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma, gammaln, ndtri, stdtr
+from scipy.special import digamma, gammaln, ndtr, stdtr
 
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.integrals import alike, expectation, trapezoid
 from skgp_sparse.ground.linalg import LOG_2PI, SMALLEST_PRECISION, row_dots
-from skgp_sparse.ground.validation import Array, Bools, Index, Limits, Scalars, Triple
+from skgp_sparse.ground.validation import Array, Bools, Limits, Scalars, Triple
 
 from ._base import Likelihood, LocationScale, best_constant
 from ._labels import Probit, clipped_moments
-from ._special import digamma_rest, gamma_peak, solve_quantile
+from ._special import digamma_rest, gamma_peak
 
 
 @dataclass(eq=False, repr=False)
@@ -110,10 +110,14 @@ class Censored(LocationScale):
         share, spread = clipped_moments(*((end - centre) / std for end in self.ends))
         return np.clip(centre + std * share, *self.ends), variance * spread
 
+    def cdf(self, y: Array, mean: Array, variance: Array) -> Array:
+        """Compute the closed form of what is observed; see `Likelihood.cdf`."""
+        below = ndtr((y - self._shifted(mean)) / np.sqrt(variance + self._value("scale") ** 2))
+        return np.where(y < self.lower, 0.0, np.where(y >= self.upper, 1.0, below))
+
     def quantile(self, q: float, mean: Array, variance: Array) -> Array:
         """Compute the quantile of what is observed; see `Likelihood.quantile`."""
-        std = np.sqrt(variance + self._value("scale") ** 2)
-        return np.clip(self._shifted(mean) + ndtri(q) * std, *self.ends)
+        return np.clip(self._guess(q, mean, variance)[0], *self.ends)
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Add normal noise to the latent values, up to the limits; see `Likelihood.sample`."""
@@ -121,9 +125,7 @@ class Censored(LocationScale):
         return np.clip(self._shifted(f) + self._value("scale") * noise, *self.ends)
 
     # in units of the scale, which changes t, v and exact numbers
-    def _tilted(
-        self, y: Array, mean: Array, variance: Array, power: Scalars | None = None
-    ) -> tuple[Array, ...]:
+    def _tilted(self, y: Array, mean: Array, variance: Array, power: Scalars | None = None) -> Any:
         """`tilted` of a power, otherwise `expected`, and its derivative in the log scale."""
         scale, exact, tilts = self._value("scale"), self.is_density(y), power is not None
         t = (self._shifted(mean) - np.clip(y, *self.ends)) / scale
@@ -228,17 +230,11 @@ class StudentT(LocationScale):
         noise = self._value("scale") ** 2 * self.df / (self.df - 2.0) if self.df > 2.0 else np.inf
         return self._shifted(mean), variance + noise
 
-    def quantile(self, q: float, mean: Array, variance: Array) -> Array:
-        """Compute the quantile of a continuous distribution; see `Likelihood.quantile`."""
+    def _cdf(self, t: Array, mean: Array, variance: Array) -> Array:
         scale = self._value("scale")
-
-        def cdf(t: Array, rows: Index) -> Array:
-            unit = min(self._reach() / _NEAREST, scale)
-            given = lambda x: (stdtr(self.df, -unit / scale * x),)
-            return expectation(given, -t / unit, variance[rows] / unit**2)[0]
-
-        width = np.sqrt(variance + scale**2)
-        return self._shifted(mean) + solve_quantile(cdf, q, ndtri(q) * width, width)
+        unit = min(self._reach() / _NEAREST, scale)
+        given = lambda x: (stdtr(self.df, -unit / scale * x),)
+        return expectation(given, (self._shifted(mean) - t) / unit, variance / unit**2)[0]
 
     def sample(self, f: Array, random_state: np.random.RandomState) -> Array:
         """Add Student-t noise to the latent values; see `Likelihood.sample`."""

@@ -162,7 +162,8 @@ class InducingPoints(PosteriorMethod):
         bound = request.resolved_bound
         counts_residuals = np.any(bound.noise_share)  # as noise
         if counts_residuals or self.tight_variance and not bound.is_lower_bound:
-            names = "'titsias', 'titsias_new', 'artemev'" + " or 'dtc'" * (not self.tight_variance)
+            or_dtc = "" if self.tight_variance else " or 'dtc'"
+            names = f"'titsias', 'titsias_new', 'artemev'{or_dtc}"
             return f"needs the bound {names} for {option}. Got bound={as_text(request.bound)}"
         return None
 

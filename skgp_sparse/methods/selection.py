@@ -249,6 +249,6 @@ class RivalOfPoints(Rival):
 
     def _scored(self, name: str) -> ValidationScore:
         fit = fit_at(self.objective, self.job.kernel, 0)
-        given = fit.posterior, self.job.settings.options.n_jobs, fit.likelihood
-        self.best = self.validation.score_posterior(f"inducing ({name})", *given)
+        name, n_jobs = f"inducing ({name})", self.job.settings.options.n_jobs
+        self.best = self.validation.score_posterior(name, fit.posterior, n_jobs, fit.likelihood)
         return self.best

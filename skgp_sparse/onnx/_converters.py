@@ -203,8 +203,8 @@ def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
         return K
     phase = _times_transposed(ops, ops.Sub(X, features.basis.origin[None]), features.frequencies)
     cosine = ops.Sin(ops.Add(phase, np.pi / 2))  # runtimes of Python 3.10 have no double cosine
-    waves = ops.Concat(cosine, ops.Sin(phase), axis=1)
-    return ops.Mul(waves, np.tile(features.amplitudes, 2)[None])
+    amplitudes = np.tile(features.amplitudes, 2)[None]
+    return ops.Mul(ops.Concat(cosine, ops.Sin(phase), axis=1), amplitudes)
 
 
 def normal_cdf(ops: Operators, x: Node) -> Node:

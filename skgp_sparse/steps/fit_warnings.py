@@ -30,7 +30,7 @@ from skgp_sparse.ground.validation import Array, Bools, Ints, Kernel
 from skgp_sparse.kernels import has_noise, length_scale_places, positions_of
 from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.solvers import Fit
-from skgp_sparse.steps.initial_values import some_rows
+from skgp_sparse.steps.initial_values import sampled_batch
 
 
 def warn_of_fits(found: Problems) -> Problems:
@@ -130,7 +130,7 @@ def _unexplained(found: Problems) -> Iterator[tuple[str, str]]:
     for job, shares in zip(found.jobs, _explained(found)):
         if min(shares) >= _SHARE:
             continue
-        some = some_rows(job, 2000)
+        some = sampled_batch(job, 2000)
         X = np.delete(some.X, codes, axis=1)  # codes of levels have no order
         for k, share in enumerate(shares):
             missed = _missed(job, X, some.y[:, k] - some.y[:, k].mean(), share)
@@ -174,11 +174,10 @@ def _explained(found: Problems) -> list[list[float]]:
     chosen, weight = _some_of_each(labels, rows.row_weights(), len(rows.classes))
     view = observations.view(fits, found.scaler)._replace(calibration=found.beside)
     probabilities = left_out_labels(fits, view, chosen, observations.parameters.n_jobs)
-    known = probabilities, labels[chosen], weight
-    each = _of_each_class(*known)
-    if observations.multi_class == "softmax":
-        return [each]
-    return [[_of_labels(*known)]] if len(fits) == 1 else [[share] for share in each]
+    if len(fits) == 1 and observations.multi_class != "softmax":
+        return [[_of_labels(probabilities, labels[chosen], weight)]]
+    each = _of_each_class(probabilities, labels[chosen], weight)
+    return [each] if observations.multi_class == "softmax" else [[share] for share in each]
 
 
 def _some_of_each(labels: Ints, weight: Array, n_classes: int) -> tuple[Ints, Array]:

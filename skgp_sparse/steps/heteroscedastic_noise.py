@@ -94,41 +94,57 @@ def _seen(fit: Fit, job: Job) -> Fit:
 
 def _varied(job: Job, fit: Fit, problems: Problems) -> Fit | None:
     """The `Fit` whose noise varies, or None where nobody wants it and rows gain nothing by it."""
-    rows, is_wanted = fit.rows, problems.observations.parameters.noise == "learned"
-    chosen, n_jobs = fit.left_out.chosen, job.settings.options.n_jobs
-    before, noise = _predicted(fit, chosen, n_jobs), fit.left_out.noise
-    copies = _Copies.of(rows, before)
-    if not is_wanted and np.median(noise / before.total) < 0.01:
+    is_wanted = problems.observations.parameters.noise == "learned"
+    n_jobs = job.settings.options.n_jobs
+    before = _predicted(fit, fit.left_out.chosen, n_jobs)
+    if not is_wanted and np.median(fit.left_out.noise / before.total) < 0.01:
         return None
-    weight = np.broadcast_to(before.block.weight, len(chosen))
-    X, index = copies.X, copies.index
-    logs, left, second = np.zeros(len(X)), before, None
-    for is_last in (False, True):
-        y, table = (logs + _logarithms(left, copies))[:, None], copies.table
-        scaler = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
-        table = replace(table, y=y, noise=0.0, scaler=scaler, least_noise=0.0, offset=None)
-        second = _second_process(job, table, problems, second)
-        posterior, mean = second.posterior, float(second.rows.scaler.mean[0])
-        logs_of = second.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
-        factor, white = kernels.LogNoiseFunction(*logs_of), fit.kernel.k2
-        others = leave_one_out.left_out(second, np.arange(len(X)), n_jobs)
-        of_others = factor.mean + others.mean[:, 0]
-        level, promised = _likeliest_level(before, noise, of_others[index], weight)
-        if not is_wanted and promised <= _NATS:
-            return None
-        limits = white.noise_level_bounds
-        level = np.clip(level * white.noise_level, *limits)
-        kernel = fit.kernel.k1 + kernels.HeteroscedasticNoise(factor, level, limits)
-        if not is_last:
-            logs, left = factor(X), _left_again(fit, kernel, before, copies, n_jobs)
-    other = _seen(_fit_again(job, fit, kernel, problems.random_states[0]), job)
-    left = _predicted(other, chosen, n_jobs)
-    change = np.expm1(of_others - factor(X))[index] * left.noise
-    gain = _gain(before, left.mean, left.total + left.known + change, weight)
-    if not (is_wanted or gain > _NATS):
+    copies = _Copies.of(fit.rows, before)
+    first = _step(job, fit, problems, copies, _logarithms(before, copies))
+    if not (is_wanted or first.gain > _NATS):
+        return None
+    left = _left_again(fit, first.kernel, before, copies, n_jobs)
+    logs = first.factor(copies.X) + _logarithms(left, copies)
+    varying = _step(job, fit, problems, copies, logs, first.process)
+    if not (is_wanted or varying.gain > _NATS):
+        return None
+    other = _seen(_fit_again(job, fit, varying.kernel, problems.random_states[0]), job)
+    left = _predicted(other, before.chosen, n_jobs)
+    change = np.expm1(varying.of_others - varying.factor(copies.X))[copies.index] * left.noise
+    if not (is_wanted or _gain(before, left.mean, left.total + left.known + change) > _NATS):
         return None
     known = other.left_out
     return other._replace(left_out=known._replace(noise=known.noise + change))
+
+
+class _VaryingNoise(NamedTuple):
+    """Noise that varies, after a step of the second process."""
+
+    process: Any  # `Fit` of logarithms of squared errors
+    factor: kernels.LogNoiseFunction  # what it says of the noise, in units of that of the fit
+    of_others: Array  # (u,) the same at distinct inputs, by the errors at other inputs
+    kernel: Kernel  # of the fit, with the likeliest level of such noise
+    gain: float  # nats that it promises
+
+
+def _step(
+    job: Job, fit: Fit, problems: Problems, copies: "_Copies", logs: Array, last: Fit | None = None
+) -> _VaryingNoise:
+    """The state after a second process of logarithms (u,), which goes on from the last one."""
+    y, table, white = logs[:, None], copies.table, fit.kernel.k2
+    scaler = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
+    table = replace(table, y=y, noise=0.0, scaler=scaler, least_noise=0.0, offset=None)
+    process = _second_process(job, table, problems, last)
+    posterior, mean = process.posterior, float(process.rows.scaler.mean[0])
+    factor = kernels.LogNoiseFunction(
+        process.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
+    )
+    n_jobs, every = job.settings.options.n_jobs, np.arange(len(logs))
+    of_others = factor.mean + leave_one_out.left_out(process, every, n_jobs).mean[:, 0]
+    level, gain = _likeliest_level(copies.left, fit.left_out.noise, of_others[copies.index])
+    level = np.clip(level * white.noise_level, *white.noise_level_bounds)
+    noise = kernels.HeteroscedasticNoise(factor, level, white.noise_level_bounds)
+    return _VaryingNoise(process, factor, of_others, fit.kernel.k1 + noise, gain)
 
 
 class _Copies(NamedTuple):
@@ -138,6 +154,7 @@ class _Copies(NamedTuple):
     X: Array  # (u, d) distinct inputs
     index: Any  # (k,) the distinct input of each row
     share: Array  # (k,) of each row in the weight of its input
+    left: Any = None  # `LeftOutRows` as they were before noise varied
 
     @classmethod
     def of(cls, rows: Dataset, left: Left) -> "_Copies":
@@ -147,7 +164,7 @@ class _Copies(NamedTuple):
         total, table = same.copies(weight), rows.subset(left.chosen[same.first])
         if np.any(total != 1.0):
             table = replace(table, weight=total / total.mean(), relative=True)
-        return cls(table, left.block.X[same.first], same.index, weight / total[same.index])
+        return cls(table, left.block.X[same.first], same.index, weight / total[same.index], left)
 
     def mean(self, values: Array) -> Any:
         """Weighted means (u,) of numbers (k,) of the rows."""
@@ -173,23 +190,23 @@ def _left_again(fit: Fit, kernel: Kernel, before: Left, copies: _Copies, n_jobs:
     return leave_one_out.left_out(other, before.chosen, n_jobs)
 
 
-def _likeliest_level(before: Left, noise: Array, logs: Array, weight: Array) -> tuple[float, float]:
+def _likeliest_level(before: Left, noise: Array, logs: Array) -> tuple[float, float]:
     """The factor of varying noise that promises the most, all else held, and its nats."""
     latent = np.maximum(before.total - noise, 0.0) + before.known
 
     def promised(level: float) -> float:
-        return _gain(before, before.mean, latent + level * noise * np.exp(logs), weight)
+        return _gain(before, before.mean, latent + level * noise * np.exp(logs))
 
     level = max(_LEVELS, key=promised)
     return level, promised(level)
 
 
-def _gain(before: Left, mean: Array, variance: Array, weight: Array) -> float:
+def _gain(before: Left, mean: Array, variance: Array) -> float:
     """Nats that rows gain which are left out; -inf where they are not finite."""
     with np.errstate(invalid="ignore"):
         gains = log_normal_density(before.block.y, mean, np.sqrt(variance)[:, None])
         gains -= before.log_density()
-        gain = np.sum(weight[:, None] * gains)
+        gain = np.sum(np.reshape(before.block.weight, (-1, 1)) * gains)
     return gain if np.isfinite(gain) else -np.inf
 
 
@@ -210,23 +227,12 @@ def _second_process(job: Job, table: Dataset, problems: Problems, before: Fit | 
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
     columns = problems.observations.columns()._replace(has_linear_mean=False)
     kernel = resolve_kernel(None, None, table, columns)
-    other = job._replace(
-        rows=some,
-        kernel=kernel,
-        model=GaussianObjectives(bounds.TitsiasNew()),
-        points=resolve_inducing("auto", _POINTS, table.n_features, problems.observations.name),
-        thorough=None,
-    ).with_priors(_PRIORS)
-    other = other.with_settings(
-        solver=LBFGS(),
-        n_restarts=0,
-        max_iter=_ITERATIONS,
-        tol=_COARSER * job.settings.tol,
-        believes_noise=True,
-        start_rows=_FEW,
-        progress=None,
-        move_basis=False,
-    )
+    model, tol = GaussianObjectives(bounds.TitsiasNew()), _COARSER * job.settings.tol
+    points = resolve_inducing("auto", _POINTS, table.n_features, problems.observations.name)
+    other = job._replace(rows=some, kernel=kernel, model=model, points=points, thorough=None)
+    other = other.with_priors(_PRIORS).with_settings(progress=None, move_basis=False)
+    other = other.with_settings(solver=LBFGS(), n_restarts=0, max_iter=_ITERATIONS, tol=tol)
+    other = other.with_settings(believes_noise=True, start_rows=_FEW)
     fit = (Exact() if other.are_few(_FEW) else InducingPoints()).fit
     with collected():  # it need not converge
         found = fit(other if before is None else _begun_at(before, other), random_state)

@@ -118,18 +118,20 @@ def exact_if_quiet(problems: Problems) -> Problems:
 
 def with_logarithms(job: Job, columns: ColumnTable) -> Job:
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
-    is_open = "logarithms" in job.steps and job.before is None and not job.is_started
-    skew = skew_of(job.rows, columns) if is_open else None
+    if "logarithms" not in job.steps or job.before is not None or job.is_started:
+        return job
+    skew = skew_of(job.rows, columns)
     if skew is None:
         return job
     chosen, shift, moments = skew
     usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
-    skew = chosen, np.where(shift == 0.0, 0.0, shift + usual), moments
-    other = job._replace(kernel=on_logs(job.kernel, *skew))
+    shift = np.where(shift == 0.0, 0.0, shift + usual)
+    other = job._replace(kernel=on_logs(job.kernel, chosen, shift, moments))
     if job.thorough is not None:  # whose starts differ from the first in the noise
         moved = other.kernel.theta - job.kernel.theta
         starts = tuple(start + moved for start in job.thorough.starts)
-        other = other._replace(thorough=ThoroughSearch(on_logs(job.thorough.kernel, *skew), starts))
+        quiet = on_logs(job.thorough.kernel, chosen, shift, moments)
+        other = other._replace(thorough=ThoroughSearch(quiet, starts))
     other = other.with_priors(job.priors)
     return other if _evidence(other) > _evidence(job) + 3.0 else job  # nats
 
@@ -172,12 +174,13 @@ _MOST_COLUMNS = 2  # that are candidates on their own
 
 def at_likely_scale(job: Job) -> Job:
     """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
-    is_open = job.is_free and not job.is_started
-    places = kernels.length_scale_places(job.kernel, job.rows.n_features) if is_open else ()
-    if not (places and job.settings.solver.moves and job.before is None and job.is_complete):
+    if not (job.is_free and job.is_complete and job.before is None) or job.is_started:
+        return job
+    places = kernels.length_scale_places(job.kernel, job.rows.n_features)
+    if not (places and job.settings.solver.moves):
         return job
     positions, columns = places[0]  # of the one kernel of numbers
-    rows = some_rows(job, _ROWS)
+    rows = sampled_batch(job, _ROWS)
     if kernels.parts(job.kernel, StandardisedColumns):
         rows = rows._replace(y=exact.linear_residual(rows.X, rows.y))
     if not rows.y.any():
@@ -194,22 +197,21 @@ def _clearly_better(
 ) -> Place | None:
     """Theta and spreads of the best candidate if it gains such a share of what it explains."""
     usual, _ = _start_at(job, rows, positions, (job.kernel.theta[positions], job.spreads))
-    others = (_start_at(job, rows, positions, one) for one in candidates)
-    value, best = max(others, key=itemgetter(0))
+    value, best = max((_start_at(job, rows, positions, c) for c in candidates), key=itemgetter(0))
     trend = exact.trend_evidence(exact.linear_residual(rows.X, rows.y))
     return best if value - max(usual, trend) > _NATS + share * (value - trend) else None
 
 
 def _beside_a_trend(job: Job, positions: Ints, columns: Ints) -> Place | None:
     """Theta and spreads at the scale of what oscillates along a column about a trend, or None."""
-    first, rows = job.kernel.theta[positions], some_rows(job, _MANY)
+    first, rows = job.kernel.theta[positions], sampled_batch(job, _MANY)
     parts = [_consecutive(rows, column) for column in columns]
     found = [exact.correlation_length(part.X[:, j], part.y) for j, part in zip(columns, parts)]
     shorter = np.log(found) - first
     short = np.flatnonzero(shorter < np.log(_SHORT))
     for j in short[np.argsort(shorter[short])][:_MOST_COLUMNS]:
-        both = shorter[j] + np.log([1.0, 0.4])  # a square wave ends more sharply than it lasts
-        moved = np.outer(both, np.arange(len(first)) == j)
+        # a square wave ends more sharply than it lasts
+        moved = np.outer(shorter[j] + np.log([1.0, 0.4]), np.arange(len(first)) == j)
         candidates = ((first + one, job.spreads) for one in moved)
         if best := _clearly_better(job, parts[j], positions, candidates, 0.7):
             return best
@@ -227,7 +229,7 @@ def _consecutive(rows: Batch, column: int) -> Batch:
 
 def _candidates(job: Job, positions: Ints, columns: Ints) -> Iterator[Place]:
     """Logarithms of length scales, and the spreads of the columns in which they are measured."""
-    first, spreads, rows = job.kernel.theta[positions], job.spreads, some_rows(job, _MANY)
+    first, spreads, rows = job.kernel.theta[positions], job.spreads, sampled_batch(job, _MANY)
     yield from ((first + np.log(factor), spreads) for factor in _FACTORS)
     quarters = np.array([spread_of_the_shortest_quarter(x) for x in rows.X.T])
     if np.any(quarters[columns] < spreads[columns] / _FAR_IN_SPREADS):
@@ -298,9 +300,9 @@ def _clipped(theta: Array, kernel: Kernel) -> Array:
     return np.clip(theta, *kernel.bounds.T)
 
 
-def some_rows(job: Job, size: int) -> Batch:
+def sampled_batch(job: Job, size: int) -> Batch:
     """At most so many rows of a job, whose noise is a share of the variance of their targets."""
-    block = job.rows.sampled(job.rows.sample(size, np.random.RandomState(0))).everything()
+    block = job.rows.some(size).everything()
     weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
     if not job.model.has_sites:
         return Batch(block.X, block.y, noise / job.rows.target_variance(), weight)

@@ -179,8 +179,7 @@ def _is_clear(gain: Array, least: float = _LEAST_GAIN) -> bool:
     """Whether gains (k,) in nats, outliers limited, are more than chance, and worth a mean."""
     limited = np.clip(gain, -_MOST, _MOST)
     error = np.std(limited) / np.sqrt(len(gain))
-    is_more = np.mean(limited) > max(least, _STANDARD_ERRORS * error)
-    return bool(is_more and np.mean(gain) > 0.0)
+    return bool(np.mean(limited) > max(least, _STANDARD_ERRORS * error) and np.mean(gain) > 0.0)
 
 
 # -- cross-fitting ---------------------------------------------------------------------
@@ -244,12 +243,8 @@ def _prepared(given: BaseEstimator, rows: Table, codes: list[int], seed: int) ->
     if isinstance(mean, str):
         return boosting(rows, given, codes, seed)
     template = clone(mean)
-    states = {
-        key: seed
-        for key, value in template.get_params().items()
-        if (key == "random_state" or key.endswith("__random_state")) and value is None
-    }
-    return template.set_params(**states)
+    free = [key for key, value in template.get_params().items() if value is None]
+    return template.set_params(**{k: seed for k in free if k.split("__")[-1] == "random_state"})
 
 
 def boosting(rows: Table, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:

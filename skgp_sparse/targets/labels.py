@@ -178,7 +178,10 @@ class ClassLabels(ObservationModel):
         return job.with_settings(tol=self.tol / of_a_row)
 
     def _job_of_part(self, part: ArrayDataset, task: Task) -> Job:
-        """A pair of classes without rows has those of the others, with weights that say nothing."""
+        """The `Job` of a problem for rows in memory.
+
+        A pair of classes without rows has those of the others, with weights that say nothing.
+        """
         rows, label = task.labels(part.y)
         if rows is not None and len(rows) == 0:
             index = np.full_like(part.y, task.of_class.index(-1.0))

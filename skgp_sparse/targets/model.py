@@ -188,14 +188,9 @@ class ObservationModel(ABC):
             progress=self.progress and partial(self.progress, about=name),
         )
         points = points._replace(is_auto=is_auto(given.n_inducing))
-        job = Job(
-            *(name, rows, kernel, model, planned.posterior_method, points, settings),
-            is_free=is_free,
-            plan=planned.summary,
-            steps=planned.steps,
-            metric=given.metric,
-            spreads=rows.scale(NO_EFFECT if is_free else 1.0),
-        )
+        job = Job(name, rows, kernel, model, planned.posterior_method, points, settings)
+        job = job._replace(is_free=is_free, plan=planned.summary, steps=planned.steps)
+        job = job._replace(metric=given.metric, spreads=rows.scale(NO_EFFECT if is_free else 1.0))
         return job.with_priors(resolve_priors(given, rows, self.rows_with_prior))
 
     def _check_rows(self, facts: plan.Facts, planned: PosteriorMethod) -> None:
@@ -235,15 +230,14 @@ class ObservationModel(ABC):
             check_finite(X, self.feature_names(), f"X of {self.name}", remedy, seen)
 
 
-def fit_problems(
-    observations: ObservationModel, rows: Dataset, random_state: RandomState
-) -> Problems:
+def fit_problems(observations: ObservationModel, rows: Dataset, state: RandomState) -> Problems:
     """Fit all problems of the user's rows, with the steps that their plans name."""
-    jobs, states = observations.jobs(rows), observations.random_states(random_state)
+    jobs, states = observations.jobs(rows), observations.random_states(state)
     for job in jobs:
         observations.check(job)
     for summary, names in dict.fromkeys((job.plan, job.steps) for job in jobs):
-        observations.progress.tell(f"plan: {summary}{'; steps: ' * bool(names)}{', '.join(names)}")
+        steps = f"; steps: {', '.join(names)}" if names else ""
+        observations.progress.tell(f"plan: {summary}{steps}")
     named = {name for job in jobs for name in job.steps}
     problems = _take_steps(plan.BEFORE.keys() & named, Problems(observations, rows, jobs, states))
     fits = fit_all(problems.jobs, states, observations.parameters)
@@ -291,8 +285,8 @@ def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimato
         results = ((_fit(job.within(count - k), s), ()) for k, (job, s) in enumerate(pairs))
     else:
         options = jobs[0].settings.options._replace(n_jobs=1)
-        alone = {"options": options, "progress": None, "deadline": None}
-        calls = ((job.with_settings(**alone), state, seconds) for job, state in pairs)
+        alone = [j.with_settings(options=options, progress=None, deadline=None) for j in jobs]
+        calls = ((job, state, seconds) for job, state in zip(alone, states))
         found = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
         results = [(_with_rows(fit, job.rows), told) for job, (fit, told) in zip(jobs, found)]
     fits = []

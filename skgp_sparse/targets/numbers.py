@@ -95,7 +95,7 @@ _ROWS_OF_ESTIMATES = 1_000_000  # rows, of which as many are enough to start par
 def observations_of(rows: Dataset) -> Triple:
     """Targets, weights and offsets (n,) of the rows, or of a million of them, drawn by weight."""
     if len(rows) > _ROWS_OF_ESTIMATES:
-        rows = rows.sampled(rows.sample(_ROWS_OF_ESTIMATES, np.random.RandomState(0)))
+        rows = rows.some(_ROWS_OF_ESTIMATES)
     known = getattr(rows, "offset", None)
     return rows.targets()[:, 0], rows.row_weights(), np.zeros(len(rows)) if known is None else known
 
@@ -150,8 +150,8 @@ class LikelihoodObservations(ObservationModel):
         likelihood = likelihood.started(*observations_of(rows))
         method = choices.resolve_method(self.parameters.bound, likelihood, self.name)
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
-        kernel = self.given_kernel(), likelihood, rows, self.columns(), spread or 1.0
-        kernel = choices.resolve_latent_kernel(*kernel)
+        own, columns, spread = self.given_kernel(), self.columns(), spread or 1.0
+        kernel = choices.resolve_latent_kernel(own, likelihood, rows, columns, spread)
         return self.job(rows, kernel, SiteObjectives(method, Inner.within(self.tol)))
 
 

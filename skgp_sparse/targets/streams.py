@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 
 from skgp_sparse.choices.choices import with_noise_floor
-from skgp_sparse.data.arrays import ArrayDataset
+from skgp_sparse.data.arrays import ArrayDataset as Table
 from skgp_sparse.data.copies import in_units
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import Moments, TargetScaler, merge, moments_of
@@ -91,7 +91,7 @@ class StreamState(NamedTuple):
         """Random state of the next call."""
         return RandomState([self.seed, self.calls])
 
-    def part(self) -> ArrayDataset:
+    def part(self) -> Table:
         """The rows in the reservoir, weighted so that they stand for all that came."""
         X, y, *rest = self.reservoir.columns
         own, offset = in_units(self.reservoir.weights(), self.mean_weight), None
@@ -99,9 +99,9 @@ class StreamState(NamedTuple):
         if rest:
             offset = rest[0] if rest[0].any() else None
             noise = rest[1] if np.ptp(rest[1]) else float(rest[1][0])
-        return ArrayDataset(X, y, noise, weight, offset=offset)
+        return Table(X, y, noise, weight, offset=offset)
 
-    def with_rows(self, observations: Model, part: ArrayDataset) -> "StreamState":
+    def with_rows(self, observations: Model, part: Table) -> "StreamState":
         """The stream with the rows of a part in its reservoir, and in its moments."""
         reservoir, columns, weight = self.reservoir, _columns_of(part), part.row_weights()
         bytes_of_a_row = sum(column.nbytes for column in columns) / len(weight) + 16
@@ -131,13 +131,13 @@ class StreamState(NamedTuple):
 Step = tuple[Fit, WarmStart | None, RunningSums | None]  # of one problem
 
 
-def new_stream(observations: Model, part: ArrayDataset, random_state: RandomState) -> StreamState:
+def new_stream(observations: Model, part: Table, random_state: RandomState) -> StreamState:
     """A stream to which no row has come, for parts like this one."""
     unit, seed = None, random_state.randint(2**31 - 1)
     if not observations.has_sites:
         given = observations.parameters
-        rule = given.normalize_y, observations.name, np.ndim(given.alpha) > 0
-        unit = TargetScaler.of(part, *rule).with_constants().scale
+        name, shared = observations.name, np.ndim(given.alpha) > 0
+        unit = TargetScaler.of(part, given.normalize_y, name, shared).with_constants().scale
     return StreamState(Reservoir.empty(_columns_of(part)), seed, unit)
 
 
@@ -164,9 +164,7 @@ def stream_of(
     return stream._replace(warm_starts=warm_starts)
 
 
-def advance(
-    observations: Model, stream: StreamState, part: ArrayDataset
-) -> tuple[StreamState, list[Fit]]:
+def advance(observations: Model, stream: StreamState, part: Table) -> tuple[StreamState, list[Fit]]:
     """Learn from a part: the next `StreamState`, and the fits."""
     before, stream = stream.mean_weight, stream.with_rows(observations, part)
     total, held, unit = stream.reservoir.total, stream.part(), stream.mean_weight
@@ -232,7 +230,7 @@ def _begun(
 
 
 def _added(
-    observations: Model, sums: RunningSums, part: ArrayDataset, job: Job, warm_start: WarmStart
+    observations: Model, sums: RunningSums, part: Table, job: Job, warm_start: WarmStart
 ) -> Step:
     """The fit of sums to which a part is added, at the same theta and Z."""
     sums = sums.plus(_problem(observations, job, warm_start, part.in_units(job.rows.scaler)))
@@ -285,9 +283,9 @@ def _moved(job: Job, warm_start: WarmStart, random_state: RandomState) -> Fit:
         starts = [job.model.sparse(few, Z, settings.options) for Z in places]
         values = [value_or_minus_inf(one, before[0], prior=settings.prior) for one in starts]
         before = before[0], places[int(np.argmax(values))]
-    changed: dict = {"max_iter": min(settings.max_iter, _ITERATIONS), "n_restarts": 0}
-    changed |= {"solver": solver, "find_periods": solver.starts_on_subset}
-    begun = begun._replace(rows=few, before=before).with_settings(**changed)
+    most, may_jump = min(settings.max_iter, _ITERATIONS), solver.starts_on_subset
+    begun = begun.with_settings(max_iter=most, n_restarts=0, solver=solver, find_periods=may_jump)
+    begun = begun._replace(rows=few, before=before)
     with collected() as warnings:
         fit = InducingPoints().fit(begun, random_state)
     warn_again(warnings, but=(ConvergenceWarning,))
@@ -331,7 +329,7 @@ def _in_units(rows: Dataset, scaler: TargetScaler) -> Dataset:
     return replace(rows, scaler=scaler, offset=offset)
 
 
-def _columns_of(part: ArrayDataset) -> tuple:
+def _columns_of(part: Table) -> tuple:
     """Arrays of numbers of every row, but for the weights."""
     if part.y.ndim == 1:  # labels
         return part.X, part.y

@@ -32,8 +32,10 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
     overflows there. Curvatures must not be negative if `is_log_concave` is true. Powers of the
     density are compared too, if the likelihood is log-concave: `tilted` must then take the argument
     `power`, which expectation propagation passes.
-    `response` is compared with samples of `sample`, and so is `quantile` if it is defined; a finite
-    variance of a distribution with an infinite fourth moment cannot be confirmed that way. The
+    `response` is compared with samples of `sample`, and so are `cdf` and `quantile` if they are
+    defined; a finite variance of a distribution with an infinite fourth moment cannot be confirmed
+    that way. About each observation, `cdf` must rise by the integral of the density, or jump by its
+    probability. The
     gradients with respect to learned parameters are compared with central differences. The
     probabilities of a `Binary` likelihood must agree with `tilted`. If the likelihood
     `standardises`, the density of targets in other units must be that of `rescaled`.
@@ -90,7 +92,7 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
         value, log_unit = curves["expected"](rows)[0], np.log(2.0) * likelihood.is_density(rows[0])
         found = half(rows / [[2.0], [2.0], [4.0]])[0] - log_unit
         close(found, value, 1e-6 * (1.0 + np.abs(value)), what, half.place(rows))
-    _check_samples(likelihood, rows[1:], rng)
+    _check_samples(likelihood, rows, rng)
 
 
 def _check_curves(likelihood: Likelihood, curves: dict[str, Curves], rows: Array) -> None:
@@ -142,8 +144,8 @@ def _check_derivatives(likelihood: Likelihood, kind: str, curve: Curves, rows: A
 
 
 def _check_samples(likelihood: Likelihood, rows: Array, rng: Rng) -> None:
-    """Compare the response and quantiles with samples, which must be in the domain."""
-    (mean, variance), place = rows, dict(zip(("mean", "variance"), rows))
+    """Compare the response, `cdf` and quantiles with samples, which must be in the domain."""
+    (y, mean, variance), place = rows, dict(zip(("mean", "variance"), rows[1:]))
     what = f"{likelihood!r}.response and sample of {rows.shape[1]} rows"
     f = mean + np.sqrt(variance) * rng.normal(size=(_SAMPLES, len(mean)))
     response = call(what, likelihood.response, mean, variance)
@@ -155,7 +157,17 @@ def _check_samples(likelihood: Likelihood, rows: Array, rng: Rng) -> None:
         allowed += _ERRORS**2 * np.abs(values) / _SAMPLES * (part == "variance")
         allowed[np.isinf(values)] = np.inf  # an infinite variance has no estimate
         close(values, expected, allowed, f"{what}: {part}, beside {_SAMPLES} samples,", place)
-    with suppress(NotImplementedError):  # there may be no quantiles
+    with suppress(NotImplementedError):  # there may be neither
+        place["y"] = y = np.clip(y, *likelihood.ends)  # as a fit does
+        step, what = 1e-6 * (1.0 + np.abs(y)), f"{likelihood!r}.cdf"
+        low, below, high = (likelihood.cdf(at, mean, variance) for at in (y - step, y, y + step))
+        allowed = _ERRORS * np.sqrt(below * (1.0 - below) / _SAMPLES) + _ERRORS**2 / _SAMPLES
+        close(below, np.mean(drawn <= y, axis=0), allowed, f"{what}, beside samples,", place)
+        rise, p = high - low, np.exp(likelihood.log_density(y, mean, variance))
+        good = np.isclose(rise, 2.0 * step * p, 1e-4, 1e-11) | np.isclose(rise, p, 1e-4, 1e-9)
+        everywhere(good, 0.5 * rise / step, f"{what}: slope (or jump)", p, place)
+        mean, variance = mean[y == y[0]], variance[y == y[0]]
+        drawn = drawn[:, y == y[0]]
         for q in (0.1, 0.5, 0.95):
             actual, off = likelihood.quantile(q, mean, variance), np.sqrt(q * (1 - q) / _SAMPLES)
             good = np.mean(drawn < actual, axis=0) <= q + _ERRORS * off

@@ -150,7 +150,6 @@ OF_SCORES = [
     ("Softmax has no sites. Use", lambda: Softmax(3).tilted(*np.zeros((3, 3, 2)))),
     ("Class labels have no mean. Use", lambda: Softmax(3).response(*np.ones((2, 3, 2)))),
     ("Use SparseGPClassifier, which enc", lambda: Probit().check(np.array([2.0]), "it")),
-    ("does not define quantiles. Give", lambda: Probit().quantile(0.5, 0.0, 1.0)),
     ("is not finite", lambda: functions.sobol_indices([Everywhere()], np.ones((9, 2)), 1)),
 ]
 OF_FITS = [

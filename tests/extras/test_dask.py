@@ -330,6 +330,10 @@ def test_predictions_are_lazy_for_lazy_rows_and_arrays_for_arrays(client, table)
     quantiles = model.predict_quantiles(dX, [0.1, 0.9])
     assert quantiles.shape == (N, 2)
     assert np.array_equal(quantiles.compute(), local.predict_quantiles(X, [0.1, 0.9]))
+    for at, given in ((0.3, 0.3), (y, dy)):
+        share = model.predict_cdf(dX, given)
+        assert share.shape == (N,)
+        assert np.array_equal(share.compute(), local.predict_cdf(X, at))
     density = model.log_predictive_density(dX, dy)
     assert np.array_equal(density.compute(), local.log_predictive_density(X, y))
     unknown = dX[dX[:, 0] > 0]
