@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job
 
 _LOWEST = {"max_iter": 1, "n_restarts_optimizer": 0, "max_iter_predict": 1}
-_CHOICES: dict[str, tuple[str | None, ...]] = {
+_CHOICES: dict[str, tuple[Any, ...]] = {
     "metric": ("auto", "ard", "full"),
     "multi_class": ("one_vs_rest", "one_vs_one", "softmax"),
     "noise": ("auto", "constant", "learned"),
