@@ -1,6 +1,6 @@
 """
-Natural gradients and minibatches
-=================================
+Natural gradients
+=================
 
 A sparse variational fit that does not have its posterior ``q(u) = N(mean, S)`` in closed form has
 to optimise it, and it matters how. Hyperparameters and inducing points are those of a fit here.
@@ -14,9 +14,8 @@ to optimise it, and it matters how. Hyperparameters and inducing points are thos
   condition number that does not grow with the number of inducing points. With few of them, and many
   rows for each, whitening makes it worse. (The mean only, given the best S.)
 
-This package has the optimum in closed form or by an inner loop of natural-gradient steps, and its
-``Minibatches`` mix natural parameters in the same way. The log densities of other rows after fits
-with the three solvers are printed.
+This package has the optimum in closed form or by an inner loop of natural-gradient steps. The log
+densities of other rows after fits with its two solvers are printed.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
 from skgp_sparse.metrics import log_predictive_density_scorer
-from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
+from skgp_sparse.solvers import LBFGS, Stochastic
 
 BLUE, ORANGE = "#30638e", "#d1495b"
 COLOURS = {"plain": ORANGE, "whitened": BLUE}  # coordinates
@@ -115,12 +114,12 @@ def condition_numbers(model, X, sizes):
 
 
 def print_table(X, y, X_test, y_test):
-    """Bounds, and log densities of other rows, of three solvers."""
-    for solver in (LBFGS(), Stochastic(), Minibatches(batch_size=100)):
+    """Bounds, and log densities of other rows, of two solvers."""
+    for solver in (LBFGS(), Stochastic()):
         model = fit(X, y, solver)
         density = log_predictive_density_scorer(model, X_test, y_test)
         value = model.log_marginal_likelihood_value_
-        print(f"{solver!s:<28} bound {value:8.2f}   log density {density:.4f}")
+        print(f"{solver!s:<12} bound {value:8.2f}   log density {density:.4f}")
 
 
 def draw(X, y, model):

@@ -409,7 +409,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ValueError
             If there are more than two classes and ``multi_class="one_vs_one"``, if a row of `fit`
             has the weight zero, or if its rows or their terms were not kept: after a cluster, a
-            large source, a pickle, or a solver of minibatches.
+            large source, a pickle, or samples of the rows.
 
         References
         ----------

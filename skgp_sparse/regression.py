@@ -103,15 +103,14 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     solver : {"auto", "lbfgs", "stochastic"} or Solver, default="auto"
         The rows of "fmin_l_bfgs_b": all in every iteration ("lbfgs"), growing samples of 20 to 320
         rows per inducing point before one pass over all rows ("stochastic"), or as an object of
-        `skgp_sparse.solvers` says, whose parameters a grid search sets as ``solver__batch_size``.
+        `skgp_sparse.solvers` says.
         "auto" is "stochastic" for more than 400 rows per inducing point.
     n_restarts_optimizer : int, default=0
         The number of restarts in the small exact fit that comes first, from hyperparameters that
         are drawn log-uniformly within their bounds. If the kernel has periods, every second restart
         draws only these.
     max_iter : int, default=1000
-        The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample. Ten
-        minibatches count as one.
+        The maximum number of L-BFGS iterations, with ``solver="stochastic"`` on each sample.
     metric : {"auto", "ard", "full"}, default="auto"
         How predictions from neighbours mix columns: not at all ("ard"), or by a matrix that is kept
         if rows that are held out gain ("full", for stationary kernels; ``posterior="auto"`` is

@@ -1,13 +1,11 @@
 """Ways to find hyperparameters and inducing points: on all rows, on random samples, or not at all.
 
-Pass a name or an object as the parameter `solver` of an estimator: an object has parameters of its
-own, such as ``solver=Minibatches(batch_size=512)``, which a search sets as ``solver__batch_size``.
+Pass a name or an object as the parameter `solver` of an estimator.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +17,13 @@ from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.engine.posteriors_around import CombinedPosterior
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.validation import Array, Kernel, Optimizer, as_text, check_number
+from skgp_sparse.ground.validation import Array, Kernel, Optimizer, as_text
 from skgp_sparse.inference import contracts, stochastic
 from skgp_sparse.inference.contracts import Objective, Settings, Solver, SparseFit, Start
 from skgp_sparse.inference.optimizers import Maximum, climb
 from skgp_sparse.inference.starts import fit_exact
 
-__all__ = ["LBFGS", "Minibatches", "Stochastic"]
+__all__ = ["LBFGS", "Stochastic"]
 
 _PARTS_PAY = 400  # rows per inducing point from which a fit on parts of the rows is quicker
 _NEGLIGIBLE = 1e3  # residual variance over noise from which the penalty is all there is
@@ -184,7 +182,6 @@ class Stochastic(BaseEstimator, Solver):
     """
 
     starts_on_subset = True
-    batch_size: int | None = None  # there are no minibatches
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
@@ -193,7 +190,7 @@ class Stochastic(BaseEstimator, Solver):
             return LBFGS().solve(start)
         size, n = objective.basis.size, len(objective.rows)
         stages = [one for one in stochastic.STAGES if one.rows * size < n]
-        if not (self.batch_size or any(stage.stand_for_all for stage in stages)):
+        if not any(stage.stand_for_all for stage in stages):
             return LBFGS().solve(start)
         move_basis = settings.move_basis and _can_move(kernel)
         search = stochastic.Search(start, move_basis)
@@ -202,47 +199,9 @@ class Stochastic(BaseEstimator, Solver):
             state = state if search.stopped else search.climb(state, stage)
         if search.unfinished:
             warn_unless_converged(search.unfinished, settings)
-        if self.batch_size:
-            state = stochastic.climb_by_minibatches(search, state, self.batch_size)
         conclusion = search.conclude(state)
         _warn_of_residual(state.objective, state.kernel)
         return _fit_of(state.kernel, conclusion, search.n_iter)
-
-
-class Minibatches(Stochastic):
-    """Random samples, as `Stochastic`, and then cycles of minibatches.
-
-    The cycles go on as long as they improve the density of rows that are held out. They took more
-    time than they were worth on every data set that was tried. With
-    ``bound="gfitc-ep"`` or "pep" and a likelihood that is not Gaussian, there are no minibatches.
-
-    Parameters
-    ----------
-    batch_size : int, default=512
-        The number of rows of a minibatch.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skgp_sparse import SparseGPRegressor
-    >>> from skgp_sparse.solvers import Minibatches
-    >>> rng = np.random.RandomState(0)
-    >>> X = rng.uniform(-3, 3, size=(2000, 1))
-    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=2000)
-    >>> solver = Minibatches(batch_size=100)
-    >>> model = SparseGPRegressor(solver=solver, n_inducing=10, max_iter=50, random_state=0)
-    >>> bool(model.fit(X, y).score(X, y) > 0.95)
-    True
-    """
-
-    keeps_sites = False
-
-    def __init__(self, batch_size: int = 512) -> None:
-        self.batch_size = batch_size
-
-    def check_parameters(self, name: str) -> None:
-        """Raise unless `batch_size` is positive; see `Solver.check_parameters`."""
-        check_number(self.batch_size, "solver__batch_size", name, Integral, low=1)
 
 
 class UserOptimizer(BaseEstimator, Solver):

@@ -30,7 +30,6 @@ from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
 from skgp_sparse.likelihoods import NegativeBinomial
 from skgp_sparse.posteriors import InducingPoints
-from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Stream
 
 STORE = Path(__file__).parent / "data" / "frozen_fits.npz"
@@ -400,11 +399,6 @@ def stochastic_cases():
     counts = learned_regressor(SIGNAL, likelihood="poisson", **samples)
     yield Case("stochastic/samples_poisson", counts, partial(COUNTS, n=700))
     yield Case("stochastic/samples_labels", learned_classifier(**samples), many)
-    batches = few | {"solver": Minibatches(100)}
-    yield Case("stochastic/minibatches", learned_regressor(**batches), MANY)
-    gamma = learned_regressor(SIGNAL, likelihood="gamma", **batches | {"max_iter": 1})
-    yield Case("stochastic/minibatches_gamma", gamma, partial(responses, "gamma", 700))
-    yield Case("stochastic/minibatches_labels", learned_classifier(**batches), many)
 
 
 def classifier_cases():

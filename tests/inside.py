@@ -112,13 +112,7 @@ from skgp_sparse.inference.site_objective import (
     Variational,
 )
 from skgp_sparse.inference.starts import restarts
-from skgp_sparse.inference.stochastic import (
-    Average,
-    GaussianMinibatchView,
-    Reservoir,
-    Samples,
-    SiteMinibatchView,
-)
+from skgp_sparse.inference.stochastic import Reservoir, Samples
 from skgp_sparse.kernels import _differentiable, _leaves, _nodes, _sklearn_kernels
 from skgp_sparse.kernels._expectations import gauss_hermite
 from skgp_sparse.kernels._sklearn_kernels import RationalQuadraticRule

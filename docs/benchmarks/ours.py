@@ -525,13 +525,13 @@ class Course:
     """What a fit knew and when, how much it read, and how it ended.
 
     `rows` holds (seconds, function of no argument that answers with the kernel and Z): the best so
-    far of every iteration of L-BFGS, be it on a sample, and what follows from a cycle of
-    minibatches. When time is up, the fit ends as if it had converged.
+    far of every iteration of L-BFGS, be it on a sample, and what follows from a sample. When time
+    is up, the fit ends as if it had converged.
     """
 
     def __init__(self, limit):
         self.limit, self.rows = limit, []
-        self.read, self.steps = 0, 0  # rows of evaluations and steps; iterations and steps
+        self.read, self.steps = 0, 0  # rows of evaluations; iterations
         self.n_rows, self.last_pass, self.is_stochastic = None, None, False
         self.time_was_up = False
         self.start = time.perf_counter()
@@ -552,7 +552,7 @@ class Course:
         return rows
 
     def passes(self):
-        """Rows that evaluations and steps had, as a multiple of the rows of the table."""
+        """Rows that evaluations had, as a multiple of the rows of the table."""
         return None if self.n_rows is None else self.read / self.n_rows
 
     def chosen(self, count):
@@ -601,7 +601,7 @@ class Course:
         return reporting
 
     def better(self, better):
-        """`Search._better`, after a sample or a cycle."""
+        """`Search._better`, after a sample."""
 
         def noting(search, before, objective, kernel, sample):
             self.reads(len(sample))
@@ -610,21 +610,6 @@ class Course:
             return state
 
         return noting
-
-    def batches(self, batches):
-        """`Samples.batches`."""
-
-        def counting(samples, size):
-            draw = batches(samples, size)
-
-            def counted():
-                self.steps += 1
-                self.reads(size)
-                return draw()
-
-            return counted
-
-        return counting
 
     def conclude(self, conclude):
         """`Search.conclude`."""
@@ -651,12 +636,11 @@ def course_of_fit(model, X, y, limit=np.inf):
     """
     # ADAPT: to the names of the parts of a search, and to who calls `maximise`.
     from skgp_sparse.inference import stochastic
-    from skgp_sparse.inference.stochastic import Samples
 
     course = Course(limit)
     search = stochastic.Search
     places = [(search, "report", course.report), (search, "better", course.better)]
-    places += [(search, "conclude", course.conclude), (Samples, "batches", course.batches)]
+    places += [(search, "conclude", course.conclude)]
     with contextlib.ExitStack() as stack:
         stack.enter_context(maximising(course.maximise))
         for owner, name, wrapped in places:
@@ -669,7 +653,7 @@ def course_of_fit(model, X, y, limit=np.inf):
 
 
 def begins_with_all_rows(n, m):
-    """Whether solver="stochastic" without minibatches is L-BFGS on all rows."""
+    """Whether solver="stochastic" is L-BFGS on all rows."""
     from skgp_sparse.inference import stochastic
 
     stages = (stage for stage in stochastic.STAGES if stage.rows * m < n)

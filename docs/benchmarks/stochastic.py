@@ -6,9 +6,9 @@ units. All cores for everybody, one method after the other. Parts, which can be 
 
 - `density`: scores against seconds of beijing_air, flights, a random half of srtm_n27e086 (the
   other one is srtm_n27e086_b), keggdirected and kin40k, m = 200 and 500, `--limit` seconds each.
-  `stochastic`, `full batch` and `minibatches` are default fits with solver="stochastic", "lbfgs",
-  and "stochastic" with batches of 10 m rows. Every iteration on all rows or on a sample, and every
-  cycle of minibatches, leaves a snapshot of the kernel and the inducing points; after the fit
+  `stochastic` and `full batch` are default fits with solver="stochastic" and "lbfgs". Every
+  iteration on all rows or on a sample leaves a snapshot of the kernel and the inducing points;
+  after the fit
   `--snapshots` of them, at even steps of log seconds, become models of all rows and are scored.
   The last point is the fit itself, ended when time is up, with its pass over all rows.
   `stochastic` is left out where it would be `full batch`. `GPflow SVGP` and `GPyTorch SVGP`:
@@ -45,8 +45,6 @@ import common
 import numpy as np
 import ours
 import quality_defaults
-
-from skgp_sparse.solvers import Minibatches
 
 STORE = common.RESULTS / "stochastic.json"
 DATASETS = ("beijing_air", "flights", "srtm_n27e086", "keggdirected", "kin40k")
@@ -170,10 +168,6 @@ def fit_stochastic(args, name, m, data):
     return fitted(regressor(m, "stochastic"), data, args.limit, args.snapshots)
 
 
-def fit_minibatches(args, name, m, data):
-    return fitted(regressor(m, Minibatches(10 * m)), data, args.limit, args.snapshots)
-
-
 def fit_full_batch(args, name, m, data):
     return fitted(regressor(m, "lbfgs"), data, args.limit, args.snapshots)
 
@@ -203,10 +197,10 @@ def fit_peer(command, rate, args, name, m, data):
 PEERS = {"GPflow SVGP": "gpflow-svgp-anytime", "GPyTorch SVGP": "gpytorch-svgp-anytime"}
 OURS = {
     "stochastic": fit_stochastic,
-    "minibatches": fit_minibatches,
     "full batch": fit_full_batch,
 }
 METHODS = (*OURS, *PEERS)
+SHOWN = ("stochastic", "minibatches", "full batch", *PEERS)  # the second one was a solver once
 
 
 def density(args):
@@ -243,9 +237,7 @@ def density_groups(entries):
             if words[3] == first and (method not in group or is_better(entry, group[method])):
                 group[method] = entry
     return {
-        (name, m): {
-            method: found[name, m][method] for method in METHODS if method in found[name, m]
-        }
+        (name, m): {method: found[name, m][method] for method in SHOWN if method in found[name, m]}
         for name in (*DATASETS, OTHER_HALF)
         for m in sorted({m for other, m in found if other == name})
     }
@@ -372,9 +364,8 @@ def with_limit(entry):
 # -- classes ---------------------------------------------------------------------------
 
 CLASS_METHODS = {
-    "stochastic": ("stochastic", None),
-    "minibatches": ("stochastic", 10),
-    "full batch": ("lbfgs", None),
+    "stochastic": "stochastic",
+    "full batch": "lbfgs",
 }
 
 
@@ -388,10 +379,8 @@ def classes(args):
 
 def class_fit(args, name, m, method):
     data = X, y, X_test, y_test = labelled(args, name)
-    solver, factor = CLASS_METHODS[method]
-    model = ours.default_classifier()
-    with_batches = solver if factor is None else Minibatches(factor * m)
-    model.set_params(n_inducing=m, solver=with_batches)
+    solver = CLASS_METHODS[method]
+    model = ours.default_classifier().set_params(n_inducing=m, solver=solver)
     ours.warm_up(labels=True)
     with only_samples(len(X), m, solver) as fewer_samples:
         course, seconds = ours.course_of_fit(model, X, y, args.limit)
@@ -407,7 +396,7 @@ def class_fit(args, name, m, method):
 
 def classes_table(entries):
     rows = []
-    for key, entry in in_order(entries, "classes", CLASSES, CLASS_METHODS):
+    for key, entry in in_order(entries, "classes", CLASSES, SHOWN):
         _, name, m, _, method = key.split("/")
         label = method + "*" * entry["fewer_samples"]
         seconds = ">" * time_was_up(entry) + f"{entry['seconds']:.3f}"

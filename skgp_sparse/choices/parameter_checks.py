@@ -15,7 +15,7 @@ from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.ground.validation import BOOLS, as_text, check_number, is_auto, is_name, require
 from skgp_sparse.hyperpriors import HyperPrior
-from skgp_sparse.inference.contracts import Method, Solver
+from skgp_sparse.inference.contracts import Solver
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.methods.contract import Job
 
@@ -75,11 +75,9 @@ def check_parameters(estimator: BaseEstimator, name: str) -> None:
     check_mixes(estimator.metric, estimator.kernel, name)
     check_prior(estimator.prior, name)
     solver, optimizer = estimator.solver, estimator.optimizer
-    must = f"one of {_SOLVERS} or an object such as solvers.Minibatches()"
+    must = f"one of {_SOLVERS} or an object such as solvers.LBFGS()"
     is_known = isinstance(solver, Solver) or is_name(solver, *_SOLVERS)
     require(is_known, "solver", solver, name, must)
-    if isinstance(solver, Solver):
-        solver.check_parameters(name)
     for parameter in {"optimize_inducing", "normalize_y", "warm_start"} & given.keys():
         value = given[parameter]
         require(isinstance(value, BOOLS), parameter, value, name, "True or False")
@@ -230,16 +228,6 @@ def check_gaussian(likelihood: Likelihood | str, name: str, remedy: str) -> None
         raise ValueError(f"{name} needs likelihood='gaussian'. Got likelihood={got}. {remedy}")
 
 
-def check_sites_of_solver(parameters: BaseEstimator, method: Method, name: str) -> None:
-    """Raise if a method needs the last site of each row, and a solver does not keep it."""
-    if method.uses_last_site and not getattr(parameters.solver, "keeps_sites", True):
-        raise ValueError(
-            f"{name}: bound={as_text(parameters.bound)} is expectation propagation, which has no "
-            "minibatches, because the next site of a row depends on its last one. Got solver="
-            f"{as_text(parameters.solver)}. Set solver to 'auto', or bound to 'titsias_new'."
-        )
-
-
 def can_learn_later(estimator: BaseEstimator) -> bool:
     """Whether rows that arrive later can be learned: with one basis of inducing points."""
     name = type(estimator).__name__
@@ -271,6 +259,6 @@ def why_noise_is_constant(job: Job) -> str | None:
         return "takes inputs as known, but fit was given X_std."
     if not method.takes_learned_noise:
         return f"is not available for posterior={method.name!r}. {method.remedy}"
-    if not (solver.keeps_sites and solver.starts_on_subset):
+    if not solver.starts_on_subset:
         return "needs a solver that sees all rows. Set solver='lbfgs', optimizer='fmin_l_bfgs_b'."
     return None

@@ -41,9 +41,9 @@ class Visit(NamedTuple):
     layout: Layout
 
 
-def visit_of(*problems: Problem) -> Visit:
-    """The `Visit` to the rows of problems."""
-    return Visit([*problems], problems[0].features(), problems[0].layout())
+def visit_of(problem: Problem) -> Visit:
+    """The `Visit` to the rows of a problem."""
+    return Visit([problem], problem.features(), problem.layout())
 
 
 class Forward(NamedTuple):
@@ -82,9 +82,6 @@ class Sums(NamedTuple):
     def times(self, factor: float) -> "Sums":
         """Sums with every weight multiplied by a factor."""
         return Sums(*(factor * part for part in self))
-
-
-Held = list[Sums] | None
 
 
 # A block takes features V (for inducing points one triangular product, n m²) and ``Vᵀ diag(a) V``
@@ -127,19 +124,14 @@ def forward_block(
     return Forward(projection.V, projection.tape, *own)
 
 
-def posterior_sums(forward: Forward, block: Batch) -> Sums:
-    """The `Sums` of one block, those that a posterior wants to know only."""
-    V, ay = forward.V, forward.weighted_targets(block.weight)
-    return Sums(linalg.weighted_gram(V, forward.a), V.T @ ay, sum_of(forward.a, block))
-
-
 def block_sums(forward: Forward, block: Batch) -> Sums:
     """The `Sums` of one block."""
     weight, n = block.weight, sum_of(block.weight, block)
     logs = sum_of(weight * np.log(forward.inflation / forward.precision), block)
     log_noise, phi = logs + n * linalg.LOG_2PI, sum_of(weight * forward.phi, block)
-    yay = np.vdot(block.y, forward.weighted_targets(weight))
-    return posterior_sums(forward, block)._replace(yay=yay, log_noise=log_noise, phi=phi, n=n)
+    V, ay, a = forward.V, forward.weighted_targets(weight), sum_of(forward.a, block)
+    yay = np.vdot(block.y, ay)
+    return Sums(linalg.weighted_gram(V, forward.a), V.T @ ay, a, yay, log_noise, phi, n)
 
 
 def sum_of(values: Scalars, block: Batch) -> float:
@@ -213,19 +205,10 @@ def backward_pass(
 
 
 # Its cotangent is ``Tᵀ S T - ½ u uᵀ`` with ``S = ½ P (I - B⁻¹) + Vᵀ diag(t) V``, summed over
-# processes. Where their posteriors are `held`, with these `Sums` over rows, it is as in
-# `skgp_sparse.engine.collapsed_sites`.
-def pull_whitening(cots: list[Cotangents], VtV: Scalars, inputs: bool, held: Held) -> Gradients:
+# processes.
+def pull_whitening(cots: list[Cotangents], VtV: Scalars, inputs: bool) -> Gradients:
     """Gradients wrt theta and the basis through the whitening of the features."""
     features, n_targets = cots[0].features, cots[0].v.shape[1]
-    if held:  # -sym Φ(W), and nothing in the place of u
-        W = -2.0 * VtV
-        for cot, sums in zip(cots, held):
-            W = W + cot.v @ (sums.Vay - sums.VaV @ cot.v).T
-            W -= n_targets * (cot.Binv @ sums.VaV)
-        S = np.tril(W)
-        S.flat[:: len(S) + 1] *= 0.5
-        return features.pull_whitening(-0.5 * (S + S.T), np.zeros((len(S), 1)), inputs)
     S = cots[0].Binv * (-0.5 * n_targets)
     for cot in cots[1:]:
         S -= (0.5 * n_targets) * cot.Binv
@@ -315,8 +298,7 @@ def value_and_gradient(problem: Problem, inputs: bool = True) -> Evaluation:
 
 
 # There is a problem (the same but for its bound), a core and a part of the `probe`, which `see`
-# makes of some rows, for each process. Penalties count by their `slope`. Where posteriors are
-# `held`, these are their sums over rows; None: they follow from the rows.
+# makes of some rows, for each process. Penalties count by their `slope`.
 def pull_back(
     visit: Visit,
     see: Callable,
@@ -326,7 +308,6 @@ def pull_back(
     kept: Sequence,
     total_a: float = 1.0,
     slope: float = 1.0,
-    held: Held = None,
 ) -> dict:
     """Gradients by the name of the block."""
     (problem, *_), features, _ = visit
@@ -338,17 +319,14 @@ def pull_back(
     by_row = is_noisy and np.ndim(probe[0].precision) > 0  # h of every row is wanted
     pairs = zip(cores, [None] * len(taus) if by_row else taus)
     cots = [cotangents(visit, core, tau, total_a, slope) for core, tau in pairs]
-    if held:
-        means = (np.vdot(cot.Binv, sums.VaV) / sums.a for cot, sums in zip(cots, held))
-        cots = [cot._replace(mean_h=mean) for cot, mean in zip(cots, means)]
     wants_gram = None in taus
     theta_bar, basis_bar, VtV = backward_pass(visit, see, cots, inputs, wants_gram, *kept)
     if features.complete:
         VtV = 0.0
     elif not wants_gram:
-        parts: Iterable = zip(cots, taus, held or cores)
-        VtV = sum(cot.v.shape[1] * tau * sums.VaV for cot, tau, sums in parts)
-    of_theta, of_basis = pull_whitening(cots, VtV, inputs, held)
+        pairs = zip(cores, taus)
+        VtV = sum(core.v.shape[1] * tau * core.VaV for core, tau in pairs)
+    of_theta, of_basis = pull_whitening(cots, VtV, inputs)
     gradient = {"kernel": theta_bar + of_theta}
     return {**gradient, "basis": basis_bar + of_basis} if inputs else gradient
 

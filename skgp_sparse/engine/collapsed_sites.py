@@ -15,7 +15,6 @@ the same methods where nothing needs to be projected.
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,10 +23,11 @@ from skgp_sparse.data.arrays import PerRow
 from skgp_sparse.data.dataset import Batch, Layout
 from skgp_sparse.engine import collapsed
 from skgp_sparse.engine.basis import Features, Observations, Problem, Projection
-from skgp_sparse.engine.collapsed import Core, Forward, Sums, Visit, core_of, pull_back, visit_of
+from skgp_sparse.engine.collapsed import Core, Forward, Sums, Visit, core_of, pull_back
 from skgp_sparse.engine.feature_posterior import SparsePosterior
+from skgp_sparse.engine.posterior import IndependentPosteriors, Posterior
 from skgp_sparse.ground.linalg import product_norms, weighted_gram
-from skgp_sparse.ground.validation import Array
+from skgp_sparse.ground.validation import Array, Kernel
 
 NO_POSTERIOR = (
     "There is no posterior: the sites of the rows are not finite, or too many precisions negative. "
@@ -112,6 +112,12 @@ class Cores(tuple):
         means = [(V @ core.v)[:, 0] for core in self]
         return np.stack([means, [product_norms(V, core.TB) for core in self]])
 
+    def process(self, features: Features, kernel: Kernel) -> Posterior:
+        """The posterior process, one with `IndependentPosteriors` where there are several."""
+        features = features.for_prediction()
+        each = tuple(collapsed.posterior_of(features, core, kernel) for core in self)
+        return each[0] if len(each) == 1 else IndependentPosteriors(each)
+
     def divergence(self) -> float:
         """``KL[q ‖ p]`` of all processes."""
         return sum(core.divergence() for core in self)
@@ -151,86 +157,30 @@ def observe(block: Batch, residual: Array) -> Observations:
     return Observations(block.observed, offset, weight, residual)
 
 
-# -- gradients from some of the rows, with the posterior of the weights held -----------------------
-# A collapsed objective is the best value, over ``q(w) = N(v, S)``, of a sum over rows,
-#
-#     F = Σ w [ log N(y; Vᵀv, λ) - h/2λ ] - reduce(Σ w φ) - KL[q ‖ N(0, I)],        h = Vᵀ S V,
-#
-# so that some rows, weighted up to all of them, say where it increases (Hensman, Fusi and Lawrence
-# 2013; Titsias 2025, eq. 18, 19 and 23). The optimum of q given theta and the basis is that of
-# `skgp_sparse.engine.collapsed`,
-#
-#     S = B⁻¹,    v = B⁻¹ V (a y),    B = I + V diag(a) Vᵀ,
-#
-# here with means over many rows in the place of the sums. Through the features ``V = T K``, q held,
-#
-#     W = V_bar Vᵀ = v (V a e)ᵀ - P S V diag(a) Vᵀ - 2 V diag(t) Vᵀ,      Kuu_bar = -Tᵀ sym Φ(W) T,
-#
-# where Φ takes the lower triangle and half of its diagonal. At the optimum for all rows W is
-# symmetric, and this is the gradient of the collapsed objective.
+class RowSums(NamedTuple):
+    """What rows say whose sites follow from the posteriors of the processes."""
 
-
-class Minibatch(NamedTuple):
-    """Some rows at one kernel and one basis, and what waits for their gradients."""
-
-    visit: Visit
-    waiting: list  # of the `Forward` of every process, for each block
-    sums: list  # of `Sums`, one for each process
+    of_processes: list  # `Sums` of each process
     n: float  # Σ w
-    totals: np.ndarray  # Σ w φ, or what the view adds up
+    value: float  # sum of the values of the rows
+    residual: Array  # (k,) Σ w λ2 r
 
 
-# ``view(block, Projection)`` returns the `Forward` of every process, and numbers to add up.
-def _look(problems: list[Problem], view: Callable, keep: bool) -> Minibatch:
-    """The `Minibatch` of rows seen by a `view`; without `keep`, no gradient follows."""
-    visit = visit_of(*problems)
+def with_sites(visit: Visit, cores: Cores, method: Any, v: Array) -> RowSums:
+    """The `RowSums` of a visit by a `Method` that needs no last site, shares `v` of residuals."""
     (problem, *_), features, layout = visit
 
     def run(read: Callable) -> tuple:
         block = read()
-        forwards, totals = view(block, problem.project(features, block.X))
-        sums = chain.from_iterable(collapsed.posterior_sums(forward, block) for forward in forwards)
-        totals = np.asarray(totals, dtype=float)
-        return (collapsed.sum_of(block.weight, block), totals, *sums), forwards if keep else None
+        projection = problem.project(features, block.X)
+        V, rows = projection.V, observe(block, projection.residual)
+        found = method.update(rows, *cores.moments(V), None, v)
+        VaV = (weighted_gram(V, rows.weight * precision) for precision in found.precision)
+        Vb = (V.T @ (rows.weight * linear)[:, None] for linear in found.linear)
+        value = rows.weight @ found.value
+        residual = found.precision @ (rows.weight * rows.residual)
+        return (rows.weight.sum(), value, residual, *VaV, *Vb), None
 
-    kept = None if keep else [False] * len(layout.blocks)
-    (n, totals, *parts), waiting = problem.rows.visit(run, layout, keep=kept)
-    size = len(Sums._fields)
-    sums = [Sums(*parts[k : k + size]) for k in range(0, len(parts), size)]
-    return Minibatch(visit, waiting, sums, n, totals)
-
-
-def with_noise(problem: Problem, keep: bool = True) -> Minibatch:
-    """The `Minibatch` of rows with Gaussian noise; adds up their penalties."""
-
-    def view(block: Batch, projection: Projection) -> tuple:
-        forward = collapsed.forward_block(problem, projection, block)
-        weight = np.broadcast_to(block.weight, len(block.X))
-        return [forward], weight @ np.broadcast_to(forward.phi, len(block.X))
-
-    return _look([problem], view, keep)
-
-
-# It adds up the values of the rows, λ2 r in every process, and gradients wrt the likelihood.
-def with_sites(problem: Problem, cores: Cores, method: Any, v: Array, keep: bool) -> Minibatch:
-    """The `Minibatch` of rows whose sites follow from the posteriors of now by a `Method`."""
-    problems = [problem._replace(bound=method.surrogate(one)) for one in v]
-
-    def view(block: Batch, projection: Projection) -> tuple:
-        rows = observe(block, projection.residual)
-        by_row = method.update(rows, *cores.moments(projection.V), None, v)
-        pairs = zip(problems, np.stack([by_row.linear, by_row.precision], axis=1))
-        forwards = [collapsed.forward_block(p, projection, block, site) for p, site in pairs]
-        totals = [rows.weight @ by_row.value, *(by_row.precision @ (rows.weight * rows.residual))]
-        if len(method.likelihood.theta):
-            totals += [*method.slopes(rows, by_row.mean, by_row.variance, None) @ rows.weight]
-        return forwards, totals
-
-    return _look(problems, view, keep)
-
-
-def gradient(batch: Minibatch, cores: Cores, slope: float, inputs: bool) -> dict:
-    """Gradients by the name of the block from a batch, which is used up, the posteriors held."""
-    visit, waiting, sums, *_ = batch
-    kept, see = [list(waiting)], lambda _, forwards: forwards
-    return pull_back(visit, see, cores, waiting[0], inputs, kept, 1.0, slope, sums)
+    keep, k = [False] * len(layout.blocks), len(cores)
+    (n, value, residual, *parts), _ = problem.rows.visit(run, layout, keep=keep)
+    return RowSums(list(map(Sums, parts[:k], parts[k:])), n, value, residual)

@@ -234,7 +234,7 @@ def why_unknown(fit: Fit) -> str | None:
     if rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std. Call fit without it."
     if fit.terms.method is not None and fit.terms.sites is None:
-        return "needs sites of all rows, which minibatches do not keep. Set solver to 'lbfgs'."
+        return "needs sites of all rows, which samples of them do not have. Set solver to 'lbfgs'."
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 

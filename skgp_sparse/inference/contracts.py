@@ -252,12 +252,7 @@ class ExactFit(Objective):
 class SparseFit(Objective):
     """An objective in a basis, such as inducing points, whose rows may be many."""
 
-    options: Options
-    problem: Callable  # a kernel -> the `Problem` of an evaluation
     bound: Any  # `Bound`, where the noise is Gaussian
-    method: Any  # `Method` of rows with a likelihood, whose inner loop `infer` runs
-    infer: Callable
-    for_users: Callable[[], Objective]
 
     def on(self, rows: Dataset) -> "SparseFit":
         """Objective of other rows, such as a sample, in the same units."""
@@ -268,8 +263,16 @@ class SparseFit(Objective):
         return 1.0, 0.0
 
     @abstractmethod
-    def minibatch_view(self) -> Any:
-        """`GaussianMinibatchView` or `SiteMinibatchView`: this objective, seen from some rows."""
+    def of_sample(self, kernel: Kernel) -> tuple[Posterior, Any]:
+        """Posterior given rows that stand for all, and what `conclude_from` begins with."""
+
+    @abstractmethod
+    def log_densities(self, posterior: Posterior) -> Array:
+        """Log densities (n,) of the rows, of several targets their means."""
+
+    def conclude_from(self, kernel: Kernel, sample: Any) -> Conclusion:
+        """`Conclusion` from all rows at a kernel, of which a sample knew as much already."""
+        return self.conclude(kernel)
 
 
 class ObjectiveFactory(ABC):
@@ -349,10 +352,6 @@ class Solver(ABC):
 
     starts_on_subset: bool = False  # whether hyperparameters of a small exact fit come first
     moves: bool = True  # whether they change at all
-    keeps_sites: bool = True  # whether a step begins at the last sites, and all are known
-
-    def check_parameters(self, name: str) -> None:  # noqa: B027
-        """Raise ValueError, with the estimator's name, unless the parameters can be used."""
 
     @abstractmethod
     def solve(self, start: "Start") -> Any:

@@ -13,12 +13,13 @@ from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed, exact, normal_inputs
 from skgp_sparse.engine.basis import Basis, Evaluation, Options, Problem
+from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores
 from skgp_sparse.engine.feature_posterior import Normals
-from skgp_sparse.engine.posterior import RowTerms
+from skgp_sparse.engine.posterior import Posterior, RowTerms
+from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.validation import Array, Kernel
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Conclusion, ParameterBlock
-from skgp_sparse.inference.stochastic import GaussianMinibatchView
 
 _FEW_LATENT_ROWS = 200  # that tell noise and residual
 _LEAST_SPREAD = 1e-3  # of means, where all of them are alike
@@ -172,9 +173,19 @@ class CollapsedObjective(contracts.SparseFit):
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def minibatch_view(self) -> GaussianMinibatchView:
-        """Gradients from some rows, and a running posterior."""
-        return GaussianMinibatchView(self.size() / self.rows.n_targets)
+    def of_sample(self, kernel: Kernel) -> tuple[Posterior, None]:
+        """Posterior given the rows; the one of all rows needs no more than its hyperparameters."""
+        visit = collapsed.visit_of(self.problem(kernel))
+        sums, _ = collapsed.forward_pass(visit, gradient=False)
+        core = collapsed.core_of(sums, self.options.n_jobs, failure=NO_POSTERIOR)
+        return Cores([core]).process(visit.features, kernel), None
+
+    def log_densities(self, posterior: Posterior) -> Array:
+        """Log densities (n,) of the rows, of several targets their means."""
+        block = self.rows.everything()
+        mean, variance, noise = posterior.moments(block.X, self.options.n_jobs)
+        variance = (variance + noise + block.noise)[:, None]
+        return log_normal_density(block.y, mean, np.sqrt(variance)).mean(axis=1)
 
     def problem(self, kernel: Kernel) -> Problem:
         """The question of an evaluation."""

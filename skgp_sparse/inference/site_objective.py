@@ -14,6 +14,7 @@ the row.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -29,7 +30,9 @@ from skgp_sparse.engine.basis import (
     Options,
     Problem,
 )
-from skgp_sparse.engine.posterior import IndependentPosteriors, RowTerms
+from skgp_sparse.engine.collapsed import Sums, core_of, visit_of
+from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores, RowSums
+from skgp_sparse.engine.posterior import IndependentPosteriors, Posterior, RowTerms
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.linalg import SMALLEST_PRECISION
 from skgp_sparse.ground.validation import (
@@ -47,7 +50,7 @@ from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method
 from skgp_sparse.inference.optimizers import Solution
 from skgp_sparse.inference.site_loop import Inner, InnerState, NextSites, SiteLoop
-from skgp_sparse.inference.stochastic import SHARE_OF_A_KIND, SiteMinibatchView
+from skgp_sparse.inference.stochastic import SHARE_OF_A_KIND
 from skgp_sparse.likelihoods import Likelihood
 
 _NUMBERS = 50  # of every site that the inner loop holds
@@ -56,6 +59,10 @@ _USERS_TOLERANCE = 1e-12  # of values; gradients are off by the root of what the
 _OF_GRADIENTS = 1e-15
 _USERS_LIMIT = 1e-6  # gap of which users are warned, in nats per row
 _Inferred = tuple[SiteLoop, Solution, InnerState]
+_PASSES = 20  # over all rows after a fit to parts of them
+_CONVERGED = 1e-5  # nats per row that a pass gains when it is the last one
+_SMALLEST_SHARE = 1e-3  # of a pass in the means, below which there is no posterior
+_NOT_FINITE = "The bound of all rows is not finite. Check the scale of X and y."
 _ROUGH = 1e-7  # tolerance of the inner loop in a fit that another one follows
 
 
@@ -133,9 +140,53 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         objective = self.for_users(kernel, inner_state._replace(history=()))
         return Conclusion(solution.step.value, posterior, loop.projected.jitter, objective)
 
-    def minibatch_view(self) -> SiteMinibatchView:
-        """Gradients from some rows, and a running posterior."""
-        return SiteMinibatchView(self.size())
+    def of_sample(self, kernel: Kernel) -> tuple[Posterior, tuple]:
+        """Posterior given the rows by the inner loop; its cores, and shares of the residual."""
+        loop, solution, _ = self.infer(kernel)
+        cores, v, _ = solution.step.result
+        return cores.process(loop.projected.features, kernel), (cores, v)
+
+    def log_densities(self, posterior: Posterior) -> Array:
+        """Log densities (n,) of the rows."""
+        block = self.rows.everything()
+        mean, variance, noise = posterior.moments(block.X, self.options.n_jobs)
+        latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
+        if self.likelihood.n_latent == 1:
+            latent = latent[0][0], latent[1][0]
+        return self.likelihood.log_density(block.observed, *latent)
+
+    def conclude_from(self, kernel: Kernel, sample: Any) -> Conclusion:
+        """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
+        if self.method.uses_last_site:
+            return self.conclude(kernel)
+        visit, (cores, v), total = visit_of(self.problem(kernel)), sample, self.size()
+        sums = [Sums(core.VaV, core.VaV @ core.v + core.v) for core in cores]
+        now = _Average([one.times(1.0 / total) for one in sums], 1.0 / v - 1.0, cores)
+        value, share = -np.inf, 1.0
+        for _ in range(_PASSES):
+            v = self.method.share(now.residual)
+            rows = collapsed_sites.with_sites(visit, now.cores, self.method, v)
+            trial = self.method.total(now.cores, rows.value, rows.n, v)
+            if value == -np.inf and not np.isfinite(trial):
+                raise np.linalg.LinAlgError(_NOT_FINITE)
+            gain = trial - value
+            converged = share == 1.0 and abs(gain) < _CONVERGED * total
+            if gain > 0.0:
+                best, value, share = (now, rows), trial, 1.0
+            else:
+                share *= 0.5
+            if converged:
+                break
+            now = best[0].moved(best[1], share, total, self.options.n_jobs)
+        else:
+            warn(
+                f"The sites of all rows did not converge in {_PASSES} passes (the last one changed "
+                f"the bound by {gain / total:.1e} nats per row). Lower the upper bound of the "
+                "kernel's variance, or use solver='lbfgs'.",
+                ConvergenceWarning,
+            )
+        process = best[0].cores.process(visit.features, kernel)
+        return Conclusion(value, process, visit.features.jitter, self.for_users())
 
     def _warn_of(self, solution: Solution) -> None:
         """Warn of sites that did not converge."""
@@ -170,6 +221,30 @@ class SiteObjective(ExactFit, contracts.SparseFit):
                 self._warn_of(solution)
             self.starts[1:] = [(kernel.theta, inner_state._replace(history=()))]  # beside the fit's
         return loop, solution, inner_state
+
+
+class _Average(NamedTuple):
+    """Means over rows with sites, and the posteriors of the weights that follow from them."""
+
+    means: list  # of `Sums` per row, one for each process
+    residual: Array  # mean of λ2 r in each process
+    cores: Cores
+
+    def moved(self, rows: RowSums, share: float, total: float, n_jobs: int) -> "_Average":
+        """The average after a natural-gradient step; a shorter one if it has no posterior."""
+        while True:
+            means = [
+                one.times(1.0 - share) + sums.times(1.0 / rows.n).times(share)
+                for one, sums in zip(self.means, rows.of_processes)
+            ]
+            residual = (1.0 - share) * self.residual + share * (rows.residual / rows.n)
+            try:
+                cores = (core_of(one.times(total), n_jobs, failure=NO_POSTERIOR) for one in means)
+                return _Average(means, residual, Cores(cores))
+            except np.linalg.LinAlgError:  # precisions of some likelihoods may be negative
+                share *= 0.5
+                if share < _SMALLEST_SHARE:
+                    raise
 
 
 @dataclass(frozen=True)

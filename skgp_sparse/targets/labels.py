@@ -17,7 +17,6 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import unique_labels
 
 from skgp_sparse.choices import choices
-from skgp_sparse.choices.parameter_checks import check_sites_of_solver
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
 from skgp_sparse.data.columns import ranks_of
@@ -109,7 +108,6 @@ class ClassLabels(ObservationModel):
         self.n_classes, self.have_all_rows = len(classes), self.multi_class != "one_vs_one"
         has_sum = isinstance(self.method, Variational) and not len(self.sigmoid.theta)
         self.starts_together = has_sum and self.multi_class == "one_vs_rest" and len(self.tasks) > 2
-        check_sites_of_solver(self.parameters, self.method, self.name)
         self.check_posterior_method()
 
     def random_states(self, random_state: np.random.RandomState) -> list[np.random.RandomState]:

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skgp_sparse.choices import choices
-from skgp_sparse.choices.parameter_checks import check_sites_of_solver, why_noise_is_constant
+from skgp_sparse.choices.parameter_checks import why_noise_is_constant
 from skgp_sparse.data import moments
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
@@ -108,9 +108,8 @@ class LikelihoodObservations(ObservationModel):
         self.likelihood: Likelihood = choices.resolve_likelihood(parameters.likelihood, name)
         if self.moves():
             warn_outside_bounds(self.likelihood, name)
-        method = choices.resolve_method(parameters.bound, self.likelihood, name)
+        choices.resolve_method(parameters.bound, self.likelihood, name)  # which may refuse them
         self.check_posterior_method()
-        check_sites_of_solver(parameters, method, name)
         if parameters.alpha is not None:
             raise ValueError(
                 f"{name}: alpha is the variance of known Gaussian noise, which likelihood="

@@ -377,7 +377,7 @@ OWN = {  # what only the objective's own model or the package's own classes ask
     },
     "model": {"method", "inner"},
     "method": {"spherical", "expectations"},
-    "solver": {"batch_size"},
+    "solver": set(),
     "posterior_method": {"rival"},
     "family": {"multi_class", "method", "sigmoid"},
 }

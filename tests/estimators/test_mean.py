@@ -23,7 +23,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor, kernels
 from skgp_sparse.kernels import Columns, Missing, Sphere
-from skgp_sparse.solvers import Minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.RandomState(0)
@@ -766,11 +765,6 @@ OFFSET = {"likelihood": "poisson"}
             SparseGPClassifier(mean="boosting", multi_class="one_vs_one"),
             "labels",
             "needs problems that have all rows.* Set mean to None",
-        ),
-        (
-            SparseGPClassifier(mean="boosting", solver=Minibatches(), n_inducing=10, max_iter=1),
-            "labels",
-            "minibatches do not keep.* Set solver .* Set mean to None",
         ),
     ],
 )

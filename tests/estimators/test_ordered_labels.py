@@ -12,7 +12,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.likelihoods import Ordinal
-from skgp_sparse.solvers import Minibatches
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -116,7 +115,6 @@ def test_multi_class_is_not_used(expected):
         {"posterior": "fourier", "n_inducing": "auto"},
         {"posterior": "neighbors", "n_inducing": "auto"},
         {"solver": "stochastic"},
-        {"solver": Minibatches(64)},
         {"optimizer": None},
         {"kernel": RBF([1.0, 1.0]), "mean": "linear"},
         {"calibration": None},

@@ -22,7 +22,6 @@ from inside import (
     optimizers,
     site_loop,
     site_objective,
-    stochastic,
     without_negative,
 )
 from sklearn.exceptions import ConvergenceWarning
@@ -41,7 +40,6 @@ from skgp_sparse.hyperpriors import LogNormalLengthScales
 from skgp_sparse.kernels import Categorical, HeteroscedasticNoise, LogScale, Sphere
 from skgp_sparse.likelihoods import Probit
 from skgp_sparse.posteriors import Neighbors
-from skgp_sparse.solvers import Minibatches
 
 X = np.random.RandomState(0).uniform(-2, 2, (30, 2))
 Y = np.sin(X[:, 0]) + 0.1 * np.cos(9 * X[:, 1])
@@ -156,7 +154,6 @@ OF_FITS = [
     ("skgp_sparse.likelihoods.Binary. Got", lambda: labelled(likelihood="probits")),
     ("class in classes", lambda: SparseGPClassifier().partial_fit(X, LABELS, classes=[1])),
     ("every row of class 0 has", lambda: labelled(rows={"sample_weight": (LABELS > 0) * 1.0})),
-    ("no minibatches", lambda: labelled(bound="gfitc-ep", solver=Minibatches(), n_inducing=5)),
     ("is too small or too large for", lambda: choices.of_numbers(np.array([1e-308]))),
     ("Found array with 0 sample(s)", lambda: fit(FRAME.head(0), Y[:0])),
     ("are no levels", lambda: fit(LEVELS.assign(a=[(1,), (2,)] * 15), kernel=None)),
@@ -277,37 +274,31 @@ def test_positions_that_have_not_converged(monkeypatch):
         fitted.transform(X)
 
 
-def by_minibatches(**parameters):
-    """A fit of few rows at a time."""
-    parameters = {"n_inducing": 5, "max_iter": 2, "random_state": 0, **parameters}
-    X = np.random.RandomState(0).uniform(-2, 2, (150, 2))
-    return SparseGPRegressor(solver=Minibatches(20), **parameters).fit(X, np.sin(3 * X[:, 0]))
-
-
-def test_minibatches_that_fail(monkeypatch):
-    monkeypatch.setattr(stochastic, "_DECAYS", np.full((2, 1), np.nan))
-    with pytest.warns(ConvergenceWarning, match="minibatches failed.* The gradient"):
-        by_minibatches()
+def on_samples():
+    """A fit on parts of the rows, of a likelihood."""
+    parameters = {"n_inducing": 2, "max_iter": 2, "random_state": 0, "likelihood": "student_t"}
+    X = np.random.RandomState(0).uniform(-2, 2, (200, 2))
+    return SparseGPRegressor(solver="stochastic", **parameters).fit(X, np.sin(3 * X[:, 0]))
 
 
 @pytest.mark.second
-def test_sites_of_minibatches_that_do_not_converge(monkeypatch):
-    monkeypatch.setattr(stochastic, "_PASSES", 1)
+def test_sites_of_all_rows_that_do_not_converge(monkeypatch):
+    monkeypatch.setattr(site_objective, "_PASSES", 1)
     with pytest.warns(ConvergenceWarning, match="sites of all rows did not converge in 1 passes"):
-        by_minibatches(likelihood="student_t")
+        on_samples()
 
 
 @pytest.mark.second
-def test_a_bound_of_minibatches_that_is_not_finite(monkeypatch):
-    conclude = stochastic.SiteMinibatchView.conclude
+def test_a_bound_of_all_rows_that_is_not_finite(monkeypatch):
+    conclude = site_objective.SiteObjective.conclude_from
 
     def without_total(*args):
         monkeypatch.setattr(site_objective.Variational, "total", lambda *args: np.nan)
         return conclude(*args)
 
-    monkeypatch.setattr(stochastic.SiteMinibatchView, "conclude", without_total)
+    monkeypatch.setattr(site_objective.SiteObjective, "conclude_from", without_total)
     with pytest.raises(np.linalg.LinAlgError, match="The bound of all rows is not finite. Check"):
-        by_minibatches(likelihood="student_t")
+        on_samples()
 
 
 SITES = [

@@ -9,7 +9,6 @@ from inside import Deadline, parallel, plan
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
-from skgp_sparse.solvers import Minibatches
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-3, 3, (700, 2))
@@ -55,7 +54,6 @@ MODELS = [
     SparseGPRegressor(n_inducing=1000, n_restarts_optimizer=3, kernel=ConstantKernel() * RBF()),
     SparseGPRegressor(**SPARSE),
     SparseGPRegressor(**SPARSE, solver="stochastic"),
-    SparseGPRegressor(**SPARSE, solver=Minibatches(50)),
     SparseGPRegressor(posterior="rows", n_inducing=50, random_state=0),
     SparseGPRegressor(posterior="neighbors", random_state=0),
     SparseGPRegressor(likelihood="student_t", **SPARSE),

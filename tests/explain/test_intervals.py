@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.solvers import Minibatches
 
 RNG = np.random.RandomState(0)
 N = 300
@@ -165,11 +164,11 @@ def test_rows_that_are_not_known(monkeypatch):
     few = SparseGPRegressor(n_inducing=5, max_iter=1, random_state=0)
     with pytest.raises(ValueError, match="by fit, not by partial_fit"):
         few.partial_fit(X, Y).predict_interval(X[:2], method="conformal")
-    batches = SparseGPRegressor(
-        likelihood="gamma", solver=Minibatches(50), n_inducing=5, max_iter=3, random_state=0
+    on_samples = SparseGPRegressor(
+        likelihood="gamma", solver="stochastic", n_inducing=2, max_iter=3, random_state=0
     )
-    with pytest.raises(ValueError, match="minibatches do not keep"):
-        batches.fit(X, np.exp(Y)).predict_interval(X[:2], method="conformal")
+    with pytest.raises(ValueError, match="samples of them do not have"):
+        on_samples.fit(X, np.exp(Y)).predict_interval(X[:2], method="conformal")
     with pytest.raises(ValueError, match="X_std"):
         few.fit(X, Y, X_std=0.1 + 0 * X).predict_interval(X[:2], method="conformal")
     monkeypatch.setattr(moments, "_SMALL_TABLE", 0)

@@ -35,7 +35,6 @@ from inside import ArrayDataset, TargetScaler, moments, stochastic
 from skgp_sparse.dask import DaskSparseGPClassifier, DaskSparseGPRegressor, _distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset
 from skgp_sparse.posteriors import FourierFeatures, Neighbors
-from skgp_sparse.solvers import Minibatches
 
 pytestmark = [
     pytest.mark.usefixtures("without_means"),
@@ -735,7 +734,6 @@ def test_backends_of_joblib_still_work(backend, client, table):
 def few_stages(monkeypatch):
     stages = stochastic.Stage(10, 3, False), stochastic.Stage(40, 3, True)
     monkeypatch.setattr(stochastic, "STAGES", stages)
-    monkeypatch.setattr(stochastic, "MOST", N)  # of weighted rows, as many as a local fit draws
 
 
 PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state": 0}
@@ -743,21 +741,17 @@ PARTS = {"n_inducing": 6, "solver": "stochastic", "max_iter": 3, "random_state":
 
 @pytest.mark.second(thin=1)
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("solver", ["stochastic", Minibatches(batch_size=50)], ids=str)
 def test_training_on_parts_of_the_rows_is_the_local_one(
-    solver, weighted, client, on_workers, few_stages, table
+    weighted, client, on_workers, few_stages, table
 ):
     X, _, y = table
     weight = np.random.RandomState(2).randint(0, 3, N).astype(float) if weighted else None
-    options = {**PARTS, "solver": solver, "noise": "constant"}
+    options = {**PARTS, "noise": "constant"}
     local = SparseGPRegressor(**options).fit(X, y, sample_weight=weight)
     lazy_weight = lazily(weight)[0] if weighted else None
     model = DaskSparseGPRegressor(**options).fit(*lazily(X, y), sample_weight=lazy_weight)
-    if solver == "stochastic":
-        assert_same_fit(model, local, 1e-8)
-        assert model.predict(X) == pytest.approx(local.predict(X), abs=1e-6)
-    else:  # batches are other ones: they are drawn from rows that have come to the client
-        assert model.score(X, y) == pytest.approx(local.score(X, y), abs=0.02)
+    assert_same_fit(model, local, 1e-8)
+    assert model.predict(X) == pytest.approx(local.predict(X), abs=1e-6)
 
 
 def test_a_classifier_trained_on_parts_of_the_rows_is_the_local_one(

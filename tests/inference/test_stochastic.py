@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS, Recorder, raising
-from inside import ArrayDataset, GaussianMinibatchView, Samples, stochastic
+from inside import ArrayDataset, CollapsedObjective, Samples, stochastic
 from inside import dataset as engine_table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
-from skgp_sparse.solvers import LBFGS, Minibatches, Stochastic
+from skgp_sparse.solvers import LBFGS, Stochastic
 
 N, M = 2000, 16  # 125 rows per inducing point: more than the largest sample of the tests
 SHIPPED = stochastic.STAGES
@@ -24,7 +24,6 @@ STAGES = (stochastic.Stage(10, 15, False), stochastic.Stage(40, np.inf, True))
 @pytest.fixture
 def small_stages(monkeypatch):
     monkeypatch.setattr(stochastic, "STAGES", STAGES)
-    monkeypatch.setattr(stochastic, "_CYCLE", 40)
 
 
 pytestmark = [
@@ -131,7 +130,7 @@ def test_likelihoods_of_numbers(likelihood):
 
 
 @pytest.mark.second(thin=1)
-@pytest.mark.parametrize("solver", ["stochastic", Stochastic(), Minibatches(100)])
+@pytest.mark.parametrize("solver", ["stochastic", Stochastic()])
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])
 def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, solver, monkeypatch):
     monkeypatch.setattr(engine_table, "_WORTH_SHARING", 256)  # samples have several blocks, too
@@ -140,38 +139,6 @@ def test_the_same_seed_gives_the_same_fit_whatever_n_jobs(make, data, solver, mo
     for other in fits[1:]:
         assert_array_equal(other.inducing_points_, fits[0].inducing_points_)
         assert_array_equal(other.predict(X[:20]), fits[0].predict(X[:20]))
-
-
-@pytest.mark.second(keep=2)
-@pytest.mark.parametrize(
-    "bound", ["titsias_new", "fitc", "dtc", *full("titsias", "artemev", "pep")]
-)
-def test_minibatches_do_not_harm(bound):
-    X, y = numbers()
-    without = regressor(bound=bound).fit(X[400:], y[400:])
-    found = regressor(bound=bound, solver=Minibatches(100)).fit(X[400:], y[400:])
-    held = X[:400], y[:400]
-    mine, its = (model.log_predictive_density(*held).mean() for model in (found, without))
-    assert mine > its - 0.02
-    assert found.n_iter_ >= without.n_iter_
-
-
-@pytest.mark.second
-def test_a_cycle_of_minibatches_climbs_from_a_poor_start(monkeypatch):
-    """From hyperparameters that no sample has improved, minibatches alone find better ones."""
-    monkeypatch.setattr(stochastic, "STAGES", (stochastic.Stage(40, 0, True),))
-    monkeypatch.setattr(stochastic, "_CYCLE", 200)
-    X, y = numbers()
-    before = regressor(random_state=1).fit(X[400:], y[400:])
-    after = regressor(random_state=1, solver=Minibatches(200)).fit(X[400:], y[400:])
-    gain = after.log_marginal_likelihood_value_ - before.log_marginal_likelihood_value_
-    assert gain > 0.01 * len(X)
-
-
-def test_minibatches_need_sites_that_forget():
-    X, y = labels()
-    with pytest.raises(ValueError, match="expectation propagation.*batch_size=100"):
-        classifier(bound="gfitc-ep", solver=Minibatches(100)).fit(X, y)
 
 
 @pytest.mark.second
@@ -208,9 +175,6 @@ def test_samples_have_none_of_the_rows_held_aside():
     held = set(samples.held.X[:, 0])
     assert len(held) == 50
     assert not held & set(samples.draw(1000).X[:, 0])
-    batch = samples.batches(5000)()
-    assert len(batch) == 5000
-    assert not held & set(batch.X[:, 0])
     assert len(np.unique(samples.draw(100).X)) == 100
 
 
@@ -227,7 +191,6 @@ def test_samples_of_weighted_rows_are_copies(few):
     expected = weight[drawn.X[:, 0].astype(int)]
     expected *= 20_000 / np.delete(weight, samples.held_out).sum()
     assert_allclose(drawn.weight, expected, atol=6 * np.sqrt(expected.max()))
-    assert np.all(weight[samples.batches(300)().X[:, 0].astype(int)] > 0)
 
 
 def test_samples_have_rows_of_every_kind_and_weights_that_undo_it():
@@ -256,13 +219,13 @@ def test_a_rare_class_is_learned(monkeypatch):
 def losing(monkeypatch, by=1.0, after=1):
     """Every state after the first ones is worse by so much, as far as held-out rows tell."""
     count = []
-    log_densities = GaussianMinibatchView.log_densities
+    log_densities = CollapsedObjective.log_densities
 
     def worse(*args):
         count.append(1)
         return log_densities(*args) - by * max(len(count) - after, 0)
 
-    monkeypatch.setattr(GaussianMinibatchView, "log_densities", worse)
+    monkeypatch.setattr(CollapsedObjective, "log_densities", worse)
     return count
 
 
@@ -280,36 +243,13 @@ def test_a_stage_that_loses_is_undone(monkeypatch, by):
 
 
 @pytest.mark.second
-def test_two_cycles_that_lose_in_a_row_end_the_search(monkeypatch):
-    X, y = numbers()
-    without = regressor().fit(X, y)
-    seen, run_cycle = [], stochastic._cycle
-
-    def cycle(search, state, draw_batch, n_steps, step_of_basis):
-        seen.append((n_steps, step_of_basis))
-        return run_cycle(search, state, draw_batch, n_steps, step_of_basis)
-
-    monkeypatch.setattr(stochastic, "_cycle", cycle)
-    losing(monkeypatch, after=3)
-    found = regressor(solver=Minibatches(50)).fit(X, y)
-    assert seen == [(40, 0.005), (40, 0.001)]
-    assert_array_equal(found.inducing_points_, without.inducing_points_)
-
-
-@pytest.mark.second
-@pytest.mark.parametrize(
-    "owner, name, words",
-    [
-        (stochastic.Search, "_climb", "rows could not be fitted, so that the fit"),
-        (stochastic, "_cycle", ""),
-    ],
-)
-def test_what_fails_is_told_and_left_out(monkeypatch, owner, name, words):
+def test_what_fails_is_told_and_left_out(monkeypatch):
     X, y = numbers()
     error = np.linalg.LinAlgError("It is not positive definite.")
-    monkeypatch.setattr(owner, name, raising(error))
-    with pytest.warns(ConvergenceWarning, match=f"{words}.* goes on from what it had before"):
-        model = regressor(solver=Minibatches(50)).fit(X, y)
+    monkeypatch.setattr(stochastic.Search, "_climb", raising(error))
+    words = "rows could not be fitted, so that the fit goes on from what it had before"
+    with pytest.warns(ConvergenceWarning, match=words):
+        model = regressor().fit(X, y)
     assert np.isfinite(model.predict(X[:5])).all()
 
 
@@ -351,7 +291,7 @@ def test_auto_goes_by_the_rows_per_inducing_point(monkeypatch):
 
 def test_progress_shows_passes_seconds_and_the_density_held_aside(capsys):
     X, y = numbers()
-    regressor(verbose=5, max_iter=10, solver=Minibatches(100)).fit(X, y)
+    regressor(verbose=5, max_iter=10).fit(X, y)
     lines = [line for line in capsys.readouterr().out.splitlines() if "passes" in line]
     assert lines
     assert all("passes over the rows" in line and " s, log density" in line for line in lines)
@@ -370,7 +310,7 @@ def test_no_warning_unless_the_last_sample_did_not_converge():
 def test_inducing_points_stay_where_they_are_put():
     X, y = numbers()
     Z = X[:M].copy()
-    found = regressor(inducing_init=Z, optimize_inducing=False, solver=Minibatches(50)).fit(X, y)
+    found = regressor(inducing_init=Z, optimize_inducing=False).fit(X, y)
     assert_array_equal(found.inducing_points_, Z)
 
 
@@ -378,7 +318,7 @@ def test_a_kernel_of_the_user_and_several_targets():
     X, f, rng = table()
     Y = np.column_stack([f, -f]) + 0.2 * rng.normal(size=(N, 2))
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.1)
-    model = regressor(kernel=kernel, solver=Minibatches(100)).fit(X[400:], Y[400:])
+    model = regressor(kernel=kernel).fit(X[400:], Y[400:])
     assert model.score(X[:400], Y[:400]) > 0.8
 
 
@@ -388,8 +328,6 @@ def test_a_kernel_of_the_user_and_several_targets():
         ({"solver": "adam"}, "must be one of .*'stochastic'"),
         ({"solver": None}, "solver"),
         ({"solver": Stochastic}, "solver"),
-        ({"solver": Minibatches(0)}, "'solver__batch_size' parameter .* int in the range"),
-        *(({"solver": Minibatches(size)}, "solver__batch_size") for size in (2.5, True, "all")),
     ],
 )
 @pytest.mark.parametrize("make, data", [(regressor, numbers), (classifier, labels)])

@@ -28,7 +28,7 @@ from skgp_sparse.kernels import Columns, evaluate
 from skgp_sparse.likelihoods import Poisson
 from skgp_sparse.metrics import crps, log_predictive_density_scorer
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
-from skgp_sparse.solvers import Minibatches
+from skgp_sparse.solvers import Stochastic
 from skgp_sparse.sources import Source, Stream
 class Twice(Bound):
     def penalty(self, x: np.ndarray) -> tuple[np.ndarray, float]:
@@ -50,7 +50,7 @@ display: PredictionBandDisplay = PredictionBandDisplay.from_estimator(model, X, 
 for posterior in (InducingPoints(n_mean=20), FourierFeatures(n_components=50), Neighbors(50)):
     SparseGPRegressor(posterior=posterior, prior=LogNormalLengthScales(variance=1.0)).fit(X, y)
 sources: list[Source] = [Stream(lambda: iter([(X, y)]))]
-SparseGPRegressor(likelihood=Poisson(), solver=Minibatches(64), bound=PEP(0.3)).fit(sources[0])
+SparseGPRegressor(likelihood=Poisson(), solver=Stochastic(), bound=PEP(0.3)).fit(sources[0])
 search = GridSearchCV(model, {"bound": ["titsias"]}, scoring=log_predictive_density_scorer)
 loo, functions = model.loo_predict(), model.sample_functions(3)
 print(loo.log_density.sum(), model.evidence_bounds().upper)
@@ -67,12 +67,10 @@ BAD = {
     "SparseGPRegressor().fit(object())": '"fit"',
     "SparseGPRegressor().predict([[0.0]], return_std=True).shape": '"shape"',
     "PEP(alpha=None)": '"alpha"',
-    "Minibatches(batch_size=None)": '"batch_size"',
 }
 IMPORTS = """
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import PEP
-from skgp_sparse.solvers import Minibatches
 
 """
 

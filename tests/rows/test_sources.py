@@ -27,7 +27,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skgp_sparse import SparseGPClassifier, SparseGPRegressor
 from skgp_sparse.bounds import TitsiasNew
 from skgp_sparse.likelihoods import Probit
-from skgp_sparse.solvers import Minibatches
 from skgp_sparse.sources import Chunk, Stream, is_source
 
 pytestmark = pytest.mark.usefixtures("without_means")
@@ -676,7 +675,7 @@ class Asked(Listed):
     "options",
     [
         {},
-        {"solver": Minibatches(batch_size=100)},
+        {"solver": "stochastic", "n_inducing": 4},
         {"likelihood": "poisson"},
         {"likelihood": "poisson", "bound": "gfitc-ep"},
         {"multi_class": "one_vs_rest"},
@@ -690,7 +689,8 @@ def test_all_chunks_are_asked_for_by_the_thread_that_fits(options, large, small_
     targets = np.digitize(y, [-0.3, 0.3]) if "multi_class" in options else numbers
     make = SparseGPClassifier if "multi_class" in options else SparseGPRegressor
     source = Asked(cut(X, targets))
-    model = make(KERNEL, n_inducing=8, max_iter=2, n_jobs=4, random_state=0, **options)
+    settings = {"n_inducing": 8, "max_iter": 2, "n_jobs": 4, "random_state": 0}
+    model = make(KERNEL, **settings | options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(source)

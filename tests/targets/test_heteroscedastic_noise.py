@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from skgp_sparse import SparseGPRegressor, kernels
 from skgp_sparse.kernels import HeteroscedasticNoise, LogNoiseFunction
 from skgp_sparse.posteriors import FourierFeatures, InducingPoints, Neighbors
-from skgp_sparse.solvers import LBFGS, Minibatches
+from skgp_sparse.solvers import LBFGS
 from skgp_sparse.testing import check_kernel_rule
 
 
@@ -319,7 +319,6 @@ WRONG = {
     "Got kernel=": {"kernel": ConstantKernel() * (RBF() + WhiteKernel())},
     "not available for posterior='fourier'": {"posterior": FourierFeatures(20)},
     "needs one basis": {"posterior": InducingPoints(n_mean=60), "n_inducing": 20},
-    "a solver that sees all rows": {"solver": Minibatches(), "n_inducing": 5},
 }
 
 
