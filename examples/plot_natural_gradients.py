@@ -14,8 +14,7 @@ to optimise it, and it matters how. Hyperparameters and inducing points are thos
   condition number that does not grow with the number of inducing points. With few of them, and many
   rows for each, whitening makes it worse. (The mean only, given the best S.)
 
-This package has the optimum in closed form or by an inner loop of natural-gradient steps. The log
-densities of other rows after fits with its two solvers are printed.
+This package has the optimum in closed form or by an inner loop of natural-gradient steps.
 """
 
 import argparse
@@ -27,8 +26,6 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgp_sparse import SparseGPRegressor
-from skgp_sparse.metrics import log_predictive_density_scorer
-from skgp_sparse.solvers import LBFGS, Stochastic
 
 BLUE, ORANGE = "#30638e", "#d1495b"
 COLOURS = {"plain": ORANGE, "whitened": BLUE}  # coordinates
@@ -41,11 +38,11 @@ def table(n, seed=0):
     return x[:, None], np.sin(3.0 * x) + 0.5 * x + 0.3 * rng.normal(size=n)
 
 
-def fit(X, y, solver, n_inducing=20):
+def fit(X, y, n_inducing):
     """A model of the bound of Titsias (2009)."""
     kernel = ConstantKernel() * RBF() + WhiteKernel(0.1)
     options = {"bound": "titsias", "normalize_y": False, "random_state": 0}
-    return SparseGPRegressor(kernel, n_inducing=n_inducing, solver=solver, **options).fit(X, y)
+    return SparseGPRegressor(kernel, n_inducing=n_inducing, **options).fit(X, y)
 
 
 # %%
@@ -113,15 +110,6 @@ def condition_numbers(model, X, sizes):
     return np.array(numbers).T
 
 
-def print_table(X, y, X_test, y_test):
-    """Bounds, and log densities of other rows, of two solvers."""
-    for solver in (LBFGS(), Stochastic()):
-        model = fit(X, y, solver)
-        density = log_predictive_density_scorer(model, X_test, y_test)
-        value = model.log_marginal_likelihood_value_
-        print(f"{solver!s:<12} bound {value:8.2f}   log density {density:.4f}")
-
-
 def draw(X, y, model):
     """Natural gradients, ordinary gradients, and condition numbers."""
     figure, axes = plt.subplots(1, 3, figsize=(12.5, 4.2), layout="constrained")
@@ -169,8 +157,7 @@ def main():
     parser.add_argument("--output", type=Path, help="picture file; without it, a window opens")
     output = parser.parse_args().output
     X, y = table(1000)
-    print_table(X, y, *table(1000, seed=1))
-    model = fit(X, y, LBFGS(), n_inducing=40)
+    model = fit(X, y, n_inducing=40)
     figure = draw(X, y, model)
     figure.savefig(output, dpi=110) if output else plt.show()
 

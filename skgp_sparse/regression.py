@@ -103,8 +103,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
     solver : {"auto", "lbfgs", "stochastic"} or Solver, default="auto"
         The rows of "fmin_l_bfgs_b": all in every iteration ("lbfgs"), growing samples of 20 to 320
         rows per inducing point before one pass over all rows ("stochastic"), or as an object of
-        `skgp_sparse.solvers` says.
-        "auto" is "stochastic" for more than 400 rows per inducing point.
+        `skgp_sparse.solvers` says. "auto" is "stochastic" for more than 400 rows per inducing
+        point.
     n_restarts_optimizer : int, default=0
         The number of restarts in the small exact fit that comes first, from hyperparameters that
         are drawn log-uniformly within their bounds. If the kernel has periods, every second restart
