@@ -26,7 +26,7 @@ from skgp_sparse.bounds import Bound
 from skgp_sparse.choices.parameter_checks import check_parameters, parameters_of
 from skgp_sparse.choices.plan import is_chosen
 from skgp_sparse.data import checks
-from skgp_sparse.data.checks import Given, Rules
+from skgp_sparse.data.checks import RawRows, Rules
 from skgp_sparse.data.columns import FROM_DTYPE, NUMBER, ColumnTypes, as_table, types_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
@@ -165,44 +165,44 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     _fitted: Any = None  # a `Fitted` once there is something to know
     _compares_near_rows = True  # where a fit explains no more than a constant
 
-    def _fit(self, given: Given) -> Any:
+    def _fit(self, raw: RawRows) -> Any:
         # NumPy need not warn: the results are checked
         name = type(self).__name__
-        with unchanged_on_failure(self), opened(given, name) as given, np.errstate(all="ignore"):
+        with unchanged_on_failure(self), opened(raw, name) as raw, np.errstate(all="ignore"):
             start = monotonic()
-            self._fit_rows(given)
+            self._fit_rows(raw)
             self.fit_seconds_ = monotonic() - start
         return self
 
     @validation.with_callbacks
-    def _fit_rows(self, given: Given) -> None:
-        observations, rows, known = self._observed(given)
-        reporter = validation.IterationReporter(self, *as_passed(given), self.max_iter)
+    def _fit_rows(self, raw: RawRows) -> None:
+        observations, rows, known = self._observed(raw)
+        reporter = validation.IterationReporter(self, *as_passed(raw), self.max_iter)
         observations.progress = Progress(self, reporter)
         found = fit_problems(observations, rows, check_random_state(self.random_state))
-        known |= {"beside": found.beside, "rows": rows, "scores": found.scores}
+        known |= {"blend": found.blend, "rows": rows, "scores": found.scores}
         self._store(observations, [*found.fits], found.scaler, **known)
         reporter.end()
 
-    def _observed(self, given: Given) -> tuple[ObservationModel, Dataset, dict]:
+    def _observed(self, raw: RawRows) -> tuple[ObservationModel, Dataset, dict]:
         """The observation model of a call of `fit`, its rows, and what is learned of inputs."""
         check_parameters(self, type(self).__name__)
         observations = self._observations()
-        types = self._types_of(given.X, observations.name)
-        rows = self._read(observations.rules, given, types, reset=True)
-        observations.know_inputs(given, rows)
-        observations.are_passed = not (checks.is_lazy(given.X) or isinstance(given.X, OpenSource))
+        types = self._types_of(raw.X, observations.name)
+        rows = self._read(observations.rules, raw, types, reset=True)
+        observations.know_inputs(raw, rows)
+        observations.are_passed = not (checks.is_lazy(raw.X) or isinstance(raw.X, OpenSource))
         observations.compares_near_rows = self._compares_near_rows
         self._check_mean_of_rows(observations, rows)
         values, missing = None, observations.missing
-        may_miss = missing is not None and (checks.is_frame(given.X) or missing.any())
+        may_miss = missing is not None and (checks.is_frame(raw.X) or missing.any())
         # the default kernel answers queries that lack other values than rows did
-        if self.kernel is None and may_miss and not checks.is_lazy(given.X):
+        if self.kernel is None and may_miss and not checks.is_lazy(raw.X):
             values = spread_values(rows.X, rows.weight)
         return observations, rows, {"types": types, "values": values}
 
-    def _learn(self, given: Given, **known: object) -> Any:
-        """Learn from rows that arrive later; `known` is handed to the observations."""
+    def _learn(self, raw: RawRows, **announced: object) -> Any:
+        """Learn from rows that arrive later; `announced` is handed to the observations."""
         with unchanged_on_failure(self), np.errstate(all="ignore"):
             check_parameters(self, type(self).__name__)
             self._check_kept()
@@ -211,11 +211,11 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                     f"{type(self).__name__}.partial_fit has no mean={as_text(self.mean)}, which is "
                     "fitted to all rows at once. Call fit with all rows, or set mean to None."
                 )
-            observations = self._observations(**known)
+            observations = self._observations(**announced)
             observations.progress = Progress(self)
             stream, fitted = self._stream_so_far(observations), self._fitted
             types = None if stream is None else fitted.types
-            chunk = read_chunk(self, observations.rules, given, stream is None, types)
+            chunk = read_chunk(self, observations.rules, raw, stream is None, types)
             part = observations.accept(chunk, stream)
             if stream is None:
                 stream = new_stream(observations, part, check_random_state(self.random_state))
@@ -229,10 +229,10 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
             self.n_samples_seen_ = int(total) if total.is_integer() else total
         return self
 
-    def _read(self, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool) -> Any:
+    def _read(self, rules: Rules, raw: RawRows, types: ColumnTypes | None, reset: bool) -> Any:
         """All rows, as a `Dataset` in the units of the user."""
-        rules = rules._replace(may_miss=given.X_std is None and self._takes_missing())
-        return read(self, rules, given, types, reset)
+        rules = rules._replace(may_miss=raw.X_std is None and self._takes_missing())
+        return read(self, rules, raw, types, reset)
 
     def set_params(self: _Self, **params: object) -> _Self:
         """Set parameters, those of nested objects as ``bound__alpha``.
@@ -391,7 +391,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         return [name for name in names if hasattr(self, name)]  # as scikit-learn has it
 
     def _store(
-        self, observations: ObservationModel, fits: list[Fit], scaler: TargetScaler, **known: Any
+        self, observations: ObservationModel, fits: list[Fit], scaler: TargetScaler, **state: Any
     ) -> None:
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
@@ -404,14 +404,14 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
         self.__dict__.update(observations.attributes(fits, scaler))
-        beside = known.get("beside")
+        beside = state.get("beside")
         function = getattr(beside, "function", None)
         self.mean_ = one_or_all([None] if function is None else [*function.estimators])
         if hasattr(self, "calibration"):
             self.calibration_ = beside
         kept, view = kept_parameters(self), observations.view(fits, scaler)
-        known |= {"is_learned": observations.moves(), "class_weight": observations.class_weight}
-        self._fitted = Fitted(fits, scaler, view, kept=kept, **known)
+        state |= {"is_learned": observations.moves(), "class_weight": observations.class_weight}
+        self._fitted = Fitted(fits, scaler, view, kept=kept, **state)
 
     def _types_of(self, X: object, name: str) -> ColumnTypes | None:
         """`ColumnTypes` of X, None where all are numbers, as on a cluster and in a source."""
@@ -433,7 +433,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         """Query points, which may lack values, and the view that answers them."""
         check_is_fitted(self, "kernel_")
         X = self._query(X, **others)
-        return X, self._fitted.answering(X).each(lambda one: one._replace(n_jobs=self.n_jobs))
+        return X, self._fitted.answering(X).each(lambda part: part._replace(n_jobs=self.n_jobs))
 
     @checks.on_numpy
     def _query(self, X: Any, **others: Any) -> Array:

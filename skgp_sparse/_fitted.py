@@ -25,7 +25,7 @@ class Fitted:
     fits: list[Fit]
     scaler: Any  # `TargetScaler`
     view: Any  # that predicts in the units of y
-    beside: Any = None  # `WeightedMean` or `Calibration`
+    blend: Any = None  # `WeightedMean` or `Calibration`
     kept: dict[str, str] = field(default_factory=dict)  # parameters of a stream, as text
     types: Any = None  # `ColumnTypes`; None: all are numbers
     values: Array | None = None  # (K, d) in the place of one that is missing in a query
@@ -40,8 +40,8 @@ class Fitted:
     def __post_init__(self, rows: Dataset | None) -> None:
         self.has_scores = rows is not None and rows.in_memory and self.scores is None
         self.weight = rows.weight if rows is not None and self.has_scores else None
-        around = [self.beside, self.fits[0].combination]
-        if all(around) and self.beside.weights.is_added:
+        around = [self.blend, self.fits[0].combination]
+        if all(around) and self.blend.weights.is_added:
             around.reverse()
         for one in around:
             self.view = self.view if one is None else one.around(self.view)
@@ -65,35 +65,35 @@ class Fitted:
         if values is None or not posteriors_around.missing_entries(X, values).any():
             return self.view
         kind = posteriors_around.PosteriorWithMissingValues
-        return self.view.each(lambda one: one._replace(process=kind(one.process, values)))
+        return self.view.each(lambda part: part._replace(process=kind(part.process, values)))
 
     def mean_part(self, X: Array) -> Array | float:
         """The part of the mean at queries (n, d), in units of y or latent; 0 without one."""
-        if self.beside is None:
+        if self.blend is None:
             return 0.0
 
         def weighted(X: Array) -> Array:
             weight = self.view.of_latent().process.weight(X)
-            return self.beside.scaler.among_constants(weight) * self.beside.function.latent(X)
+            return self.blend.scaler.among_constants(weight) * self.blend.function.latent(X)
 
         return posteriors_around.averaged(weighted, X, self.values)
 
     def logits_of_mean(self, X: Array, n_classes: int) -> Array:
         """The part of the mean in the logits (n, n_classes) of queries; 0 without one."""
-        if self.beside is None or self.beside.function is None:
+        if self.blend is None or self.blend.function is None:
             return np.zeros((len(X), n_classes))
-        return self.beside.weight * of_all_classes(self.beside.function.latent(X))
+        return self.blend.weight * of_all_classes(self.blend.function.latent(X))
 
     def residuals(self, rows: ArrayDataset) -> ArrayDataset:
         """Other rows as the process sees them: without a mean that is added to it."""
-        if self.beside is None or not self.beside.weights.is_added:
+        if self.blend is None or not self.blend.weights.is_added:
             return rows
-        return replace(rows, y=rows.y - self.beside.function.latent(rows.X.astype(float)))
+        return replace(rows, y=rows.y - self.blend.function.latent(rows.X.astype(float)))
 
     def scores_of_rows(self, n_jobs: int | None) -> Scores | None:
         """`Scores` for conformal intervals, once they are asked for; None where there are none."""
         if self.has_scores:
-            weights = self.beside and self.beside.weights
+            weights = self.blend and self.blend.weights
             self.scores = scores_of(self.fits[0], weights, self.weight, self.is_learned, n_jobs)
             self.has_scores, self.weight = False, None
         return self.scores
@@ -127,4 +127,4 @@ def _as_kept(fit: Fit) -> Fit:
     fit = fit._replace(left_out=None)
     if fit.rows is None or (fit.posterior.n_rows_kept and fit.rows.in_memory):
         return fit
-    return fit._replace(objective=None, given=None, mean=None)
+    return fit._replace(objective=None, all_rows=None, mean=None)

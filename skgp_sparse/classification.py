@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skgp_sparse._estimator import SparseGP
 from skgp_sparse.choices.parameter_checks import can_learn_later
-from skgp_sparse.data.checks import Given
+from skgp_sparse.data.checks import RawRows
 from skgp_sparse.data.columns import order_of
 from skgp_sparse.explain.leave_one_out import loo_probabilities
 from skgp_sparse.ground.validation import AnyArray, Array, AutoName, MaybeArray, SigmoidName
@@ -265,7 +265,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(Given(X, y, sample_weight))
+        return self._fit(RawRows(X, y, sample_weight))
 
     @available_if(can_learn_later)
     def partial_fit(
@@ -322,7 +322,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             partitions one by one.
         """
         order = order_of(y) or order_of(classes)
-        return self._learn(Given(X, y, sample_weight), classes=classes, order=order)
+        return self._learn(RawRows(X, y, sample_weight), classes=classes, order=order)
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """Predict class labels.
@@ -465,10 +465,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         return view.latent_moments(X)
 
-    def _observations(self, **known: Any) -> ClassLabels:
+    def _observations(self, **announced: Any) -> ClassLabels:
         fitted = self._fitted
         earlier = fitted and (self.classes_, fitted.view.multi_class, fitted.fits)
         observations = ClassLabels(self, type(self).__name__, earlier)
-        if known:
-            observations.announce(**known)
+        if announced:
+            observations.announce(**announced)
         return observations

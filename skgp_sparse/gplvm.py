@@ -497,7 +497,7 @@ class BayesianGPLVM(
             found.append(_climb_from(objective, kernel, settings._replace(progress=tell), slow))
             if found[-1][0].end is End.STOPPED:
                 break
-        return max(found, key=lambda one: one[0].value)
+        return max(found, key=lambda pair: pair[0].value)
 
     def _rows(self, X: npt.ArrayLike, reset: bool) -> Array:
         """Rows as an array, in which missing entries are NaN."""

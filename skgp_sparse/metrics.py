@@ -570,13 +570,13 @@ def _interval(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Triple:
     return found
 
 
-def _alike(**given: ArrayLike) -> Triple:
+def _alike(**arrays: ArrayLike) -> Triple:
     """Three arrays, which must have the same shape."""
-    first, second, third = (np.asarray(one, dtype=float) for one in given.values())
+    first, second, third = (np.asarray(one, dtype=float) for one in arrays.values())
     shapes = first.shape, second.shape, third.shape
     if len(set(shapes)) > 1:
         message = "{}, {} and {} must have the same shape. Got {}, {} and {}."
-        raise ValueError(message.format(*given, *shapes))
+        raise ValueError(message.format(*arrays, *shapes))
     return first, second, third
 
 

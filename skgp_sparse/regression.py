@@ -324,7 +324,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         ValueError
             If a parameter or the data are invalid. The message says how to correct them.
         """
-        return self._fit(checks.Given(X, y, sample_weight, offset, X_std))
+        return self._fit(checks.RawRows(X, y, sample_weight, offset, X_std))
 
     @available_if(can_learn_later)
     def partial_fit(
@@ -390,13 +390,13 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
             If X is a source of rows, or an argument is a dask collection. Pass their chunks or
             partitions one by one.
         """
-        return self._learn(checks.Given(X, y, sample_weight, offset))
+        return self._learn(checks.RawRows(X, y, sample_weight, offset))
 
     @overload
     def predict(self, X: ArrayLike, *, latent: bool = ..., offset: MaybeArray = ...) -> Array: ...
 
     @overload
-    def predict(self, X: ArrayLike, *flags: Any, **known: Any) -> Array | tuple[Array, ...]: ...
+    def predict(self, X: ArrayLike, *flags: Any, **options: Any) -> Array | tuple[Array, ...]: ...
 
     def predict(
         self,
@@ -945,8 +945,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         check_is_fitted(self, "kernel_")
         with np.errstate(all="ignore"):
             name = f"{type(self).__name__}.loo_predict"
-            fit, beside = self._fitted.fits[0], self._fitted.beside
-            return leave_one_out.loo_prediction(fit, beside and beside.weights, self.n_jobs, name)
+            fit, blend = self._fitted.fits[0], self._fitted.blend
+            return leave_one_out.loo_prediction(fit, blend and blend.weights, self.n_jobs, name)
 
     def evidence_bounds(
         self, X: MaybeArray = None, y: MaybeArray = None, sample_weight: MaybeArray = None
@@ -1012,7 +1012,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         with np.errstate(all="ignore"):
             if X is not None:
                 rules = self._observations().rules
-                given = checks.Given(X, y, sample_weight)
+                given = checks.RawRows(X, y, sample_weight)
                 others = self._read(rules, given, self._fitted.types, reset=False)
                 self._check_missing(others.X)
                 others = self._fitted.residuals(others)

@@ -55,7 +55,7 @@ class Fit(NamedTuple):
         What came before and after the search. It is filled in by the estimator.
     method_name : str, default=""
         Name of the posterior method. It is filled in by the estimator.
-    given : Dataset or None, default=None
+    all_rows : Dataset or None, default=None
         All rows of `fit`, where the objective has others. It is filled in by the estimator.
     refit : callable or None, default=None
         ``(job, fit, kernel) -> Fit``, which goes on from the fit with a kernel of other
@@ -86,7 +86,7 @@ class Fit(NamedTuple):
     plan: str = ""
     steps: tuple[str, ...] = ()
     method_name: str = ""
-    given: Dataset | None = None
+    all_rows: Dataset | None = None
     refit: Callable[..., Any] | None = None
     mean: Array | Any = None
     combination: Any = None
@@ -101,12 +101,12 @@ class Fit(NamedTuple):
     @property
     def rows(self) -> Any:
         """`Dataset` of rows that `fit` was given, None where they are not known any more."""
-        return self.used_rows if self.given is None else self.given
+        return self.used_rows if self.all_rows is None else self.all_rows
 
     @property
     def used_rows(self) -> Any:
         """`Dataset` of rows that the objective is of."""
-        return self.given if self.objective is None else self.objective.rows
+        return self.all_rows if self.objective is None else self.objective.rows
 
     @property
     def terms(self) -> RowTerms:
@@ -147,8 +147,8 @@ class LBFGS(BaseEstimator, Solver):
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
-        objective, kernel, settings, random_state, model = start
-        if model is None:
+        objective, kernel, settings, random_state, objectives = start
+        if objectives is None:
             function, maximum = fit_exact(objective, kernel, settings, random_state)
         else:
             moves = settings.move_basis and _can_move(kernel)
@@ -156,7 +156,7 @@ class LBFGS(BaseEstimator, Solver):
             maximum = climb(function, settings)
         warn_unless_converged(maximum, settings)
         objective, kernel = function.at(maximum.x)
-        if model is not None:
+        if objectives is not None:
             _warn_of_residual(objective, kernel)
         return fit_at(objective, kernel, maximum.n_iter, function.inner_state)
 
@@ -185,8 +185,8 @@ class Stochastic(BaseEstimator, Solver):
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
-        objective, kernel, settings, random_state, model = start
-        if model is None:
+        objective, kernel, settings, random_state, objectives = start
+        if objectives is None:
             return LBFGS().solve(start)
         size, n = objective.basis.size, len(objective.rows)
         stages = [one for one in stochastic.STAGES if one.rows * size < n]

@@ -181,7 +181,7 @@ def check_site_gradient(found, kernel, Z, inner_state=None):
     for unit, expected in zip(np.eye(len(kernel.theta)), evaluation.theta_bar):
         moved = lambda h, u=unit: kernel.clone_with_theta(kernel.theta + h * u)
         check(lambda h, m=moved: found.value(m(h), inner_state), expected, evaluation.theta_bar)
-    theta = found.method.likelihood.theta
+    theta = found.site_method.likelihood.theta
     own = evaluation.gradient.get("likelihood", np.zeros(0))
     for unit, expected in zip(np.eye(len(theta)), own):
         at = lambda h, u=unit: found.at(likelihood=theta + h * u).value(kernel, inner_state)

@@ -7,7 +7,7 @@ from skgp_sparse.choices.choices import BOUNDS, StandardisedColumns
 from skgp_sparse.choices.plan import Facts, UncertainInputs
 from skgp_sparse.data import arrays, dataset, moments
 from skgp_sparse.data.arrays import ArrayDataset, DistinctInputs, PerRow, by_row
-from skgp_sparse.data.checks import Given
+from skgp_sparse.data.checks import RawRows
 from skgp_sparse.data.columns import ColumnTable, types_of
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.door import ChunkedDataset, OpenSource

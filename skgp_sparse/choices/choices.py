@@ -91,10 +91,10 @@ def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int) -> l
     return left if left or n_numbers else codes
 
 
-def without_unclear_noise(kernel: Kernel, known: Array) -> Kernel:
-    """The kernel, changed: no noise of missing values where few are `known` (weights (d,))."""
-    for part, columns in kernels.parts_by_columns(kernel, len(known), kernels.Missing):
-        few = known[columns][np.asarray(part.columns, int)] < 30  # to tell it from other noise
+def without_unclear_noise(kernel: Kernel, weight: Array) -> Kernel:
+    """The kernel, changed: no noise of missing values where few are known (`weight` (d,))."""
+    for part, columns in kernels.parts_by_columns(kernel, len(weight), kernels.Missing):
+        few = weight[columns][np.asarray(part.columns, int)] < 30  # to tell it from other noise
         if few.any():
             ends = np.where(few[:, None], _LEAST_OF_MISSING, np.reshape(part.noise_bounds, (1, 2)))
             part.set_params(noise_bounds=ends, noise=np.where(few, _LEAST_OF_MISSING, part.noise))
@@ -119,10 +119,10 @@ def _constant(variance: float, limits: tuple[float, float]) -> Kernel:
     return ConstantKernel(variance, (limits[0] * variance, limits[1] * variance))
 
 
-def resolve_priors(given: BaseEstimator, rows: Dataset, few: int) -> list[Any]:
+def resolve_priors(parameters: BaseEstimator, rows: Dataset, few: int) -> list[Any]:
     """The priors that parameters ask for, a list; of length scales with `few` rows per column."""
-    prior = given.prior
-    if prior is None or (is_auto(prior) and given.kernel is not None):
+    prior = parameters.prior
+    if prior is None or (is_auto(prior) and parameters.kernel is not None):
         return []
     if not isinstance(prior, str):
         return [clone(one) for one in (prior if isinstance(prior, (list, tuple)) else [prior])]
@@ -203,13 +203,13 @@ _PROPAGATION = bounds.FITC, bounds.PEP  # these are expectation propagation ther
 
 
 def resolved(
-    given: Any, by_name: Mapping[str, type], kind: type, parameter: str, name: str, must: str
+    choice: Any, by_name: Mapping[str, type], kind: type, parameter: str, name: str, must: str
 ) -> Any:
     """The object of a name, or a clone of one of that kind; raises at anything else."""
-    if is_name(given, *by_name):
-        return by_name[given]()
-    require(isinstance(given, kind), parameter, given, name, must)
-    return clone(given)
+    if is_name(choice, *by_name):
+        return by_name[choice]()
+    require(isinstance(choice, kind), parameter, choice, name, must)
+    return clone(choice)
 
 
 def resolve_bound(bound: bounds.Bound | str, name: str) -> bounds.Bound:
@@ -291,12 +291,13 @@ def resolve_kernel(own: Kernel | None, alpha: object, rows: Dataset, table: Colu
 
 
 def thorough_search(
-    kernel: Kernel, given: BaseEstimator, rows: Dataset, columns: ColumnTable
+    kernel: Kernel, parameters: BaseEstimator, rows: Dataset, columns: ColumnTable
 ) -> ThoroughSearch:
     """`ThoroughSearch` from a kernel of `resolve_kernel`: with less noise, if it was appended."""
-    if given.kernel is not None and (given.alpha is not None or kernels.has_noise(given.kernel)):
+    chosen = parameters.kernel
+    if chosen is not None and (parameters.alpha is not None or kernels.has_noise(chosen)):
         return ThoroughSearch(kernel)
-    y_variance = rows.target_variance() * _share_beside(given.kernel, rows, columns)
+    y_variance = rows.target_variance() * _share_beside(chosen, rows, columns)
     high = kernel.k2.noise_level_bounds[1]
     quiet = kernel.k1 + WhiteKernel(1e-3 * y_variance, (1e-10 * y_variance, high))
     return ThoroughSearch(quiet, (quiet.theta,))

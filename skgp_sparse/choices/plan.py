@@ -311,9 +311,9 @@ class UncertainInputs(PosteriorMethod):
         job = on_subset(job, random_state)
         rows, options = job.rows, job.settings.options._replace(jitter=Jitter(1e-6))
         Z = job.points.initialise(rows, job.kernel, random_state)
-        known = job.model.sparse(rows, Z, options)  # a `CollapsedObjective`
+        known = job.objectives.sparse(rows, Z, options)  # a `CollapsedObjective`
         X = rows.everything().X
-        objective = LatentObjective(
+        latent = LatentObjective(
             rows=rows,
             bound=known.bound,
             basis=known.basis,
@@ -324,7 +324,7 @@ class UncertainInputs(PosteriorMethod):
             of_column=np.zeros(rows.n_targets, dtype=int),
             options=options,
         )
-        fit = LBFGS().solve(Start(objective, job.kernel, job.settings, random_state, job.model))
+        fit = LBFGS().solve(Start(latent, job.kernel, job.settings, random_state, job.objectives))
         given: Any = fit.posterior  # an `InducingPosterior`
         posterior = SparsePosterior(fit.kernel, given.features, given.u, given.TB[0])
         return fit._replace(posterior=posterior)

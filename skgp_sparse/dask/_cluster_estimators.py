@@ -23,7 +23,7 @@ from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.dask import _distributed_rows as distributed_rows
 from skgp_sparse.dask._distributed_rows import DaskDataset, known_sizes, once
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import Given, Rules, check_classes, is_lazy, within_limits
+from skgp_sparse.data.checks import RawRows, Rules, check_classes, is_lazy, within_limits
 from skgp_sparse.data.columns import ColumnTypes
 from skgp_sparse.data.copies import MOST_HASHED, RowHashes, row_weights
 from skgp_sparse.data.dataset import Dataset
@@ -93,24 +93,24 @@ def lazy(method: Callable, probed_by: Callable | None = None) -> Callable:
     return predict
 
 
-def _lazily(local: SparseGP, method: Callable, probed_by: Callable, X: Any, **given: Any) -> Any:
-    blocks = distributed_rows.blocks_of_inputs(X, f"Dask{type(local).__name__}.{method.__name__}")
-    expected, sizes = getattr(local, "n_features_in_", X.shape[1]), known_sizes(X)
+def _lazily(plain: SparseGP, function: Callable, probed_by: Callable, X: Any, **kwargs: Any) -> Any:
+    blocks = distributed_rows.blocks_of_inputs(X, f"Dask{type(plain).__name__}.{function.__name__}")
+    expected, sizes = getattr(plain, "n_features_in_", X.shape[1]), known_sizes(X)
     if X.shape[1] != expected:
         raise ValueError(f"X must have {expected} columns, as in fit. Got the shape {X.shape}.")
     # each block of X has its own part of these
-    columns = {one: given.pop(one) for one in ("y", "at", "offset") if np.ndim(given.get(one, 0))}
+    columns = {one: kwargs.pop(one) for one in ("y", "at", "offset") if np.ndim(kwargs.get(one, 0))}
     for what, column in columns.items():
         columns[what] = distributed_rows.aligned(column, what, X, blocks, sizes)
-    row = np.vstack(getattr(local, "inducing_points_", [np.zeros(expected)]))[:1]
-    if hasattr(local, "feature_names_in_"):
+    row = np.vstack(getattr(plain, "inducing_points_", [np.zeros(expected)]))[:1]
+    if hasattr(plain, "feature_names_in_"):
         import pandas
 
-        row = pandas.DataFrame(row, columns=local.feature_names_in_)
-    like = [one[:0] for one in _as_tuple(probed_by(local, row, **given))]  # the answer to no row
-    estimator, call = once(local), delayed(_predicted, pure=False)
+        row = pandas.DataFrame(row, columns=plain.feature_names_in_)
+    like = [one[:0] for one in _as_tuple(probed_by(plain, row, **kwargs))]  # the answer to no row
+    estimator, call = once(plain), delayed(_predicted, pure=False)
     answers = [
-        call(estimator, method.__name__, like, block, **given, **dict(zip(columns, values)))
+        call(estimator, function.__name__, like, block, **kwargs, **dict(zip(columns, values)))
         for block, *values in zip(blocks, *columns.values())
     ]
     arrays = []
@@ -121,10 +121,10 @@ def _lazily(local: SparseGP, method: Callable, probed_by: Callable, X: Any, **gi
     return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
 
-def _predicted(estimator: SparseGP, method: str, like: list, X: Sequence, **given: object) -> Any:
+def _predicted(estimator: SparseGP, name: str, like: list, X: Sequence, **kwargs: object) -> Any:
     """Predictions of a plain estimator for a block of rows; `like` for an empty one."""
     with single_threaded_blas():
-        return _as_tuple(getattr(estimator, method)(X, **given)) if len(X) else like
+        return _as_tuple(getattr(estimator, name)(X, **kwargs)) if len(X) else like
 
 
 def _as_tuple(answer: AnyArray | tuple) -> tuple[AnyArray, ...]:
@@ -166,20 +166,20 @@ class OnCluster(SparseGP):
         state.pop("_held", None)
         return {**state, "client": None}
 
-    def _fit(self, given: Given) -> Any:
+    def _fit(self, raw: RawRows) -> Any:
         with ExitStack() as self._held:
             try:
-                super()._fit(given)
+                super()._fit(raw)
             finally:
                 del self._held
             if any(isinstance(fit.used_rows, DaskDataset) for fit in self._fitted.fits):
                 self._fitted.fits = [fit._replace(objective=None) for fit in self._fitted.fits]
         return self
 
-    def _read(self, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool) -> Dataset:
-        X, y, sample_weight, offset, X_std = given
+    def _read(self, rules: Rules, raw: RawRows, types: ColumnTypes | None, reset: bool) -> Dataset:
+        X, y, sample_weight, offset, X_std = raw
         if not (reset and any(map(is_lazy, (X, y, sample_weight, offset)))):
-            return super()._read(rules, given, types, reset)
+            return super()._read(rules, raw, types, reset)
         if X_std is not None:
             raise ValueError(
                 f"{rules.name}: X_std is available for rows in memory. Pass arrays, such as "

@@ -31,7 +31,7 @@ from distributed.scheduler import KilledWorker
 
 from skgp_sparse.data import moments
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import Given, Rules, is_lazy, naming
+from skgp_sparse.data.checks import RawRows, Rules, is_lazy, naming
 from skgp_sparse.data.copies import RowWeights
 from skgp_sparse.data.dataset import Batch, Dataset, Layout, block_budget, even_slices, row_blocks
 from skgp_sparse.data.door import check_form
@@ -68,7 +68,7 @@ def checked(
             return None
         if np.ndim(columns["y"]) and len(columns["y"]) != len(X):
             raise ValueError(f"y has {len(columns['y'])} rows and X has {len(X)}. {SAME_ROWS}")
-        return rules.check(Given(X, **columns), alpha)
+        return rules.check(RawRows(X, **columns), alpha)
 
 
 def outline_of(dataset: ArrayDataset | None) -> tuple[int, ArrayDataset] | None:
@@ -363,14 +363,14 @@ class DaskDataset(Dataset):
         """The table of a `Task` with its labels."""
         return replace(self, task=task).summarised()
 
-    def with_weights(self, known: RowWeights, held: ExitStack) -> "DaskDataset":
+    def with_weights(self, weights: RowWeights, held: ExitStack) -> "DaskDataset":
         """The table with the weights that its rows have in a fit."""
-        rows = replace(self, class_weight=known.class_weight, relative=known.relative)
-        if known.weight is self.weight and not known.relative:
+        rows = replace(self, class_weight=weights.class_weight, relative=weights.relative)
+        if weights.weight is self.weight and not weights.relative:
             return rows
-        call, weight, n = delayed(replace, pure=False), known.weight, len(self.parts)
+        call, weight, n = delayed(replace, pure=False), weights.weight, len(self.parts)
         each = [None] * n if weight is None else np.split(weight, self._edges[1:])
-        options = ({"weight": once(own), "relative": known.relative} for own in each)
+        options = ({"weight": once(own), "relative": weights.relative} for own in each)
         wanted = [call(part, **one) for part, one in zip(self.parts, options)]
         parts = _hold(self.client, wanted, held)
         return replace(rows, parts=parts, weighted=weight is not None).summarised()

@@ -191,7 +191,7 @@ def check_no_missing(y: object) -> None:
         )
 
 
-class Given(NamedTuple):
+class RawRows(NamedTuple):
     """Rows as a user passes them, all arrays or tables of any kind; X may be an `OpenSource`."""
 
     X: Any
@@ -223,10 +223,10 @@ class Rules(NamedTuple):
     names: Any = None  # of the columns, where X itself does not say them
 
     @on_numpy
-    def check(self, given: Given, alpha: MaybeArray = None, all_rows: bool = False) -> ArrayDataset:
+    def check(self, raw: RawRows, alpha: MaybeArray = None, all_rows: bool = False) -> ArrayDataset:
         """The `ArrayDataset` of some rows, or of all of them, or an error."""
-        check_readable(self.name, **given._asdict())
-        X, y, sample_weight, offset, X_std = given
+        check_readable(self.name, **raw._asdict())
+        X, y, sample_weight, offset, X_std = raw
         check_inputs(X, self.kernel, self.name, self.labels)
         has_likelihood = self.likelihood is not None
         if has_likelihood:

@@ -95,13 +95,13 @@ def _days_of_objects(values: AnyArray, missing: Bools, kind: str) -> Array:
     return 24.0 * _days(times) if kind == TIME_OF_DAY else _days(times)
 
 
-def _without_zone(one: object) -> Any:
+def _without_zone(value: object) -> Any:
     """A time in UTC; of a time of the day, how long it is after midnight."""
-    if isinstance(one, time):
-        return datetime.combine(date.min, one.replace(tzinfo=None)) - datetime.min
-    if isinstance(one, datetime) and one.tzinfo is not None:
-        return one.astimezone(timezone.utc).replace(tzinfo=None)
-    return one
+    if isinstance(value, time):
+        return datetime.combine(date.min, value.replace(tzinfo=None)) - datetime.min
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(timezone.utc).replace(tzinfo=None)
+    return value
 
 
 def _of_pandas(X: "DataFrame", kinds: Sequence[str | None]) -> list[Column]:
@@ -366,9 +366,8 @@ def order_of(y: object) -> list[Any] | None:
     return [*dtype.categories] if is_ordered else None
 
 
-def ranks_of(classes: AnyArray, named: object, known: list | None, name: str) -> tuple[int, ...]:
+def ranks_of(classes: AnyArray, named: object, order: list | None, name: str) -> tuple[int, ...]:
     """The place of each class among all of them, in their order."""
-    order = known
     if named is not None:
         labels = np.asarray(named, dtype=object)
         order = labels.tolist() if labels.ndim == 1 else []

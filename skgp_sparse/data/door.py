@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from skgp_sparse.data import checks
 from skgp_sparse.data.arrays import ArrayDataset, joined
-from skgp_sparse.data.checks import Given, Rules
+from skgp_sparse.data.checks import RawRows, Rules
 from skgp_sparse.data.columns import ColumnTypes, as_table, types_of
 from skgp_sparse.data.copies import MOST_HASHED, RowHashes, counted, row_weights
 from skgp_sparse.data.dataset import Batch, Dataset, at
@@ -78,7 +78,7 @@ class OpenSource:
                     )
                 self.sizes.append(size)
                 if size > 0:
-                    dataset = rules.check(Given(*chunk))
+                    dataset = rules.check(RawRows(*chunk))
                     first = dataset.subset(slice(0)) if first is None else first
                     check_form(dataset, first)
                     self.n_features = dataset.n_features
@@ -215,32 +215,32 @@ def _as_indices(classes: AnyArray, y: AnyArray) -> Ints:
 
 
 def read(
-    estimator: BaseEstimator, rules: Rules, given: Given, types: ColumnTypes | None, reset: bool
+    estimator: BaseEstimator, rules: Rules, raw: RawRows, types: ColumnTypes | None, reset: bool
 ) -> Dataset:
     """All rows that an estimator is fitted to, as a `Dataset`."""
     alpha = getattr(estimator, "alpha", None)
-    if isinstance(given.X, OpenSource):
-        return _read_source(estimator, rules, given, alpha)
-    if given.X_std is not None and types is not None:
+    if isinstance(raw.X, OpenSource):
+        return _read_source(estimator, rules, raw, alpha)
+    if raw.X_std is not None and types is not None:
         raise ValueError(
             f"{rules.name}: X_std is for arrays and data frames of numbers, but columns of X are "
             "categories or times. Leave X_std out, or encode X before."
         )
-    X = given.X if checks.are_floats(given.X) else as_table(given.X)
+    X = raw.X if checks.are_floats(raw.X) else as_table(raw.X)
     numbers = X if types is None else types.encoded(X, rules.name)
     rules = rules if types is None else rules._replace(names=types.names)
-    rows = rules.check(given._replace(X=numbers), alpha, all_rows=True)
+    rows = rules.check(raw._replace(X=numbers), alpha, all_rows=True)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return encoded(rows, rules)
 
 
 def read_chunk(
-    model: BaseEstimator, rules: Rules, given: Given, reset: bool, types: ColumnTypes | None = None
+    model: BaseEstimator, rules: Rules, raw: RawRows, reset: bool, types: ColumnTypes | None = None
 ) -> ArrayDataset:
     """The `ArrayDataset` of the rows of a call of partial_fit that count."""
-    name, X = f"{rules.name}.partial_fit", given.X
+    name, X = f"{rules.name}.partial_fit", raw.X
     refuse_source(X, name, "Pass its chunks one by one, or the source itself to fit.")
-    checks.check_readable(name, **given._asdict())
+    checks.check_readable(name, **raw._asdict())
     if types is not None or types_of(X, model.categorical_features, name) is not None:
         raise ValueError(
             f"{name} takes numbers, but columns of X are categories or times, or were so in fit. "
@@ -248,7 +248,7 @@ def read_chunk(
         )
     if not reset:
         rules = rules._replace(names=getattr(model, "feature_names_in_", None))
-    dataset = rules.check(given, getattr(model, "alpha", None), all_rows=True)
+    dataset = rules.check(raw, getattr(model, "alpha", None), all_rows=True)
     validate_data(model, X, reset=reset, skip_check_array=True)
     return dataset.counting()
 
@@ -261,8 +261,8 @@ def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
     return counted(rows, rules)
 
 
-def _read_source(model: BaseEstimator, rules: Rules, given: Given, alpha: MaybeArray) -> Dataset:
-    named = given._asdict()
+def _read_source(model: BaseEstimator, rules: Rules, raw: RawRows, alpha: MaybeArray) -> Dataset:
+    named = raw._asdict()
     X = named.pop("X")
     if passed := [argument for argument, value in named.items() if value is not None]:
         raise ValueError(
@@ -278,18 +278,18 @@ def _read_source(model: BaseEstimator, rules: Rules, given: Given, alpha: MaybeA
 
 
 @contextmanager
-def opened(given: Given, name: str) -> Iterator[Given]:
+def opened(raw: RawRows, name: str) -> Iterator[RawRows]:
     """Context with rows of a user, in which a source is an `OpenSource`."""
-    if isinstance(given.X, np.ndarray) or not is_source(given.X):
-        yield given
+    if isinstance(raw.X, np.ndarray) or not is_source(raw.X):
+        yield raw
     else:
-        with closing(OpenSource(given.X, name)) as X:
-            yield given._replace(X=X)
+        with closing(OpenSource(raw.X, name)) as X:
+            yield raw._replace(X=X)
 
 
-def as_passed(given: Given) -> tuple[Any, Any]:
+def as_passed(raw: RawRows) -> tuple[Any, Any]:
     """Inputs and targets as the user passed them, for callbacks."""
-    return given.X.source if isinstance(given.X, OpenSource) else given.X, given.y
+    return raw.X.source if isinstance(raw.X, OpenSource) else raw.X, raw.y
 
 
 def check_query(X: object, name: str) -> None:

@@ -99,9 +99,9 @@ class Range(NamedTuple):
         return np.array([time.astimezone(zone) for time in utc], dtype=object)
 
 
-def drawn_column(X: "Table", names: list, place: int, known: Container, most: int) -> DrawnColumn:
+def drawn_column(X: "Table", names: list, place: int, codes: Container, most: int) -> DrawnColumn:
     """The `DrawnColumn` of a table: a curve or points."""
-    is_level = (names[place] if columns.is_named(names) else place) in known
+    is_level = (names[place] if columns.is_named(names) else place) in codes
     kinds: list[str | None] = [None] * len(names)
     kinds[place] = columns.CATEGORY if is_level else None
     column = columns.columns_of(X, kinds)[place]
@@ -157,7 +157,7 @@ def _rows_of_levels(values: AnyArray, order: list | None, most: int) -> AnyArray
     levels, first, counts = np.unique(values[known], return_index=True, return_counts=True)
     chosen = np.sort(np.argsort(-counts, kind="stable")[:most])
     if order is not None:
-        chosen = np.array(sorted(chosen, key=lambda one: order.index(levels[one])), dtype=int)
+        chosen = np.array(sorted(chosen, key=lambda j: order.index(levels[j])), dtype=int)
     return np.concatenate([known[first[chosen]], np.flatnonzero(missing)[:1]])
 
 
@@ -167,9 +167,9 @@ def _ordered(X: "Table", place: int) -> list | None:
     return [*levels] if hasattr(levels, "__len__") else None
 
 
-def _grid(known: Array, distinct: Array, n_points: int, is_period: bool) -> Array:
+def _grid(values: Array, distinct: Array, n_points: int, is_period: bool) -> Array:
     """Numbers between the edges of a column: whole ones of whole numbers, and true periods."""
-    low, high = np.quantile(known, [_EDGE, 1.0 - _EDGE])
+    low, high = np.quantile(values, [_EDGE, 1.0 - _EDGE])
     grid = np.linspace(low, high, n_points)
     if is_period:
         return np.unique(distinct[np.minimum(np.searchsorted(distinct, grid), len(distinct) - 1)])

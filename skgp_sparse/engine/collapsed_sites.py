@@ -166,15 +166,15 @@ class RowSums(NamedTuple):
     residual: Array  # (k,) Σ w λ2 r
 
 
-def with_sites(visit: Visit, cores: Cores, method: Any, v: Array) -> RowSums:
-    """The `RowSums` of a visit by a `Method` that needs no last site, shares `v` of residuals."""
+def with_sites(visit: Visit, cores: Cores, site_method: Any, v: Array) -> RowSums:
+    """The `RowSums` of a visit by a `SiteMethod` that needs no last site; shares `v`."""
     (problem, *_), features, layout = visit
 
     def run(read: Callable) -> tuple:
         block = read()
         projection = problem.project(features, block.X)
         V, rows = projection.V, observe(block, projection.residual)
-        found = method.update(rows, *cores.moments(V), None, v)
+        found = site_method.update(rows, *cores.moments(V), None, v)
         VaV = (weighted_gram(V, rows.weight * precision) for precision in found.precision)
         Vb = (V.T @ (rows.weight * linear)[:, None] for linear in found.linear)
         value = rows.weight @ found.value

@@ -271,7 +271,7 @@ class ExactPosterior(FeaturePosterior):
 
     def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Moments of chosen rows, each given all others, in O(n³) time without sites."""
-        if terms.method is not None:
+        if terms.site_method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         groups = DistinctInputs.of(rows)
         groups = groups._replace(noise=self.factor * groups.noise)
@@ -331,7 +331,7 @@ class SparsePosterior(FeaturePosterior):
 
     def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Moments of chosen rows, each given all others, in O(n m²) time."""
-        if terms.method is not None:
+        if terms.site_method is not None:
             return self._left_out_of_sites(rows, chosen, terms, n_jobs)
         rows = rows if len(chosen) == len(rows) else rows.subset(chosen)
 
@@ -363,4 +363,4 @@ class SparsePosterior(FeaturePosterior):
     @staticmethod
     def _natural_parameters(terms: RowTerms, some: slice, rest: Array, weight: Array) -> Array:
         """Natural parameters of sites as the features see them."""
-        return terms.method.at_site(terms.sites[..., some], rest, weight)
+        return terms.site_method.at_site(terms.sites[..., some], rest, weight)

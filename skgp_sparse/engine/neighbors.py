@@ -365,23 +365,23 @@ def _first_of(k: int, is_last: Bools, *columns: Array) -> list[Any]:
 
 
 def value(
-    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, densities: Density = None
+    kernel: Kernel, rows: LeaveOneOut, metric: W = None, n_jobs: int = 1, densities: Density = None
 ) -> float:
     """J, of normal densities or of others; see `normal_densities`."""
-    densities, noise = densities or normal_densities, _Noise(kernel, left.X)
+    densities, noise = densities or normal_densities, _Noise(kernel, rows.X)
 
     def of_block(block: LeaveOneOut) -> float:
         local, _ = block.linearise(kernel, block.points(metric)[1], noise)
         return densities(block, local, noise.own(block))[0]
 
-    return sum(ordered_map(of_block, left.blocks(), n_jobs))
+    return sum(ordered_map(of_block, rows.blocks(), n_jobs))
 
 
 def value_and_gradient(
-    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, densities: Density = None
+    kernel: Kernel, rows: LeaveOneOut, metric: W = None, n_jobs: int = 1, densities: Density = None
 ) -> tuple:
     """J, and its gradients wrt theta and, unless it is None, wrt the metric W (r, d)."""
-    densities, noise = densities or normal_densities, _Noise(kernel, left.X)
+    densities, noise = densities or normal_densities, _Noise(kernel, rows.X)
 
     def of_block(block: LeaveOneOut) -> tuple:
         P, transformed = block.points(metric)
@@ -393,16 +393,16 @@ def value_and_gradient(
             return J, noise_bar, theta_bar, 0.0
         return J, noise_bar, theta_bar, P_bar.reshape(-1, len(metric)).T @ P.reshape(-1, P.shape[2])
 
-    results = ordered_map(of_block, left.blocks(), n_jobs)
+    results = ordered_map(of_block, rows.blocks(), n_jobs)
     J, noise_bar, theta_bar, metric_bar = map(sum, zip(*results))
     return J, theta_bar + noise.pull(np.asarray(noise_bar)), metric_bar
 
 
 def moments(
-    kernel: Kernel, left: LeaveOneOut, metric: W = None, n_jobs: int = 1, matrices: Matrices = None
+    kernel: Kernel, rows: LeaveOneOut, metric: W = None, n_jobs: int = 1, matrices: Matrices = None
 ) -> Pair:
     """Mean (s, p) and variance (s,), noise included, of rows left out; `matrices` may be known."""
-    noise = _Noise(kernel, left.X)
+    noise = _Noise(kernel, rows.X)
 
     def of_block(pair: tuple) -> Pair:
         block, K = pair
@@ -410,18 +410,18 @@ def moments(
         local = _solve(K, block.y_near, noise.near(block))[0]
         return local.mean, local.variance + noise.own(block)
 
-    return contract.joined(of_block, list(zip(left.blocks(), matrices or repeat(None))), n_jobs)
+    return contract.joined(of_block, list(zip(rows.blocks(), matrices or repeat(None))), n_jobs)
 
 
-def kernel_matrices(kernel: Kernel, left: LeaveOneOut, metric: W, n_jobs: int = 1) -> list:
+def kernel_matrices(kernel: Kernel, rows: LeaveOneOut, metric: W, n_jobs: int = 1) -> list:
     """Kernel matrices of the rows, a stack (b, k + 1, k + 1) for each block; no target matters."""
     of_block = lambda block: kernels.linearize_stack(kernel, block.points(metric)[1])[0]
-    return [*ordered_map(of_block, left.blocks(), n_jobs)]
+    return [*ordered_map(of_block, rows.blocks(), n_jobs)]
 
 
-def normal_densities(block: LeaveOneOut, local: LocalPrediction, noise: Array) -> tuple:
+def normal_densities(block: LeaveOneOut, latent: LocalPrediction, noise: Array) -> tuple:
     """Σ w log N(y; m, v) over rows and targets, and its slopes in m (s, p) and v (s,)."""
-    v, e, n_targets = local.variance + noise, block.y - local.mean, block.y.shape[-1]
+    v, e, n_targets = latent.variance + noise, block.y - latent.mean, block.y.shape[-1]
     squares, w = np.einsum("...p,...p->...", e, e), block.count
     J = np.vdot(-0.5 * w, n_targets * (np.log(v) + linalg.LOG_2PI) + squares / v)
     return J, (w / v)[..., None] * e, 0.5 * w * (squares / v - n_targets) / v

@@ -69,7 +69,7 @@ class RowTerms(NamedTuple):
     """How training rows entered a posterior: the Gaussian factor of each of them."""
 
     bound: Any = None  # whose share of the residual variance is noise; None: no residual
-    method: Any = None  # of inference, of sites; None: the noise is Gaussian
+    site_method: Any = None  # of inference, of sites; None: the noise is Gaussian
     sites: Array | Any = None  # (2, c, n) natural parameters, where the method keeps them
     cavities: Callable[[Ints], Pair] | None = None  # mean and variance of chosen
 

@@ -101,11 +101,11 @@ class LeftOutRows(NamedTuple):
         std = np.sqrt(self.total + self.known)
         return log_normal_density(self.block.y, self.mean, std[:, None])
 
-    def without_own_noise(self, known: Any) -> "LeftOutRows":
+    def without_own_noise(self, other: Any) -> "LeftOutRows":
         """The rows with noise from errors of other rows, where this is known."""
-        place = np.minimum(np.searchsorted(known.chosen, self.chosen), len(known.chosen) - 1)
-        is_known = known.chosen[place] == self.chosen
-        return self._replace(noise=np.where(is_known, known.noise[place], self.noise))
+        place = np.minimum(np.searchsorted(other.chosen, self.chosen), len(other.chosen) - 1)
+        is_known = other.chosen[place] == self.chosen
+        return self._replace(noise=np.where(is_known, other.noise[place], self.noise))
 
     def beside(self, predicted: Array, weights: MeanWeights) -> "LeftOutRows":
         """The rows with moments of the weighted mean of the process and predictions (k, p)."""
@@ -233,7 +233,7 @@ def why_unknown(fit: Fit) -> str | None:
         )
     if rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std. Call fit without it."
-    if fit.terms.method is not None and fit.terms.sites is None:
+    if fit.terms.site_method is not None and fit.terms.sites is None:
         return "needs sites of all rows, which samples of them do not have. Set solver to 'lbfgs'."
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
@@ -302,12 +302,12 @@ def _optimism(fit: Fit) -> float:
     return np.sqrt((n + p) / (n - p))
 
 
-def check_interval(coverage: float, method: str, side: str, name: str) -> None:
+def check_interval(coverage: float, kind: str, side: str, name: str) -> None:
     """Raise unless an interval can be what is asked for."""
     is_right = isinstance(coverage, Real) and not isinstance(coverage, BOOLS) and 0 < coverage < 1
     require(is_right, "coverage", coverage, name, "a float between 0 and 1, both excluded")
     methods, sides = ("model", "conformal"), ("both", "lower", "upper")
-    require(is_name(method, *methods), "method", method, name, f"one of {methods}")
+    require(is_name(kind, *methods), "method", kind, name, f"one of {methods}")
     require(is_name(side, *sides), "side", side, name, f"one of {sides}")
 
 

@@ -64,18 +64,18 @@ class EvidenceBounds(NamedTuple):
 
 
 def evidence_bounds(
-    fit: Fit, given: BaseEstimator, others: Rows, scaler: TargetScaler, tell: Callable, name: str
+    fit: Fit, fitted: BaseEstimator, others: Rows, scaler: TargetScaler, tell: Callable, name: str
 ) -> EvidenceBounds:
     """Bounds of the evidence of the rows of a fit, or of `others`, whose targets have its units."""
-    rows, n_jobs = fit.rows, resolve_n_jobs(given.n_jobs)
+    rows, n_jobs = fit.rows, resolve_n_jobs(fitted.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(
             f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
             "of rows that it has not seen."
         )
     require(fit.posterior, BOUNDS, name)
-    bound = resolve_bound(given.bound, name)
-    value = None if fit.given is not None or others is not None else fit.value
+    bound = resolve_bound(fitted.bound, name)
+    value = None if fit.all_rows is not None or others is not None else fit.value
     if others is not None:
         check_columns(others.y, len(scaler.scale), name)
         rows = with_noise_floor(others.in_one_form().in_units(scaler), fit.kernel)
@@ -86,12 +86,12 @@ def evidence_bounds(
             f"{name}: this estimator does not contain the training rows, because it was fitted "
             "on a cluster or from a large source, or loaded from a pickle. Pass X and y."
         )
-    basis, options = InducingBasis(given.inducing_points_), Options(n_jobs=n_jobs)
+    basis, options = InducingBasis(fitted.inducing_points_), Options(n_jobs=n_jobs)
     with single_threaded_blas(), arithmetic():
         if value is None:
             objective = GaussianObjectives(bound).sparse(rows, basis.parameters, options)
             value = objective.value(fit.kernel)
-        upper = _upper(Problem(fit.kernel, basis, rows, Titsias(), options), given, tell)
+        upper = _upper(Problem(fit.kernel, basis, rows, Titsias(), options), fitted, tell)
     own = value if bound.is_lower_bound else -np.inf
     gap = (upper - own) / (rows.total_weight() * rows.n_targets)
     return EvidenceBounds(*map(float, (own, upper, gap)))
@@ -117,10 +117,10 @@ def _upper(problem: Problem, parameters: BaseEstimator, progress: Callable) -> f
 
 
 def check_question(
-    parameters: BaseEstimator, return_cov: bool, latent: bool, known: Iterable[object], name: str
+    parameters: BaseEstimator, return_cov: bool, latent: bool, extras: Iterable[object], name: str
 ) -> None:
     """Raise unless the gradients can be those of a prediction that is asked for so."""
-    if return_cov or any(one is not None for one in known):
+    if return_cov or any(one is not None for one in extras):
         raise ValueError(
             f"{name}: return_gradient goes with return_std, but neither with return_cov nor with "
             "offset or X_std. Leave these out."

@@ -291,14 +291,14 @@ class TargetView(NamedTuple):
         std = self.scaler.inverse_std(np.sqrt(variance)[:, None])
         return _finite(self.scaler.inverse(mean)), _finite(std)
 
-    def _by_blocks(self, method: Callable, X: Array) -> Any:
+    def _by_blocks(self, function: Callable, X: Array) -> Any:
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
         with np.errstate(all="ignore"):
             if len(row_blocks(len(X), self.process.width)) == 1:
-                return method(X, 1)
+                return function(X, 1)
             n_jobs = resolve_n_jobs(self.n_jobs)
             with single_threaded_blas():
-                return method(X, n_jobs)
+                return function(X, n_jobs)
 
     def _shaped(self, values: Array) -> Array:
         return values[..., 0] if self.one_column else values

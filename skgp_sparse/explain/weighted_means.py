@@ -76,8 +76,8 @@ class WeightedMean(NamedTuple):
 
     def around(self, view: RealView) -> RealView:
         """The view with the weighted mean of its process and the prediction."""
-        known: tuple = self, self.weights, self.function.is_flat
-        return view.each(lambda one: one._replace(process=PosteriorWithMean(one.process, *known)))
+        own: tuple = self, self.weights, self.function.is_flat
+        return view.each(lambda part: part._replace(process=PosteriorWithMean(part.process, *own)))
 
 
 class Calibration(NamedTuple):
@@ -211,13 +211,13 @@ def calibrated(own: Array, labels: Ints, weight: Array, latent: Array | None = N
 class StackedRows(NamedTuple):
     """Rows that are left out, of which weights of another prediction are learned."""
 
-    left: LeftOutRows
+    left_out: LeftOutRows
     predicted: Array  # (k, p) the other predictions
 
     @property
     def row_weight(self) -> Array:
         """Weights (k,) of the rows."""
-        return np.broadcast_to(self.left.block.weight, len(self.predicted))
+        return np.broadcast_to(self.left_out.block.weight, len(self.predicted))
 
     @property
     def share(self) -> Array:
@@ -226,13 +226,13 @@ class StackedRows(NamedTuple):
 
     def densities(self, weights: MeanWeights) -> Array:
         """Log densities (k,) of the targets, averaged over these."""
-        return self.left.beside(self.predicted, weights).log_density().mean(axis=1)
+        return self.left_out.beside(self.predicted, weights).log_density().mean(axis=1)
 
     def without_mean(self) -> MeanWeights:
         """`MeanWeights` with which the process is alone."""
         error = np.ones(1)  # where latent values are not seen
-        if self.left.likelihood is None:
-            error = (self.left.block.y - self.predicted) ** 2
+        if self.left_out.likelihood is None:
+            error = (self.left_out.block.y - self.predicted) ** 2
             error = np.average(error, axis=0, weights=self.row_weight)
         return MeanWeights(np.full(len(error), -np.inf), np.zeros(len(error)), error)
 
@@ -242,7 +242,7 @@ class StackedRows(NamedTuple):
         With a likelihood, a weight that is the same everywhere has the highest density.
         """
         alone = self.without_mean()
-        if self.left.likelihood is not None:
+        if self.left_out.likelihood is not None:
             return self._densest(lambda t: alone._replace(intercept=t), [(-1.0,)], _OF_WEIGHT[:1])
         targets = [self._least_loss(j, error) for j, error in enumerate(alone.error)]
         intercept, slope = np.transpose(targets)
@@ -251,7 +251,7 @@ class StackedRows(NamedTuple):
 
     def loss(self, weights: MeanWeights) -> float:
         """Mean Huber loss of means, averaged over targets with Gaussian noise."""
-        left = self.left
+        left = self.left_out
         mean = left.mean + weights.of(left.total) * (self.predicted - left.mean)
         scale = np.sqrt((left.total + left.known)[:, None] * weights.error)
         squared = (left.block.y - mean) ** 2 / scale
@@ -260,7 +260,7 @@ class StackedRows(NamedTuple):
 
     def _least_loss(self, j: int, error: float) -> Array:
         """Intercept and slope of the weight of one target."""
-        left, one = self.left, np.s_[:, j : j + 1]
+        left, one = self.left_out, np.s_[:, j : j + 1]
         left = left._replace(block=left.block._replace(y=left.block.y[one]), mean=left.mean[one])
         rows = StackedRows(left, self.predicted[one])
 

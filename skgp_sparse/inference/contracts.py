@@ -130,10 +130,10 @@ def attempt(
     return Evaluation(-np.inf, {"kernel": np.zeros(len(kernel.bounds))}, np.nan, inner_state)
 
 
-def if_possible(function: Callable, *given: object, otherwise: object = None) -> Any:
+def if_possible(function: Callable, *args: object, otherwise: object = None) -> Any:
     """Result of an optional step, and `otherwise` where its matrices have no factor."""
     with suppress(np.linalg.LinAlgError), arithmetic():
-        return function(*given)
+        return function(*args)
     return otherwise
 
 
@@ -279,7 +279,7 @@ class ObjectiveFactory(ABC):
     """The family of objectives that belongs to the noise of the rows."""
 
     has_sites: bool = False  # whether rows have a likelihood, and sites in the place of noise ...
-    method: Any  # ... which a `Method` finds ...
+    site_method: Any  # ... which a `SiteMethod` finds ...
     inner: Any  # ... in an `Inner` loop
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # factories are dataclasses
 
@@ -308,7 +308,7 @@ class ObjectiveFactory(ABC):
         return self
 
 
-class Method(ABC):
+class SiteMethod(ABC):
     """How the sites of a likelihood are found, one row at a time.
 
     A row has one site ``(λ1, λ2)`` in each of the k processes: sites are arrays (2, k, n), means
@@ -369,7 +369,7 @@ class Start(NamedTuple):
     kernel: Kernel
     settings: "Settings"
     random_state: Rng
-    model: ObjectiveFactory | Any = None  # it made a `SparseFit`; None: there is an `ExactFit`
+    objectives: ObjectiveFactory | Any = None  # of a `SparseFit`; None: an `ExactFit`
 
 
 class ThoroughSearch(NamedTuple):

@@ -67,7 +67,7 @@ class _LeftOutObjective(Objective):
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """The log density."""
         one = self._followed(kernel)
-        J = neighbors.value(kernel, one.left, self.metric, self.n_jobs, one._densities)
+        J = neighbors.value(kernel, one.left_out, self.metric, self.n_jobs, one._densities)
         return self._share * J - self._price()[0]
 
     def value_and_gradient(
@@ -75,7 +75,7 @@ class _LeftOutObjective(Objective):
     ) -> Evaluation:
         """`Evaluation` with a gradient for each block, sites held."""
         one, share = self._followed(kernel), self._share
-        given = kernel, one.left, self.metric, self.n_jobs, one._densities
+        given = kernel, one.left_out, self.metric, self.n_jobs, one._densities
         J, theta_bar, metric_bar = neighbors.value_and_gradient(*given)
         price, of_metric = self._price()
         gradient = {"kernel": share * theta_bar, "metric": share * metric_bar - of_metric}
@@ -91,7 +91,7 @@ class _LeftOutObjective(Objective):
     @property
     def _share(self: Any) -> float:
         """Rows, in units of those that are left out."""
-        return self.total / self.left.count.sum()
+        return self.total / self.left_out.count.sum()
 
     def _price(self) -> tuple[float, Scalars]:
         """Price of the metric by its prior, and its gradient."""
@@ -106,18 +106,18 @@ class _LeftOutObjective(Objective):
 class NeighborsObjective(_LeftOutObjective):
     """Leave-one-out log density of some rows, each given the same neighbours, for all rows."""
 
-    left: LeaveOneOut
+    left_out: LeaveOneOut
 
     likelihood = None
 
     def size(self) -> float:
         """Number of rows, each counted as often as its weight says, times targets."""
-        return self.total * self.left.y.shape[-1]
+        return self.total * self.left_out.y.shape[-1]
 
     def value_of(self, mean: Array, variance: Array) -> float:
         """The log density of rows whose moments are known, without a penalty."""
-        densities = log_normal_density(self.left.y, mean, np.sqrt(variance)[:, None])
-        return self._share * np.sum(self.left.count[:, None] * densities)
+        densities = log_normal_density(self.left_out.y, mean, np.sqrt(variance)[:, None])
+        return self._share * np.sum(self.left_out.count[:, None] * densities)
 
 
 _ROWS_PER_SWEEP_BLOCK = 1 << 14  # rows of a sweep that are predicted together
@@ -151,7 +151,7 @@ class LocalSiteObjective(_LeftOutObjective):
         weight = self.rows.weight
         used = chosen if weight is None else (np.cumsum(weight > 0) - 1)[chosen]
         followed = self if self.is_rough else self._followed(kernel)
-        return self._cavities(kernel, replace(followed, chosen=used).left)
+        return self._cavities(kernel, replace(followed, chosen=used).left_out)
 
     def after_sweeps(
         self, kernel: Kernel, most: int = _MOST_SWEEPS, tol: float = _TOL
@@ -172,13 +172,13 @@ class LocalSiteObjective(_LeftOutObjective):
         return replace(one, sites=sites)
 
     @cached_property
-    def left(self) -> LeaveOneOut:
+    def left_out(self) -> LeaveOneOut:
         """`LeaveOneOut` of the chosen rows."""
         rows = slice(None) if self.chosen is None else self.chosen
         return self.near.left_out(rows, self.sites, self.near.at_places(self.sites))
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: one for name, one in vars(self).items() if name != "left"}
+        return {name: one for name, one in vars(self).items() if name != "left_out"}
 
     def _followed(self, kernel: Kernel) -> "LocalSiteObjective":
         """Objective with the sites at a kernel, if they move."""
@@ -207,29 +207,29 @@ class LocalSiteObjective(_LeftOutObjective):
             parts.append(target)
         return np.concatenate(parts, axis=1), gap
 
-    def _cavities(self, kernel: Kernel, left: LeaveOneOut, matrices: list | None = None) -> Pair:
+    def _cavities(self, kernel: Kernel, rows: LeaveOneOut, matrices: list | None = None) -> Pair:
         """Mean and variance (s,) of rows that are left out."""
-        mean, variance = neighbors.moments(kernel, left, self.metric, self.n_jobs, matrices)
+        mean, variance = neighbors.moments(kernel, rows, self.metric, self.n_jobs, matrices)
         return mean[:, 0], np.maximum(variance, _SMALLEST_RELATIVE_VARIANCE * variance.max())
 
-    def _densities(self, block: LeaveOneOut, local: LocalPrediction, noise: Array) -> tuple:
+    def _densities(self, block: LeaveOneOut, latent: LocalPrediction, noise: Array) -> tuple:
         """Σ w log Z over rows, and its slopes in m (s, 1) and v (s,)."""
-        least = _SMALLEST_RELATIVE_VARIANCE * np.max(local.signal)
-        variance = np.maximum(local.variance + noise, least)
+        least = _SMALLEST_RELATIVE_VARIANCE * np.max(latent.signal)
+        variance = np.maximum(latent.variance + noise, least)
         w, (y, offset) = block.count, _observed_and_offset(block)
-        value, slope, curvature = self.likelihood.tilted(y, local.mean[:, 0] + offset, variance)
+        value, slope, curvature = self.likelihood.tilted(y, latent.mean[:, 0] + offset, variance)
         return w @ value, (w * slope)[:, None], 0.5 * w * (slope**2 - curvature)
 
     def _slopes(self, kernel: Kernel) -> Array:
         """Gradient of J wrt the parameters of the likelihood."""
-        mean, variance = self._cavities(kernel, self.left)
-        y, offset = _observed_and_offset(self.left)
-        return self.likelihood.tilted_slopes(y, mean + offset, variance) @ self.left.count
+        mean, variance = self._cavities(kernel, self.left_out)
+        y, offset = _observed_and_offset(self.left_out)
+        return self.likelihood.tilted_slopes(y, mean + offset, variance) @ self.left_out.count
 
 
-def _observed_and_offset(left: LeaveOneOut) -> Pair:
+def _observed_and_offset(rows: LeaveOneOut) -> Pair:
     """Observations as a likelihood takes them, and offsets (s,), of rows that are left out."""
-    return left.y[:, 0], left.y[:, -1]
+    return rows.y[:, 0], rows.y[:, -1]
 
 
 def next_sites(

@@ -362,5 +362,5 @@ def _accelerated(state: object, step: Step, history: Sequence) -> Any:
     return proposal
 
 
-def _dot(one: Iterable, other: Iterable) -> float:
-    return sum(map(np.vdot, one, other))
+def _dot(first: Iterable, second: Iterable) -> float:
+    return sum(map(np.vdot, first, second))

@@ -20,7 +20,7 @@ from skgp_sparse.engine.basis import Observations
 from skgp_sparse.engine.collapsed_sites import Cores, ProjectedRows
 from skgp_sparse.ground.parallel import ordered_map
 from skgp_sparse.ground.validation import Array
-from skgp_sparse.inference.contracts import Method, if_possible
+from skgp_sparse.inference.contracts import SiteMethod, if_possible
 from skgp_sparse.inference.optimizers import Solution, Step, solve_fixed_point
 from skgp_sparse.likelihoods import Likelihood
 
@@ -119,7 +119,7 @@ class AlternatingUpdates:
         start = self._means(mean, linear - precision * mean, variance)
         means = self._best_means(start, variance, precision)
         plain = np.log(np.maximum(means.curvature, _SMALLEST_PRECISION))
-        total = self.loop.method.total(cores, means.expected, self.rows.weight.sum(), v)
+        total = self.loop.site_method.total(cores, means.expected, self.rows.weight.sum(), v)
         return Step(
             target=np.stack([means.mean, means.dual, 0.5 * (state[2] + plain)]),
             scaled=lambda change: self._of_precisions(precision * change[2], variance),
@@ -231,7 +231,7 @@ class AlternatingUpdates:
         twice = Observations(*(np.tile(part, 2) for part in self.rows))
         moved = np.hstack([means.mean + step, means.mean])
         wider = np.hstack([variance, (1.0 + _DIFFERENCE) * variance])
-        curvature = self.loop.method.expectations(twice, moved, wider)[2]
+        curvature = self.loop.site_method.expectations(twice, moved, wider)[2]
         changes = np.log(curvature.reshape(2, -1) / means.curvature)
         return changes / np.vstack([step, _DIFFERENCE * variance])
 
@@ -304,14 +304,14 @@ class SiteLoop:
     they see several blocks at once, `Bundles` of some thousand rows.
     """
 
-    method: Method
+    site_method: SiteMethod
     inner: Inner
     projected: ProjectedRows  # or what has its methods
 
     @cached_property
     def bundles(self) -> Bundles:
         """`Bundles` of rows that the method sees at once."""
-        least = _SITES_WORTH_THREADS // self.method.likelihood.n_latent
+        least = _SITES_WORTH_THREADS // self.site_method.likelihood.n_latent
         return Bundles(self.projected.layout.blocks, least)
 
     @cached_property
@@ -322,18 +322,18 @@ class SiteLoop:
     @property
     def takes_turns(self) -> bool:
         """Whether `AlternatingUpdates` find sites where the plain map does not; many are slow."""
-        pays = self.inner.exactly or self.method.likelihood.n_latent == 1
-        return pays and self.method.takes_turns
+        pays = self.inner.exactly or self.site_method.likelihood.n_latent == 1
+        return pays and self.site_method.takes_turns
 
     @property
     def is_small(self) -> bool:
         """Whether the covariance of all rows is cheap, of one latent value each."""
-        return self.method.likelihood.n_latent == 1 and sum(self.bundles.sizes) <= FEW_ROWS
+        return self.site_method.likelihood.n_latent == 1 and sum(self.bundles.sizes) <= FEW_ROWS
 
     @cached_property
     def size(self) -> float | None:
         """Unit of gaps: the rows, or None for the value, where targets have no unit."""
-        domain = self.method.likelihood.domain
+        domain = self.site_method.likelihood.domain
         if 0.0 in domain.without and np.isinf(domain.high):
             return sum(map(np.sum, self.observed.weight))
         return None
@@ -350,16 +350,16 @@ class SiteLoop:
     def gradient(self, solution: Solution, inputs: bool) -> dict:
         """Gradients by the name of the block, sites held."""
         cores, v, _ = solution.step.result
-        surrogates = [self.method.surrogate(one) for one in v]
+        surrogates = [self.site_method.surrogate(one) for one in v]
         sites = self.bundles.split(solution.state)
         gradient = self.projected.gradient(cores, sites, surrogates, inputs)
-        if len(self.method.likelihood.theta):
+        if len(self.site_method.likelihood.theta):
             gradient["likelihood"] = self._slopes(solution)
         return gradient
 
     def evaluate(self, state: PerRow) -> Step:
         """The `Step` from one state; may raise ``LinAlgError``."""
-        method, rows, bundles = self.method, self.observed, self.bundles
+        method, rows, bundles = self.site_method, self.observed, self.bundles
         cores, v = self.posterior(state)
         n = sum(map(np.sum, rows.weight))
         moments = bundles.join(self.projected.moments(cores))
@@ -378,12 +378,12 @@ class SiteLoop:
     def posterior(self, state: PerRow) -> tuple[Cores, Array]:
         """The `Cores` that sites lead to, and the share ``v`` of each process."""
         rows = self.observed
-        at_site = self.method.at_site
+        at_site = self.site_method.at_site
         natural = by_row(lambda s, r, w: w * at_site(s, r, w), state, rows.residual, rows.weight)
         cores = self.projected.solve(self.bundles.split(natural))
         known = list(zip(state.parts, rows.weight, rows.residual))
         total = sum(np.sum(s[1] * (w * r), axis=-1) for s, w, r in known)
-        v = self.method.share(total / sum(map(np.sum, rows.weight)))
+        v = self.site_method.share(total / sum(map(np.sum, rows.weight)))
         if not np.all(v > 0.0):
             raise np.linalg.LinAlgError(
                 "The scale v of the residual variance is not positive. Check the scale of X and y "
@@ -393,7 +393,7 @@ class SiteLoop:
 
     def expectations(self, mean: PerRow, variance: PerRow) -> Iterable[tuple]:
         """Values, slopes and curvatures of expected log likelihoods at marginals, by bundles."""
-        return zip(*self._by_bundle(self.method.expectations, mean, variance))
+        return zip(*self._by_bundle(self.site_method.expectations, mean, variance))
 
     def _solve_from(self, sites: PerRow, history: Sequence = (), is_warm: bool = False) -> Solution:
         """The `Solution` from given sites: by the plain map, and by turns where it oscillates."""
@@ -411,7 +411,7 @@ class SiteLoop:
     def _solve_plainly(self, sites: PerRow, history: Sequence, most: int, warm: bool) -> Solution:
         evaluate: Callable = self.evaluate
         admissible: Callable = partial(by_row, _admissible)
-        if not self.method.likelihood.is_log_concave:  # precisions may have any sign
+        if not self.site_method.likelihood.is_log_concave:  # precisions may have any sign
             evaluate = evaluate if warm else partial(_tried, evaluate)  # or from the start
             admissible = lambda proposal, plain: proposal
         given, tol = (evaluate, sites, admissible), self.inner.tol
@@ -419,12 +419,12 @@ class SiteLoop:
 
     def _first_sites(self) -> PerRow:
         """Sites to begin with where there was no evaluation before."""
-        likelihood = self.method.likelihood
+        likelihood = self.site_method.likelihood
         sites = PerRow(self._by_bundle(partial(_first_sites, likelihood)))
         if (majorised := likelihood.majorised()) is None:
             return sites
-        method, inner = replace(self.method, likelihood=majorised), self.inner
-        rough = replace(self, method=method, inner=inner._replace(tol=_ROUGH_START))
+        method, inner = replace(self.site_method, likelihood=majorised), self.inner
+        rough = replace(self, site_method=method, inner=inner._replace(tol=_ROUGH_START))
         return rough._solve_from(sites).state
 
     def _slopes(self, solution: Solution) -> Array:
@@ -432,7 +432,7 @@ class SiteLoop:
         *_, rows = solution.step.result
 
         def slopes(observed: Observations, *marginals_and_sites: Array) -> Array:
-            return self.method.slopes(observed, *marginals_and_sites) @ observed.weight
+            return self.site_method.slopes(observed, *marginals_and_sites) @ observed.weight
 
         return sum(self._by_bundle(slopes, rows.mean, rows.variance, solution.state))
 
@@ -453,10 +453,12 @@ def _first_sites(likelihood: Likelihood, rows: Observations) -> Array:
     return sites.reshape(2, likelihood.n_latent, -1)
 
 
-def _update(method: Method, v: Array, rows: Observations, moments: Array, site: Array) -> tuple:
+def _update(
+    site_method: SiteMethod, v: Array, rows: Observations, moments: Array, site: Array
+) -> tuple:
     """Part of the objective, of the gap, the next sites, and what the method says."""
     check_moments(moments[0], moments[1], rows.residual)
-    update = method.update(rows, moments[0], moments[1], site, v)
+    update = site_method.update(rows, moments[0], moments[1], site, v)
     target = np.stack([update.linear, update.precision])
     target = np.where(rows.weight > 0, target, site)  # rows without weight hold nothing
     gap = np.sum(_in_nats(target - site, update.mean, update.variance, rows.weight) ** 2)

@@ -47,7 +47,7 @@ from skgp_sparse.ground.validation import (
     Triple,
 )
 from skgp_sparse.inference import contracts
-from skgp_sparse.inference.contracts import Conclusion, ExactFit, Method
+from skgp_sparse.inference.contracts import Conclusion, ExactFit, SiteMethod
 from skgp_sparse.inference.optimizers import Solution
 from skgp_sparse.inference.site_loop import Inner, InnerState, NextSites, SiteLoop
 from skgp_sparse.inference.stochastic import SHARE_OF_A_KIND
@@ -71,7 +71,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
     """Bound or approximate log evidence of rows with a likelihood, in some basis."""
 
     rows: Dataset  # observations, not scaled
-    method: "Variational | ExpectationPropagation"
+    site_method: "Variational | ExpectationPropagation"
     basis: Basis
     options: Options
     inner: Inner = Inner()
@@ -79,7 +79,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
     inner_state: InnerState | None = None  # to begin with, where an evaluation is given none
     starts: list | None = None  # of users' evaluations: theta and state of the fit and the last one
 
-    likelihood = property(lambda self: self.method.likelihood)
+    likelihood = property(lambda self: self.site_method.likelihood)
 
     def size(self) -> float:
         """Number of rows, each counted as often as its weight says."""
@@ -88,8 +88,8 @@ class SiteObjective(ExactFit, contracts.SparseFit):
     def at(self, *, likelihood: Array | None = None, **blocks: Array) -> "SiteObjective":
         """A copy of the objective with other inducing points and parameters of the likelihood."""
         if likelihood is not None:
-            method = replace(self.method, likelihood=self.likelihood.with_theta(likelihood))
-            return replace(self, method=method).at(**blocks)
+            method = replace(self.site_method, likelihood=self.likelihood.with_theta(likelihood))
+            return replace(self, site_method=method).at(**blocks)
         return super().at(**blocks)
 
     def on(self, rows: Dataset) -> "SiteObjective":
@@ -99,7 +99,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
     def terms(self, kernel: Kernel) -> RowTerms:
         """`RowTerms` with the sites, where the solver kept them."""
         sites = None if self.inner_state is None else np.asarray(self.inner_state.sites)
-        return RowTerms(method=self.method, sites=sites)
+        return RowTerms(site_method=self.site_method, sites=sites)
 
     def for_users(
         self, kernel: Kernel | None = None, inner_state: InnerState | None = None
@@ -113,7 +113,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         """Log likelihood of observations whose distribution is the same for all rows."""
         block, n = self.rows.everything(), len(self.rows)
         weight, offset = (np.broadcast_to(one, n) for one in (block.weight, block.offset))
-        return self.method.likelihood.constant_log_likelihood(block.observed, weight, offset)
+        return self.site_method.likelihood.constant_log_likelihood(block.observed, weight, offset)
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
         """The bound."""
@@ -157,16 +157,16 @@ class SiteObjective(ExactFit, contracts.SparseFit):
 
     def conclude_from(self, kernel: Kernel, sample: Any) -> Conclusion:
         """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
-        if self.method.uses_last_site:
+        if self.site_method.uses_last_site:
             return self.conclude(kernel)
         visit, (cores, v), total = visit_of(self.problem(kernel)), sample, self.size()
         sums = [Sums(core.VaV, core.VaV @ core.v + core.v) for core in cores]
         now = _Average([one.times(1.0 / total) for one in sums], 1.0 / v - 1.0, cores)
         value, share = -np.inf, 1.0
         for _ in range(_PASSES):
-            v = self.method.share(now.residual)
-            rows = collapsed_sites.with_sites(visit, now.cores, self.method, v)
-            trial = self.method.total(now.cores, rows.value, rows.n, v)
+            v = self.site_method.share(now.residual)
+            rows = collapsed_sites.with_sites(visit, now.cores, self.site_method, v)
+            trial = self.site_method.total(now.cores, rows.value, rows.n, v)
             if value == -np.inf and not np.isfinite(trial):
                 raise np.linalg.LinAlgError(_NOT_FINITE)
             gain = trial - value
@@ -201,7 +201,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
 
     def problem(self, kernel: Kernel) -> Problem:
         """The question of an evaluation."""
-        k = self.method.likelihood.n_latent
+        k = self.site_method.likelihood.n_latent
         numbers = _NUMBERS * k * len(self.rows) + _SQUARES * (k - 1) * self.basis.size**2
         of_sites = min(8.0 * numbers, 0.5 * self.options.memory)
         options = self.options._replace(memory=self.options.memory - of_sites)
@@ -209,10 +209,10 @@ class SiteObjective(ExactFit, contracts.SparseFit):
 
     def infer(self, kernel: Kernel, inner_state: object = None) -> "_Inferred":
         """The `SiteLoop` at a kernel, where it ended, and what it remembers."""
-        loop = SiteLoop(self.method, self.inner, self.project(self.problem(kernel)))
+        loop = SiteLoop(self.site_method, self.inner, self.project(self.problem(kernel)))
         last: InnerState | None = inner_state or self.inner_state  # type: ignore[assignment]
         if self.starts is not None:
-            away = lambda one: np.linalg.norm(one[0] - kernel.theta)
+            away = lambda pair: np.linalg.norm(pair[0] - kernel.theta)
             last = min(self.starts, key=away)[1] if self.starts else None
         solution = loop.solve(last)
         inner_state = InnerState(solution.state, solution.history)
@@ -251,7 +251,7 @@ class _Average(NamedTuple):
 class SiteObjectives(contracts.ObjectiveFactory):
     """Rows with a likelihood, whose sites a method finds in an inner loop."""
 
-    method: "Variational | ExpectationPropagation"
+    site_method: "Variational | ExpectationPropagation"
     inner: Inner = Inner()
 
     has_sites = True
@@ -270,14 +270,14 @@ class SiteObjectives(contracts.ObjectiveFactory):
 
     def kinds(self, rows: Dataset) -> AnyArray:
         """Kinds of all rows, numbered in their order."""
-        parts = [self.method.likelihood.kinds(rows.targets(piece)[:, 0]) for piece in rows.pieces()]
+        parts = [self.site_method.likelihood.kinds(rows.targets(at)[:, 0]) for at in rows.pieces()]
         kinds = np.unique(np.concatenate([np.unique(part) for part in parts]))
         smallest = np.min_scalar_type(len(kinds))
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
 
     def informed_by(self, objective: ExactFit) -> "SiteObjectives":
         """The model with the parameters of the likelihood that a small fit found."""
-        return replace(self, method=replace(self.method, likelihood=objective.likelihood))
+        return replace(self, site_method=replace(self.site_method, likelihood=objective.likelihood))
 
     def exact(self, rows: Dataset, options: Options, rough: bool = False) -> SiteObjective:
         """Objective whose inducing points are the distinct rows; `rough` to start from."""
@@ -285,11 +285,11 @@ class SiteObjectives(contracts.ObjectiveFactory):
         groups = DistinctInputs.of(rows)
         basis, inner = InducingBasis(groups.X), self.inner._replace(tol=tol)
         project = partial(exact.join_rows, groups)
-        return SiteObjective(rows, self.method, basis, options, inner, project)
+        return SiteObjective(rows, self.site_method, basis, options, inner, project)
 
     def in_basis(self, rows: Dataset, basis: Basis, options: Options) -> SiteObjective:
         """Objective in a basis."""
-        return SiteObjective(rows, self.method, basis, options, self.inner)
+        return SiteObjective(rows, self.site_method, basis, options, self.inner)
 
 
 def _with_more(chosen: Ints, of_kind: Bools, missing: int, random_state: Rng) -> Ints:
@@ -335,7 +335,7 @@ class Surrogate:
 
 
 @dataclass(frozen=True)
-class Variational(Method):
+class Variational(SiteMethod):
     """Expected log likelihood minus divergence.
 
     With ``m = μ``, ``s = v r + h``, ``α = E[∂ log p(y|f)]`` and ``β = -E[∂² log p(y|f)]``, the
@@ -401,7 +401,7 @@ class Variational(Method):
 
 
 @dataclass(frozen=True)
-class ExpectationPropagation(Method):
+class ExpectationPropagation(SiteMethod):
     """Moments of every row matched under the FITC prior, or a share of each row, the power.
 
     The power ``a`` is at most the weight of the row. The prior has residuals of a share ``a``, so

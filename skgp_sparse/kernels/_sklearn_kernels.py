@@ -497,8 +497,8 @@ def _pull_sum(pull1: Pull, pull2: Pull, scalars: tuple, G: Array, inputs: bool) 
     return _join(left, pull2(G, inputs))
 
 
-def _pull_sum_diag(pull1: Pull, pull2: Pull, *given: object) -> Pulled:
-    return _join(pull1(*given), pull2(*given))
+def _pull_sum_diag(pull1: Pull, pull2: Pull, *args: object) -> Pulled:
+    return _join(pull1(*args), pull2(*args))
 
 
 class ProductNode(_Pair):

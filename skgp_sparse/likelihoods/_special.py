@@ -72,13 +72,13 @@ _WEIGHTS = _STEP * 0.5 * np.pi * np.cosh(np.arange(-3.5, 3.0, _STEP)) * _NODES
 
 
 def mixture_cdf(
-    given: Callable[..., Array], distance: Array, variance: Array, width: Scalars, *by_row: Array
+    cdf: Callable[..., Array], distance: Array, variance: Array, width: Scalars, *by_row: Array
 ) -> Array:
     """``E[given(v)]`` for ``v ~ N(distance, variance)``, of steps of this width at ``v = 0``."""
     unit = np.broadcast_to(np.minimum(width, _WIDEST), distance.shape)
 
     def in_units(x: Array, unit: Array, *by_row: Array) -> tuple[Array]:
-        return (given(unit * x, *by_row),)
+        return (cdf(unit * x, *by_row),)
 
     return expectation(in_units, distance / unit, variance / unit**2, unit, *by_row)[0]
 

@@ -70,7 +70,7 @@ class Combination(NamedTuple):
 
     def learned(
         self,
-        local: Sequence[Triple],
+        near: Sequence[Triple],
         mean: MeanWeights | None = None,
         predicted: Sequence[Array] = (),
     ) -> tuple["Combination", MeanWeights | None]:
@@ -78,7 +78,7 @@ class Combination(NamedTuple):
 
         The rows of all parts have moments from neighbours, and predictions of the mean, if any.
         """
-        stacked = StackedPredictions(self.parts, local, mean, predicted)
+        stacked = StackedPredictions(self.parts, near, mean, predicted)
         weights, mean = stacked.weights()
         share = stacked.combined(weights, mean)[2]
         return self._replace(weights=weights, share=float(np.mean(share))), mean
@@ -91,8 +91,8 @@ class Combination(NamedTuple):
 
     def around(self, view: Any) -> Any:
         """The view whose process is beside the global one."""
-        known: tuple = self.fit.posterior, self.weights
-        return view.each(lambda one: one._replace(process=CombinedPosterior(one.process, *known)))
+        both: tuple = self.fit.posterior, self.weights
+        return view.each(lambda part: part._replace(process=CombinedPosterior(part.process, *both)))
 
 
 class StackedPredictions:
@@ -101,22 +101,22 @@ class StackedPredictions:
     `mean` has the weights that were learned without the global process, None where there is none.
     """
 
-    def __init__(self, parts: Sequence[Part], local: Sequence, mean: Any, predicted: Sequence):
+    def __init__(self, parts: Sequence[Part], near: Sequence, mean: Any, predicted: Sequence):
         rows = [part.rows for part in parts]
-        self.local, self.other = _joined(local), _joined([part.moments for part in parts])
+        self.near, self.other = _joined(near), _joined([part.moments for part in parts])
         self.mean, self.predicted = mean, np.concatenate(predicted) if predicted else np.zeros(0)
         self.y = np.concatenate([one.block.y for one in rows])
         self.known = np.concatenate([one.noise for one in rows])
         share = [one.count / one.count.sum() for one in rows]
         share[0] = _NEAR * max(len(rows) - 1, 1) * share[0]
         self.share = np.concatenate(share) / np.sum(np.concatenate(share))
-        totals = [one[1] + one[2] + self.known for one in (self.local, self.other)]
+        totals = [one[1] + one[2] + self.known for one in (self.near, self.other)]
         self.unit = np.sqrt(np.sqrt(np.maximum(totals[0] * totals[1], TINY)))[:, None]
-        self.noise = float(np.exp(np.mean(np.log(np.maximum(local[0][2], TINY)))))
+        self.noise = float(np.exp(np.mean(np.log(np.maximum(near[0][2], TINY)))))
 
     def combined(self, weights: CombinationWeights, mean: MeanWeights | None) -> Triple:
         """Means, variances with the learned noise, and weights, as of `CombinationWeights`."""
-        near = self.local if mean is None else mean.beside(self.local, self.predicted)
+        near = self.near if mean is None else mean.beside(self.near, self.predicted)
         return weights.combined(near, self.other)
 
     def weights(self) -> tuple[CombinationWeights, MeanWeights | None]:

@@ -54,7 +54,7 @@ class Job(NamedTuple):
     name: str  # for messages; "" if there is no other job
     rows: Dataset  # with the units of its targets
     kernel: Kernel  # to start with
-    model: ObjectiveFactory
+    objectives: ObjectiveFactory
     posterior_method: Any  # a `PosteriorMethod`
     points: Points
     settings: Settings
@@ -96,7 +96,7 @@ class Problems(NamedTuple):
     jobs: list[Job]
     random_states: list[Rng]
     fits: Sequence[Fit] = ()
-    beside: Any = None  # `WeightedMean` or `Calibration` beside the processes
+    blend: Any = None  # `WeightedMean` or `Calibration` beside the processes
     mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
     scores: tuple[Array, Array | None] | None = None  # of rows for conformal intervals, if known
 
@@ -351,7 +351,7 @@ _LARGEST = 1e6  # factor
 
 
 def variance_factor(
-    errors: Array, variance: Array, known: Array, weight: Array, central: float, least: float
+    errors: Array, variance: Array, known_noise: Array, weight: Array, central: float, least: float
 ) -> float:
     """The factor of predicted variances (n,) that makes squared errors (n, p) most likely.
 
@@ -362,14 +362,14 @@ def variance_factor(
     squares, limits = errors.mean(axis=1), (least, _LARGEST)
 
     def loss(log_factor: float) -> float:
-        total = np.exp(log_factor) * variance + known
+        total = np.exp(log_factor) * variance + known_noise
         of_rows = weight @ (np.log(total) + squares / total) / weight.mean()
         return of_rows + _DOUBT * (log_factor + np.exp(-log_factor))
 
     likely = np.exp(minimize_scalar(loss, bounds=np.log(limits), method="bounded").x)
     if len(errors) < _ENOUGH:
         return float(likely)
-    needed = ((errors / _LIMIT - known[:, None]) / variance[:, None]).ravel()
+    needed = ((errors / _LIMIT - known_noise[:, None]) / variance[:, None]).ravel()
     needed = weighted_quantile(needed, np.repeat(weight, errors.shape[1]), central)
     return float(np.clip(max(likely, needed), *limits))
 
@@ -397,7 +397,7 @@ class ValidationScore(NamedTuple):
 
     of_rows: Array  # (n,) log density, the mean over targets
     weight: Array  # (n,) how often each row counts
-    model: Any = None  # what a search looks for, or a `Fit`
+    candidate: Any = None  # what a search looks for, or a `Fit`
 
     @property
     def density(self) -> float:

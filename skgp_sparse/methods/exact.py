@@ -54,12 +54,12 @@ class Exact(PosteriorMethod):
 
     def fit(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` of all rows; that of many rows starts where a small one ends."""
-        settings, n, has_sites = job.settings, len(job.rows), job.model.has_sites
+        settings, n, has_sites = job.settings, len(job.rows), job.objectives.has_sites
         if settings.solver.starts_on_subset and n > _THOROUGH and not has_sites:
             return self._after_subsets(job, random_state)
         if settings.solver.starts_on_subset and n >= _WORTH_A_START * settings.start_rows:
             job = small_fits.on_subset(job, random_state)
-        objective = job.model.exact(job.rows, job.settings.options)
+        objective = job.objectives.exact(job.rows, job.settings.options)
         _, kernel = small_fits.best_start(objective, job.kernel, objective, job)
         if len(objective.inducing_points) <= _THOROUGH:
             settings = settings._replace(thorough=job.thorough)
@@ -70,7 +70,7 @@ class Exact(PosteriorMethod):
     def _after_subsets(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` of all rows that goes on from fits to subsets."""
         begun = small_fits.on_subsets(job, random_state)
-        settings, objective = job.settings, job.model.exact(job.rows, job.settings.options)
+        settings, objective = job.settings, job.objectives.exact(job.rows, job.settings.options)
         kernel = small_fits.best_start(objective, begun.kernel, objective, job)[1]
         curvature = begun.curvature if kernel is begun.kernel else None
         kernel = small_fits.with_next_to_no_noise(kernel, job)
@@ -85,7 +85,7 @@ class Exact(PosteriorMethod):
     def go_on(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` of all rows after a small one."""
         settings = job.settings
-        objective = job.model.exact(job.rows, settings.options)
+        objective = job.objectives.exact(job.rows, settings.options)
         kernel = small_fits.with_next_to_no_noise(job.kernel, job)
         return settings.solver.solve(Start(objective, kernel, settings, random_state))
 
@@ -176,7 +176,7 @@ class IterativeExact(PosteriorMethod):
         tell = progress and partial(progress, quantity="bound of a sample")
         sizes = _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE
         for size in sizes:
-            few = job.rows.sampled(job.model.sample(job.rows, size, random_state))
+            few = job.rows.sampled(job.objectives.sample(job.rows, size, random_state))
             some = job._replace(rows=few).with_settings(progress=tell)
             learned = Exact().go_on(some, random_state)
             yield learned
@@ -194,7 +194,7 @@ class IterativeExact(PosteriorMethod):
         kernel = _with_least_noise(learned.kernel, least)
         with arithmetic():
             posterior, Z, jitter = _posterior(job, kernel, known, least, random_state)
-            objective = job.model.sparse(rows, Z, settings.options)
+            objective = job.objectives.sparse(rows, Z, settings.options)
             value = objective.value(kernel)
         return Fit(kernel, objective, posterior, value, learned.n_iter, jitter)
 
@@ -212,18 +212,18 @@ class IterativeExact(PosteriorMethod):
 
 
 def _posterior(
-    job: Job, kernel: Kernel, known: DistinctRows, least: float, random_state: Rng
+    job: Job, kernel: Kernel, table: DistinctRows, least: float, random_state: Rng
 ) -> tuple[IterativePosterior, Array, float]:
     """`IterativePosterior`, the rows that lead, and the jitter that these took."""
-    rows, settings, n = job.rows, job.settings, len(known.y)
-    n_jobs, X = settings.options.n_jobs, float64(known.X)
-    known = known._replace(noise=np.maximum(known.noise, least - kernels.diagonal(kernel, X)[1]))
-    near = NeighborsPosterior.of(kernel, known, _NEAREST)
+    rows, settings, n = job.rows, job.settings, len(table.y)
+    n_jobs, X = settings.options.n_jobs, float64(table.X)
+    table = table._replace(noise=np.maximum(table.noise, least - kernels.diagonal(kernel, X)[1]))
+    near = NeighborsPosterior.of(kernel, table, _NEAREST)
     wanted = _LEADING_ROWS if job.points.is_auto else job.points.size
     most = max(min(wanted, int(settings.options.memory / (8 * n))), 1)
     order = random_state.permutation(n)
     held_out = held_out_rows(rows, *_HELD_OUT, random_state)
-    rest = _without(near, rows.block(held_out), known.of(held_out), rows.merged)
+    rest = _without(near, rows.block(held_out), table.of(held_out), rows.merged)
     leading = order[rest.noise[order] < _noise_of_hidden(near)][:most]
     # two systems share their products: of all rows, and without those that are held out
     noise = np.column_stack([near.noise, rest.noise])
@@ -235,7 +235,7 @@ def _posterior(
         note = f"residual of all rows {goal * excess:.2e}, until {goal:.1e}"
         return settings.progress is not None and settings.progress(iteration, note=note)
 
-    Y, most = np.hstack([known.y, rest.rows.y]), settings.max_iter
+    Y, most = np.hstack([table.y, rest.rows.y]), settings.max_iter
     solution = solve(multiply, precondition, Y, tol=goal, max_iter=most, rough=rough, report=report)
     if solution.excess > 1.0 and not solution.stopped:
         _warn_of(solution, settings, goal, len(leading))

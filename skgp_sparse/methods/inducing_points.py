@@ -117,7 +117,7 @@ class InducingPoints(PosteriorMethod):
     def objective(self, job: Job, random_state: np.random.RandomState) -> SparseFit:
         """The objective where the initialiser puts the inducing points."""
         Z = job.points.initialise(job.rows, job.kernel, random_state)
-        return job.model.sparse(job.rows, Z, job.settings.options)
+        return job.objectives.sparse(job.rows, Z, job.settings.options)
 
     def go_on(self, job: Job, objective: SparseFit, random_state: np.random.RandomState) -> Fit:
         """The `Fit` from this objective or, if that is higher, from a warm start."""
@@ -130,7 +130,7 @@ class InducingPoints(PosteriorMethod):
             if np.shape(Z) == (job.points.size, job.rows.n_features):
                 warm = objective.at(basis=Z)
         objective, kernel = small_fits.best_start(objective, kernel, warm, job)
-        start = contracts.Start(objective, kernel, settings, random_state, job.model)
+        start = contracts.Start(objective, kernel, settings, random_state, job.objectives)
         return settings.solver.solve(start)
 
     def with_points(self, n_inducing: int) -> PosteriorMethod:
@@ -183,7 +183,7 @@ def with_enough_points(job: Job, random_state: np.random.RandomState) -> Job:
     and van der Wilk 2020), at hyperparameters of few points and rows.
     """
     points = job.points
-    if not points.is_auto or points.are_given or job.model.has_sites:
+    if not points.is_auto or points.are_given or job.objectives.has_sites:
         return job
     rows = job.rows.sampled(job.rows.sample(_ROWS_OF_SIZE, random_state))
     few = job._replace(rows=rows, points=points.of_size(-(-points.size // _FEWER)))
@@ -272,13 +272,13 @@ class FourierFeatures(PosteriorMethod):
         rows, settings = job.rows, job.settings._replace(move_basis=False)
         origin = rows.block(slice(1)).X[0]
         basis = FourierBasis.drawn(job.kernel, self.n_components // 2, origin, random_state)
-        objective = job.model.in_basis(rows, basis, settings.options)
+        objective = job.objectives.in_basis(rows, basis, settings.options)
         kernel = job.kernel
-        if settings.solver.starts_on_subset and not job.model.has_sites:
+        if settings.solver.starts_on_subset and not job.objectives.has_sites:
             some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
             kernel = _with_likelier_noise(kernel, objective.on(some))
         _, kernel = small_fits.best_start(objective, kernel, objective, job)
-        start = contracts.Start(objective, kernel, settings, random_state, job.model)
+        start = contracts.Start(objective, kernel, settings, random_state, job.objectives)
         return settings.solver.solve(start)
 
     def check_parameters(self, name: str) -> None:

@@ -98,7 +98,7 @@ class Neighbors(PosteriorMethod):
 
     def fit(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` given neighbours."""
-        solver, has_sites = job.settings.solver, job.model.has_sites
+        solver, has_sites = job.settings.solver, job.objectives.has_sites
         compares = solver.moves and (wants_full(job) or not has_sites)
         is_needed = compares or not has_sites
         rows: Any = ValidationSet(job.rows, random_state, has_sites) if is_needed else None
@@ -108,7 +108,7 @@ class Neighbors(PosteriorMethod):
         if not compares:
             return search.conclude(search.learned())
         best, _ = search.completed(search.first())
-        return search.conclude(best.model)._replace(selection=tuple(rows.candidates))
+        return search.conclude(best.candidate)._replace(selection=tuple(rows.candidates))
 
     @property
     def exact_rows(self) -> int:  # type: ignore[override]
@@ -173,7 +173,7 @@ class NeighborSearch(ABC):
         """The model after the first iterations."""
 
     @abstractmethod
-    def scored(self, model: Any) -> ValidationScore:
+    def scored(self, candidate: Any) -> ValidationScore:
         """The `ValidationScore` of a model."""
 
     @abstractmethod
@@ -181,7 +181,7 @@ class NeighborSearch(ABC):
         """The `ValidationScore` of a metric that is learned, from the best one without."""
 
     @abstractmethod
-    def conclude(self, model: Any) -> Fit:
+    def conclude(self, candidate: Any) -> Fit:
         """The `Fit` of a model to all rows of the job."""
 
     def first(self) -> ValidationScore:
@@ -209,9 +209,9 @@ class NeighborSearch(ABC):
         return self.stopped or self.job.settings.deadline.is_over()
 
 
-def search_of(job: Job, *given: Any) -> NeighborSearch:
+def search_of(job: Job, *args: Any) -> NeighborSearch:
     """The `NeighborSearch` of the rows of a job."""
-    return (SiteSearch if job.model.has_sites else NearestNeighborSearch)(job, *given)
+    return (SiteSearch if job.objectives.has_sites else NearestNeighborSearch)(job, *args)
 
 
 _SEARCH = 1.25  # time that is left, in units of that of the search: others follow
@@ -235,7 +235,7 @@ _OF_NOISE, _SETS_OF_NOISE = 6, 1000  # iterations with another noise, and sets
 _CONCLUDED = 4000  # rows that the value of the fit is of
 
 
-class NearestNeighborModel(NamedTuple):
+class NeighborModel(NamedTuple):
     """Model of predictions from neighbours: all that they need beside the rows."""
 
     kernel: Kernel
@@ -247,18 +247,18 @@ class NearestNeighborModel(NamedTuple):
 
 
 class NearestNeighborSearch(NeighborSearch):
-    """Looks for the best `NearestNeighborModel` of rows with Gaussian noise."""
+    """Looks for the best `NeighborModel` of rows with Gaussian noise."""
 
     doubt = 1.0
 
-    def __init__(self, job: Job, *given: Any) -> None:
-        super().__init__(job.within(_SEARCH), *given)
+    def __init__(self, job: Job, *args: Any) -> None:
+        super().__init__(job.within(_SEARCH), *args)
         self.known = neighbors.known_rows(job.rows, job.settings.options.memory)
 
-    def learned(self) -> NearestNeighborModel:
+    def learned(self) -> NeighborModel:
         """The model from the likeliest of some hyperparameters, after a run."""
         if not self.job.settings.solver.moves:
-            return NearestNeighborModel(self.job.kernel, k=self.k or FEW)
+            return NeighborModel(self.job.kernel, k=self.k or FEW)
         return self.climbed(self._started(), _FIRST)
 
     def refined(self, best: ValidationScore) -> ValidationScore:
@@ -267,87 +267,85 @@ class NearestNeighborSearch(NeighborSearch):
         for nu in _SMOOTHNESS if self.job.is_free else ():
             if self.is_over() or best.is_better_than(first):
                 break
-            other = if_possible(self._of_smoothness, first.model, nu, otherwise=best)
+            other = if_possible(self._of_smoothness, first.candidate, nu, otherwise=best)
             best = max(best, other, key=density_of)
         return best if self.is_over() else self._to_the_end(best)
 
-    def _run(self, local: NearestNeighborModel, budget: tuple[int, int]) -> ValidationScore:
+    def _run(self, candidate: NeighborModel, budget: tuple[int, int]) -> ValidationScore:
         """The `ValidationScore` of a model after some iterations."""
-        return self.scored(self.climbed(local, budget))
+        return self.scored(self.climbed(candidate, budget))
 
     def with_neighbors(self, best: ValidationScore) -> tuple[ValidationScore, Index]:
         """The score of few rows held out, with as many neighbours as pay, and their places."""
         if self.k is not None:
-            return self.scored(best.model, self.k), slice(None)
+            return self.scored(best.candidate, self.k), slice(None)
         if self.is_over():
             return best, slice(None)
         few, places = self.validation.some(_SEVERAL)
-        best = self.scored(best.model, _ROUGHLY, few)
+        best = self.scored(best.candidate, _ROUGHLY, few)
         for k in (FEW, MANY):
-            more = None if self.is_over() else if_possible(self.scored, best.model, k, few)
+            more = None if self.is_over() else if_possible(self.scored, best.candidate, k, few)
             if more is None or not more.density > best.density + _WORTH:
                 break
             best = more
         return best, places
 
-    def climbed(self, local: NearestNeighborModel, budget: tuple[int, int]) -> NearestNeighborModel:
+    def climbed(self, candidate: NeighborModel, budget: tuple[int, int]) -> NeighborModel:
         """The model after some iterations with neighbours held; `budget`: rows and iterations."""
         if self.is_over():
-            return local
+            return candidate
         (size, most), settings = budget, self.job.settings
         chosen, count = self.validation.others(size)
-        objective = self.objective(local, chosen, count, _PER_SET)
-        function = VectorFunction(objective, local.kernel, prior=settings.prior)
+        objective = self.objective(candidate, chosen, count, _PER_SET)
+        function = VectorFunction(objective, candidate.kernel, prior=settings.prior)
         few = settings._replace(max_iter=min(most, settings.max_iter), progress=self._progress)
-        maximum = climb(function, few, alike=True, curvature=deepcopy(local.curvature))
+        maximum = climb(function, few, alike=True, curvature=deepcopy(candidate.curvature))
         self.n_iter, self.stopped = self.n_iter + maximum.n_iter, maximum.end is End.STOPPED
         objective, kernel = function.at(maximum.x)
         metric, curvature = objective.metric, maximum.curvature
-        return local._replace(kernel=kernel, metric=metric, curvature=curvature)
+        return candidate._replace(kernel=kernel, metric=metric, curvature=curvature)
 
     def scored(
-        self, local: NearestNeighborModel, k: int = _ROUGHLY, few: ValidationSet | None = None
+        self, candidate: NeighborModel, k: int = _ROUGHLY, few: ValidationSet | None = None
     ) -> ValidationScore:
         """The `ValidationScore` of a model, calibrated by the rows held out, given k neighbours."""
         validation = few or self.validation
-        local = local._replace(k=k, factor=1.0)
-        left = self._left(validation.chosen, validation.count, local, k)
+        model = candidate._replace(k=k, factor=1.0)
+        left = self._left(validation.chosen, validation.count, model, k)
         with arithmetic():
-            mean, variance = neighbors.moments(local.kernel, left, local.metric, self.n_jobs)
+            mean, variance = neighbors.moments(model.kernel, left, model.metric, self.n_jobs)
         variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
         factor = _factor(left, mean, variance)
-        nus = [value for name, value in local.kernel.get_params().items() if name.endswith("nu")]
+        nus = [value for name, value in model.kernel.get_params().items() if name.endswith("nu")]
         smoothness = f"nu={nus[0]}, " if nus else ""
-        name = f"neighbors ({smoothness}{name_of(local.metric)}{k} neighbors)"
+        name = f"neighbors ({smoothness}{name_of(model.metric)}{k} neighbors)"
         score = validation.score(name, mean, factor * variance + validation.noise)
-        return score._replace(model=local._replace(factor=factor))
+        return score._replace(candidate=model._replace(factor=factor))
 
-    def conclude(self, local: NearestNeighborModel) -> Fit:
+    def conclude(self, candidate: NeighborModel) -> Fit:
         """The `Fit` of a model; its value is that of random rows."""
         sampled = contract.sampled(self.job.rows, _CONCLUDED, self.validation.random_state)
-        objective = self.objective(local, *sampled)
-        objective = replace(objective, posterior=posterior_of_model(self.known, local))
-        return fit_at(objective, local.kernel, self.n_iter)._replace(refit=with_other_noise)
+        objective = self.objective(candidate, *sampled)
+        objective = replace(objective, posterior=posterior_of_model(self.known, candidate))
+        return fit_at(objective, candidate.kernel, self.n_iter)._replace(refit=with_other_noise)
 
-    def objective(
-        self, local: NearestNeighborModel, chosen: Ints, count: Array, size: int = 1
-    ) -> Any:
+    def objective(self, candidate: NeighborModel, chosen: Ints, count: Array, size: int = 1) -> Any:
         """`NeighborsObjective` of some rows, or of sets of so many, in the metric of a model."""
-        left, rows = self._left(chosen, count, local, self.k_fit, size), self.job.rows
-        given: dict = {"metric": local.metric, "prior": local.prior, "n_jobs": self.n_jobs}
-        return NeighborsObjective(left=left, rows=rows, total=rows.total_weight(), **given)
+        left, rows = self._left(chosen, count, candidate, self.k_fit, size), self.job.rows
+        given: dict = {"metric": candidate.metric, "prior": candidate.prior, "n_jobs": self.n_jobs}
+        return NeighborsObjective(left_out=left, rows=rows, total=rows.total_weight(), **given)
 
     def _left(
-        self, chosen: Ints, count: Array, local: NearestNeighborModel, k: int, size: int = 1
+        self, chosen: Ints, count: Array, candidate: NeighborModel, k: int, size: int = 1
     ) -> LeaveOneOut:
         """Rows that are left out, so many of a set, and their neighbours in a model."""
-        rows, posterior = self.job.rows, posterior_of_model(self.known, local)
+        rows, posterior = self.job.rows, posterior_of_model(self.known, candidate)
         nearest = posterior.around(rows.block(chosen).X, self.n_jobs, k + 1)
         if size > 1:
             return neighbors.left_out_sets(rows, self.known, chosen, nearest, count, size)
         return neighbors.left_out(rows, self.known, chosen, nearest, count)
 
-    def _started(self) -> NearestNeighborModel:
+    def _started(self) -> NeighborModel:
         """The model at the likeliest of some kernels and noises, unless all of them fail."""
         rows, found, prior = self.validation.others(_STARTS), [], self.job.settings.prior
         initial = [self.begun.kernel] if self.begun.is_started else []
@@ -356,14 +354,14 @@ class NearestNeighborSearch(NeighborSearch):
             initial = _bounded(initial)
         for kernel in initial:
             try:
-                objective = self.objective(NearestNeighborModel(kernel), *rows)
+                objective = self.objective(NeighborModel(kernel), *rows)
                 for one in _starts_around(kernel, self.job.rows.n_features):
                     found.append((contracts.value_or_minus_inf(objective, one, prior=prior), one))
             except np.linalg.LinAlgError as failure:
                 error = failure
         if not found:
             raise error
-        return NearestNeighborModel(max(found, key=lambda pair: pair[0])[1])
+        return NeighborModel(max(found, key=lambda pair: pair[0])[1])
 
     def _of_the_search(self, kernel: Kernel) -> Kernel:
         """The kernel with the bounds and the smoothness with which the search begins."""
@@ -377,32 +375,35 @@ class NearestNeighborSearch(NeighborSearch):
         A column that matters only in a sum with others has a long length scale as long as columns
         are not mixed: the metric begins with shorter ones if it is better after a few iterations.
         """
-        local, initial = best.model, self._of_the_search(self.job.kernel)
-        kernel = shortened(local.kernel, initial, self.job.rows.n_features)
-        start = self._with_metric(local)
-        if not (kernel is local.kernel or self.is_over()):
-            few, starts = self.validation.some(_SEVERAL)[0], (local, local._replace(kernel=kernel))
+        candidate, initial = best.candidate, self._of_the_search(self.job.kernel)
+        kernel = shortened(candidate.kernel, initial, self.job.rows.n_features)
+        start = self._with_metric(candidate)
+        if not (kernel is candidate.kernel or self.is_over()):
+            few, starts = (
+                self.validation.some(_SEVERAL)[0],
+                (candidate, candidate._replace(kernel=kernel)),
+            )
             tried = (self.climbed(self._with_metric(one), _BRIEF) for one in starts)
-            start = max((self.scored(one, few=few) for one in tried), key=density_of).model
+            start = max((self.scored(one, few=few) for one in tried), key=density_of).candidate
         return self._run(start, _OF_METRIC)
 
     def _to_the_end(self, best: ValidationScore) -> ValidationScore:
         """The best `ValidationScore` of last runs, with new neighbours, as long as they gain."""
         for _ in range(_MOST_RUNS):
-            last = if_possible(self._run, best.model, _LAST, otherwise=best)
+            last = if_possible(self._run, best.candidate, _LAST, otherwise=best)
             gain, best = density_of(last) - density_of(best), max(best, last, key=density_of)
             if self.is_over() or not gain > _GAIN:
                 break
         return best
 
-    def _of_smoothness(self, local: NearestNeighborModel, nu: float) -> ValidationScore:
+    def _of_smoothness(self, candidate: NeighborModel, nu: float) -> ValidationScore:
         """The `ValidationScore` of another smoothness."""
-        return self._run(local._replace(kernel=with_nu(local.kernel, nu)), _BRIEF)
+        return self._run(candidate._replace(kernel=with_nu(candidate.kernel, nu)), _BRIEF)
 
-    def _with_metric(self, local: NearestNeighborModel) -> NearestNeighborModel:
+    def _with_metric(self, candidate: NeighborModel) -> NeighborModel:
         """The model whose metric may be learned."""
-        prior = full(local.kernel, self.job.rows.n_features)
-        return local._replace(metric=prior.start, prior=prior, curvature=None)
+        prior = full(candidate.kernel, self.job.rows.n_features)
+        return candidate._replace(metric=prior.start, prior=prior, curvature=None)
 
     def _progress(self, iteration: int, value: float) -> bool:
         """Tell the user's callbacks; returns whether to stop."""
@@ -415,11 +416,11 @@ def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
     """The `Fit` refined from a kernel of other noise, metric held, and its variances calibrated."""
     objective = fit.objective  # a `NeighborsObjective`, whose posterior ...
     before: Any = fit.posterior  # ... is a `NeighborsPosterior`
-    left, rows, n_jobs = objective.left, job.rows, job.settings.options.n_jobs
+    left, rows, n_jobs = objective.left_out, job.rows, job.settings.options.n_jobs
     chosen, count = contract.sampled(rows, _SETS_OF_NOISE, Rng(0))
     near = before.around(rows.block(chosen).X, n_jobs, left.near.shape[1] + 1)
     sets = neighbors.left_out_sets(rows, before.rows, chosen, near, count, _PER_SET)
-    function = VectorFunction(replace(objective, left=sets), kernel, prior=job.settings.prior)
+    function = VectorFunction(replace(objective, left_out=sets), kernel, prior=job.settings.prior)
     most = min(_OF_NOISE, job.settings.max_iter)
     tell = job.settings.progress and partial(job.settings.progress, quantity=_LEAVE_ONE_OUT)
     maximum = climb(function, job.settings, max_iter=most, alike=True, callback=tell)
@@ -434,11 +435,11 @@ def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
     return fit._replace(kernel=kernel, **changed)
 
 
-def _factor(left: LeaveOneOut, mean: Array, variance: Array) -> float:
+def _factor(rows: LeaveOneOut, mean: Array, variance: Array) -> float:
     """The `variance_factor` that rows ask for which are left out, from their latent variances."""
-    errors = (left.y - mean) ** 2
+    errors = (rows.y - mean) ** 2
     return contract.variance_factor(
-        errors, variance, left.noise, left.count, _CENTRAL, _LEAST_FACTOR
+        errors, variance, rows.noise, rows.count, _CENTRAL, _LEAST_FACTOR
     )
 
 
@@ -453,9 +454,9 @@ def _starts_around(kernel: Kernel, d: int) -> Iterator[Kernel]:
         yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
-def posterior_of_model(known: DistinctRows, local: NearestNeighborModel) -> NeighborsPosterior:
+def posterior_of_model(distinct: DistinctRows, chosen: NeighborModel) -> NeighborsPosterior:
     """`NeighborsPosterior` of a model given the known rows."""
-    return NeighborsPosterior.of(local.kernel, known, local.k, local.metric, local.factor)
+    return NeighborsPosterior.of(chosen.kernel, distinct, chosen.k, chosen.metric, chosen.factor)
 
 
 def with_nu(kernel: Kernel, nu: float) -> Kernel:
@@ -486,7 +487,7 @@ NATS_WITH_SITES = 0.1  # ... of a full one where rows have a likelihood
 
 def wants_full(job: Job) -> bool:
     """Whether a job asks for a full metric."""
-    d, may_mix = job.rows.n_features, job.is_free and not job.model.has_sites
+    d, may_mix = job.rows.n_features, job.is_free and not job.objectives.has_sites
     is_tried = job.metric == "auto" and may_mix and d**2 <= _MOST_ENTRIES
     is_tried = is_tried and kernels.may_mix(job.kernel)
     return d > 1 and (job.metric == "full" or is_tried)
@@ -535,8 +536,8 @@ LocalSites = tuple[LocalSiteObjective, Kernel]  # sites of some rows, found at a
 class SiteSearch(NeighborSearch):
     """Looks for sites and hyperparameters of rows with a likelihood; its job has begun."""
 
-    def __init__(self, job: Job, begun: Job, *given: Any) -> None:
-        super().__init__(begun.within(_SEARCH_OF_SITES), begun, *given)
+    def __init__(self, job: Job, begun: Job, *args: Any) -> None:
+        super().__init__(begun.within(_SEARCH_OF_SITES), begun, *args)
         self.is_wide = job.rows.n_features > _WIDE
         self.k: int = self.k or FEW
 
@@ -552,9 +553,9 @@ class SiteSearch(NeighborSearch):
             local = self._start(SiteRows.of(rows)[0])
             return self._climbed(local) if self.job.settings.solver.moves else local
 
-    def conclude(self, local: LocalSites) -> Fit:
+    def conclude(self, candidate: LocalSites) -> Fit:
         """The `Fit` to all rows of the job."""
-        (objective, kernel), (everything, distinct) = local, SiteRows.of(self.job.rows)
+        (objective, kernel), (everything, distinct) = candidate, SiteRows.of(self.job.rows)
         are_many = everything.n_rows > most_trained(self.job.rows.n_features)
         most, tol = _FINAL, _TOL
         if are_many or self.job.settings.deadline.is_over():
@@ -570,12 +571,12 @@ class SiteSearch(NeighborSearch):
             posterior = posterior_of_sites(objective, kernel, distinct.X, self.k)
         return fit_at(replace(objective, posterior=posterior), kernel, self.n_iter)
 
-    def _start(self, known: SiteRows) -> LocalSites:
+    def _start(self, near: SiteRows) -> LocalSites:
         """The `LocalSites` to start with."""
         job, rows = self.job, self.job.rows
-        likelihood, total = job.model.method.likelihood, rows.total_weight()
+        likelihood, total = job.objectives.site_method.likelihood, rows.total_weight()
         of_all = {"rows": rows, "total": total, "likelihood": likelihood, "n_jobs": self.n_jobs}
-        first = LocalSiteObjective(near=known, sites=np.zeros((2, known.n_rows)), **of_all)
+        first = LocalSiteObjective(near=near, sites=np.zeros((2, near.n_rows)), **of_all)
         cold = warm = self._around(first, job.kernel, _SWEEPS)
         if job.before is not None and job.settings.solver.moves:
             warm = self._around(first, job.before[0], _SWEEPS)
@@ -583,24 +584,24 @@ class SiteSearch(NeighborSearch):
 
     def mixed(self, best: ValidationScore) -> ValidationScore:
         """The `ValidationScore` of `LocalSites` in a metric that is learned."""
-        (objective, kernel), d = best.model, self.job.rows.n_features
+        (objective, kernel), d = best.candidate, self.job.rows.n_features
         with arithmetic():
             prior = full(kernel, d, NATS_WITH_SITES)
             objective = replace(objective, metric=prior.start, prior=prior)
             local = self._climbed((self._around(objective, kernel, _NEXT), kernel))
         return self.scored(local)
 
-    def scored(self, local: LocalSites) -> ValidationScore:
+    def scored(self, candidate: LocalSites) -> ValidationScore:
         """The `ValidationScore` of sites and hyperparameters."""
-        objective, kernel = local
+        objective, kernel = candidate
         name = f"neighbors ({name_of(objective.metric)}{self.k} neighbors)"
         process = posterior_of_sites(objective, kernel, objective.near.X, self.k)
         score = self.validation.score_posterior(name, process, self.n_jobs, objective.likelihood)
-        return score._replace(model=local)
+        return score._replace(candidate=candidate)
 
-    def _climbed(self, local: LocalSites) -> LocalSites:
+    def _climbed(self, candidate: LocalSites) -> LocalSites:
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
-        (objective, kernel), settings = local, self.job.settings
+        (objective, kernel), settings = candidate, self.job.settings
         tell = settings.progress and partial(settings.progress, quantity=_LEAVE_ONE_OUT)
         for index in range(_RUNS_OF_WIDE if self.is_wide else _RUNS):
             if index:

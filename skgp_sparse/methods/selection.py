@@ -85,8 +85,8 @@ class Trials:
         first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         rival = job.posterior_method.rival
         begun = rival.begun(first, random_state).with_settings(deadline=deadline)
-        self.validation = validation = ValidationSet(job.rows, random_state, job.model.has_sites)
-        self.rival = rival(begun, validation, random_state)
+        validation = ValidationSet(job.rows, random_state, job.objectives.has_sites)
+        self.rival, self.validation = rival(begun, validation, random_state), validation
         self.search = search_of(job, begun, validation, random_state)
         self.of_neighbors = self.of_rival = ValidationScore.failed(validation)
         self.places: Index = slice(None)  # of the rows held out that the score of neighbours is of
@@ -113,7 +113,7 @@ class Trials:
         rival, fit = self.rival, None
         rival_wins = rival.wins(self.of_rival.take(self.places), self.of_neighbors)
         if self.is_found:
-            fit = self.search.conclude(self.of_neighbors.model)
+            fit = self.search.conclude(self.of_neighbors.candidate)
             found = if_possible(self._combined, fit) if self._may_combine() else None
             if found is not None:
                 both, score = found
@@ -126,7 +126,7 @@ class Trials:
     def _may_combine(self) -> bool:
         """Whether neighbours may be worth something beside a global process, and there is time."""
         job = self.search.job
-        may = job.settings.solver.moves and not job.model.has_sites
+        may = job.settings.solver.moves and not job.objectives.has_sites
         return may and self.is_close and not self.search.is_over()
 
     def _combined(self, fit: Fit) -> tuple[Combination, ValidationScore]:
@@ -173,16 +173,16 @@ class ExactRival(Rival):
     def first(self) -> ValidationScore:
         """The `ValidationScore` of the process."""
         job, validation = self.job, self.validation
-        fit = fit_at(job.model.exact(job.rows, job.settings.options), job.kernel, 0)
+        fit = fit_at(job.objectives.exact(job.rows, job.settings.options), job.kernel, 0)
         with arithmetic():
             mean, variance = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
         variance = variance + fit.posterior.noise_variance(validation.block.X) + validation.noise
-        self.best = validation.score("exact", mean, variance)._replace(model=fit)
+        self.best = validation.score("exact", mean, variance)._replace(candidate=fit)
         return self.best
 
     def fit(self) -> Fit:
         """The `Fit` of the trial."""
-        return (self.best or self.first()).model
+        return (self.best or self.first()).candidate
 
 
 class RivalOfPoints(Rival):
@@ -202,7 +202,7 @@ class RivalOfPoints(Rival):
 
     def first(self) -> ValidationScore:
         """The `ValidationScore` of few points, or where the initialiser puts them."""
-        job, has_sites = self.job, self.job.model.has_sites
+        job, has_sites = self.job, self.job.objectives.has_sites
         rows = self.validation.training_rows(most_trained(job.rows.n_features))
         some = job.points if has_sites else job.points.of_size(min(_FEW_POINTS, job.points.size))
         few = job._replace(rows=rows, points=some)
@@ -213,7 +213,7 @@ class RivalOfPoints(Rival):
 
     def again(self) -> ValidationScore:
         """The `ValidationScore` of points with sites after some iterations."""
-        if self.job.model.has_sites:
+        if self.job.objectives.has_sites:
             self._go_on(self.objective.rows, _ITERATIONS_OF_SITES)
             self._scored(f"{_ITERATIONS_OF_SITES} iterations")
         return self.best
@@ -226,13 +226,13 @@ class RivalOfPoints(Rival):
 
     def fit(self) -> Fit:
         """The `Fit` to all rows, after most of the iterations on some of them."""
-        job, has_sites = self.job, self.job.model.has_sites
+        job, has_sites = self.job, self.job.objectives.has_sites
         is_open = self.objective is None or not has_sites
         objective = self.points.objective(job, self.random_state) if is_open else self.objective
         self.objective = objective.on(job.rows)
         if len(job.rows) > _SOME_ROWS:
             self._go_on(job.rows, _ON_SOME)
-            most = min(_WITH_SITES if job.model.has_sites else _ON_ALL, job.settings.max_iter)
+            most = min(_WITH_SITES if job.objectives.has_sites else _ON_ALL, job.settings.max_iter)
             job = self.job.with_settings(max_iter=most)
         with collected():  # it need not converge
             return self.points.go_on(job, self.objective, self.random_state)

@@ -37,9 +37,9 @@ def on_subset(job: Job, random_state: Rng) -> Job:
     small = job.with_settings(max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None)
     function, maximum = _fit_to_some(small, job.settings.start_rows, random_state)
     objective, learned = function.at(maximum.x)
-    model, kernel = job.model.informed_by(objective), within_reach(learned, job.kernel, job.rows)
-    job = job._replace(model=model, kernel=kernel, is_started=True)
-    return job.with_settings(n_restarts=0, find_periods=False)
+    objectives = job.objectives.informed_by(objective)
+    job = job._replace(objectives=objectives, kernel=within_reach(learned, job.kernel, job.rows))
+    return job.with_settings(n_restarts=0, find_periods=False)._replace(is_started=True)
 
 
 def on_subsets(job: Job, random_state: Rng) -> Job:
@@ -86,7 +86,7 @@ def best_start(objective: _O, kernel: Kernel, warm: _O, job: Job) -> tuple[_O, K
     if job.before is None or not job.settings.solver.moves:
         return cold
     starts = (warm, job.before[0]), cold
-    return max(starts, key=lambda one: value_or_minus_inf(one[0], one[1], prior=prior))
+    return max(starts, key=lambda pair: value_or_minus_inf(pair[0], pair[1], prior=prior))
 
 
 def of_few_rows(solver: contracts.Solver) -> contracts.Solver:
@@ -99,8 +99,8 @@ def _fit_to_some(job: Job, size: int, random_state: Rng) -> tuple[VectorFunction
 
     It goes on if the job has a curvature.
     """
-    rows = job.rows.sampled(job.model.sample(job.rows, size, random_state))
-    objective = job.model.exact(rows, job.settings.options, rough=True)
+    rows = job.rows.sampled(job.objectives.sample(job.rows, size, random_state))
+    objective = job.objectives.exact(rows, job.settings.options, rough=True)
     if job.curvature is not None:
         return goes_on(objective, job.kernel, job.settings, job.curvature)
     return fit_exact(objective, job.kernel, job.settings, random_state)
@@ -119,7 +119,7 @@ def with_likelier_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior)
     if not kernels.positions_of(kernel, "noise_level"):
         return kernel
     found = [kernel, *(contracts.with_more_noise(kernel, more) for more in _MORE_NOISE)]
-    return max(found, key=lambda one: value_or_minus_inf(objective, one, prior=prior))
+    return max(found, key=lambda other: value_or_minus_inf(objective, other, prior=prior))
 
 
 def within_reach(learned: Kernel, kernel: Kernel, rows: Dataset) -> Kernel:

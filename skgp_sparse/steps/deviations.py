@@ -46,11 +46,11 @@ def _places(found: Problems, table: Any) -> Ints:
     return places_of(table)[found.rows.row_weights() > 0]
 
 
-def _predicted(found: Problems, rows: Table, left: Bools) -> Array:
+def _predicted(found: Problems, rows: Table, is_out: Bools) -> Array:
     """Means and deviation (k, q + 1), or probabilities (k, n_classes), of rows left out of fits."""
-    fits, X = [], rows.X[left].astype(float)
+    fits, X = [], rows.X[is_out].astype(float)
     for job, random_state in zip(found.jobs, found.random_states):
-        others = np.unique(_places(found, job.rows)[~left])
+        others = np.unique(_places(found, job.rows)[~is_out])
         part = job._replace(rows=job.rows.subset(others), before=None).with_settings(progress=None)
         fits.append(job.posterior_method.fit(part, random_state))
     if rows.classes is not None:
@@ -75,6 +75,6 @@ def _scaled(found: Problems, rows: Table, predicted: Array) -> Problems:
 def _calibrated(found: Problems, rows: Table, predicted: Array) -> Problems:
     """The problems of labels with a calibration, after that which they may have."""
     own = calibrated(predicted, np.ravel(rows.y), rows.row_weights())
-    scale, bias, weight, function = found.beside or Calibration(1.0, np.zeros(1))
+    scale, bias, weight, function = found.blend or Calibration(1.0, np.zeros(1))
     bias, weight = own.scale * bias + own.bias, own.scale * weight
-    return found._replace(beside=Calibration(own.scale * scale, bias, weight, function))
+    return found._replace(blend=Calibration(own.scale * scale, bias, weight, function))

@@ -140,7 +140,7 @@ def _unexplained(found: Problems) -> Iterator[tuple[str, str]]:
 
 def _missed(job: Job, X: Array, y: Array, share: float) -> str:
     """Words for what a constant misses of targets (n,), of which a fit explains a share; or ""."""
-    is_numeric, least = not job.model.has_sites, max(0.1, share / _SHARE)
+    is_numeric, least = not job.objectives.has_sites, max(0.1, share / _SHARE)
     if job.rows.total_weight() < _FEWEST_ROWS:
         return _LINEAR if is_numeric and share < _LITTLE and _is_linear(X, y) else ""
     if share < _LITTLE and _likeness(X, y) > least:
@@ -169,10 +169,10 @@ def _explained(found: Problems) -> list[list[float]]:
     fits, observations, rows = found.fits, found.observations, found.rows
     has_labels = rows.classes is not None and observations.have_all_rows
     if not has_labels or any(map(why_unknown, fits)):
-        return [_of_fit(job, fit, found.beside) for job, fit in zip(found.jobs, fits)]
+        return [_of_fit(job, fit, found.blend) for job, fit in zip(found.jobs, fits)]
     labels = np.ravel(rows.y)
     chosen, weight = _some_of_each(labels, rows.row_weights(), len(rows.classes))
-    view = observations.view(fits, found.scaler)._replace(calibration=found.beside)
+    view = observations.view(fits, found.scaler)._replace(calibration=found.blend)
     probabilities = left_out_labels(fits, view, chosen, observations.parameters.n_jobs)
     if len(fits) == 1 and observations.multi_class != "softmax":
         return [[_of_labels(probabilities, labels[chosen], weight)]]
@@ -208,12 +208,12 @@ def _of_labels(probabilities: Array, labels: Ints, weight: Array) -> float:
     return max(_of_gain(gain, weight, -np.sum(xlogy(share, share))), _at_most(squares, weight))
 
 
-def _of_fit(job: Job, fit: Fit, beside: WeightedMean | None) -> list[float]:
+def _of_fit(job: Job, fit: Fit, blend: WeightedMean | None) -> list[float]:
     """Shares of the variances of its targets that a fit explains of some rows."""
     chosen = job.rows.sample(_ROWS, np.random.RandomState(0))
     n_jobs = job.settings.options.n_jobs
     if why_unknown(fit) is None:
-        found = left_out(fit, chosen, n_jobs, beside and beside.weights)
+        found = left_out(fit, chosen, n_jobs, blend and blend.weights)
     else:
         X = job.rows.block(chosen).X
         found = LeftOutRows.of(fit, chosen, fit.posterior.mean_and_variance(X, n_jobs))

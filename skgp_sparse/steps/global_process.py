@@ -12,7 +12,7 @@ from skgp_sparse.steps.mean import fitted_to
 
 def beside_a_global_process(found: Problems) -> Problems:
     """The fit beside a global process, unless neighbours are as good alone."""
-    fit, beside, n_jobs = found.fits[0], found.beside, found.observations.parameters.n_jobs
+    fit, blend, n_jobs = found.fits[0], found.blend, found.observations.parameters.n_jobs
     combination: Combination | None = fit.combination
     if combination is None:
         return found
@@ -20,16 +20,16 @@ def beside_a_global_process(found: Problems) -> Problems:
     chosen = combination.parts[0].rows.chosen
     left = left_out(fit._replace(posterior=near), chosen, n_jobs, own_noise=False)
     local = combination.local(near, (left.mean, left.variance, left.noise))
-    if beside is None or beside.weights.is_added:
+    if blend is None or blend.weights.is_added:
         learned = combination.learned(local)[0]
     else:
         predicted = [fit.mean[chosen]]
         for part in combination.parts[1:]:
             values = fitted_to(found, part.table).latent(part.rows.block.X)
             predicted.append(found.scaler.forward(values))
-        learned, weights = combination.learned(local, beside.weights, predicted)
-        beside = beside._replace(weights=weights)
+        learned, weights = combination.learned(local, blend.weights, predicted)
+        blend = blend._replace(weights=weights)
     kept: Combination | None = learned._replace(parts=())
     if learned.share > 1.0 - ALONE:
-        kept, beside = None, found.beside if found.beside and found.beside.pays else None
-    return found._replace(fits=[fit._replace(combination=kept)], beside=beside)
+        kept, blend = None, found.blend if found.blend and found.blend.pays else None
+    return found._replace(fits=[fit._replace(combination=kept)], blend=blend)

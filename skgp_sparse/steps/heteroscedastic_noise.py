@@ -141,7 +141,7 @@ def _step(
     )
     n_jobs, every = job.settings.options.n_jobs, np.arange(len(logs))
     of_others = factor.mean + leave_one_out.left_out(process, every, n_jobs).mean[:, 0]
-    level, gain = _likeliest_level(copies.left, fit.left_out.noise, of_others[copies.index])
+    level, gain = _likeliest_level(copies.before, fit.left_out.noise, of_others[copies.index])
     level = np.clip(level * white.noise_level, *white.noise_level_bounds)
     noise = kernels.HeteroscedasticNoise(factor, level, white.noise_level_bounds)
     return _VaryingNoise(process, factor, of_others, fit.kernel.k1 + noise, gain)
@@ -154,17 +154,19 @@ class _Copies(NamedTuple):
     X: Array  # (u, d) distinct inputs
     index: Any  # (k,) the distinct input of each row
     share: Array  # (k,) of each row in the weight of its input
-    left: Any = None  # `LeftOutRows` as they were before noise varied
+    before: Any = None  # `LeftOutRows` as they were before noise varied
 
     @classmethod
-    def of(cls, rows: Dataset, left: Left) -> "_Copies":
+    def of(cls, rows: Dataset, left_out: Left) -> "_Copies":
         """Rows of a table that are left out; distinct inputs stay in the order of the rows."""
-        same = Distinct(left.block.X, is_sorted=False)
-        weight = np.broadcast_to(left.block.weight, len(same.index))
-        total, table = same.copies(weight), rows.subset(left.chosen[same.first])
+        same = Distinct(left_out.block.X, is_sorted=False)
+        weight = np.broadcast_to(left_out.block.weight, len(same.index))
+        total, table = same.copies(weight), rows.subset(left_out.chosen[same.first])
         if np.any(total != 1.0):
             table = replace(table, weight=total / total.mean(), relative=True)
-        return cls(table, left.block.X[same.first], same.index, weight / total[same.index], left)
+        return cls(
+            table, left_out.block.X[same.first], same.index, weight / total[same.index], left_out
+        )
 
     def mean(self, values: Array) -> Any:
         """Weighted means (u,) of numbers (k,) of the rows."""
@@ -183,7 +185,7 @@ def _left_again(fit: Fit, kernel: Kernel, before: Left, copies: _Copies, n_jobs:
         noise = (noise - fit.posterior.noise_variance(copies.X))[copies.index]
         return before._replace(variance=before.total + noise, noise=0.0)
     if fit.refit is None:
-        other = fit_at(fit.objective, kernel, 0)._replace(given=fit.given)
+        other = fit_at(fit.objective, kernel, 0)._replace(all_rows=fit.all_rows)
     else:
         near = with_fewer_neighbors(fit.posterior, *_FEWER)
         other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
@@ -229,7 +231,7 @@ def _second_process(job: Job, table: Dataset, problems: Problems, before: Fit | 
     kernel = resolve_kernel(None, None, table, columns)
     model, tol = GaussianObjectives(bounds.TitsiasNew()), _COARSER * job.settings.tol
     points = resolve_inducing("auto", _POINTS, table.n_features, problems.observations.name)
-    other = job._replace(rows=some, kernel=kernel, model=model, points=points, thorough=None)
+    other = job._replace(rows=some, kernel=kernel, objectives=model, points=points, thorough=None)
     other = other.with_priors(_PRIORS).with_settings(progress=None, move_basis=False)
     other = other.with_settings(solver=LBFGS(), n_restarts=0, max_iter=_ITERATIONS, tol=tol)
     other = other.with_settings(believes_noise=True, start_rows=_FEW)
@@ -246,7 +248,7 @@ def _begun_at(fit: Fit, job: Job) -> Job:
     """The job that goes on from hyperparameters and inducing points of a fit."""
     posterior: Any = fit.posterior
     Z = posterior.features.Z
-    return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *given: Z), is_started=True)
+    return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *_: Z), is_started=True)
 
 
 def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: Rng) -> Fit:
@@ -256,7 +258,7 @@ def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: Rng) -> Fit:
     settings = job.settings._replace(n_restarts=0, find_periods=False, thorough=None)
     if job.is_free and len(fit.used_rows) > _FEW_ROWS:
         settings = settings._replace(solver=KeepParameters())
-    model = None if fit.posterior.is_exact else job.model
-    other = settings.solver.solve(Start(fit.objective, kernel, settings, random_state, model))
-    names = "selection", "plan", "steps", "method_name", "given", "mean"
+    objectives = None if fit.posterior.is_exact else job.objectives
+    other = settings.solver.solve(Start(fit.objective, kernel, settings, random_state, objectives))
+    names = "selection", "plan", "steps", "method_name", "all_rows", "mean"
     return other._replace(n_iter=fit.n_iter + other.n_iter, **{n: getattr(fit, n) for n in names})

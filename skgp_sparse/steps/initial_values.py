@@ -155,8 +155,8 @@ def _evidence(job: Job) -> float:
     settings = job.within(_SHARES_OF_TIME).settings._replace(
         max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None, n_restarts=0
     )
-    rows = job.model.sample(job.rows, settings.start_rows, np.random.RandomState(0))
-    objective = job.model.exact(job.rows.sampled(rows), settings.options, rough=True)
+    rows = job.objectives.sample(job.rows, settings.start_rows, np.random.RandomState(0))
+    objective = job.objectives.exact(job.rows.sampled(rows), settings.options, rough=True)
     try:
         with collected():  # the fits that follow warn
             return fit_exact(objective, job.kernel, settings, np.random.RandomState(0))[1].value
@@ -263,7 +263,7 @@ def _start_at(job: Job, rows: Batch, positions: Ints, place: Place) -> tuple[flo
     prior = job._replace(spreads=spreads).with_priors(job.priors).settings.prior.log_density(theta)
     found = [(*exact.profile_evidence(K, rows, ratio), ratio) for ratio in (0.3, 0.01)]  # of noise
     value, variance, ratio = max(found, key=itemgetter(0))
-    if not job.model.has_sites:
+    if not job.objectives.has_sites:
         (signal, *_), *_ = kernels.positions_of(kernel, "constant_value")
         *_, (noise, *_) = kernels.positions_of(kernel, "noise_level")
         theta[signal] += np.log(variance / unit)
@@ -304,9 +304,11 @@ def sampled_batch(job: Job, size: int) -> Batch:
     """At most so many rows of a job, whose noise is a share of the variance of their targets."""
     block = job.rows.some(size).everything()
     weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
-    if not job.model.has_sites:
+    if not job.objectives.has_sites:
         return Batch(block.X, block.y, noise / job.rows.target_variance(), weight)
-    return Batch(block.X, _scores(job.model.method.likelihood, block), np.zeros(n), weight)
+    return Batch(
+        block.X, _scores(job.objectives.site_method.likelihood, block), np.zeros(n), weight
+    )
 
 
 def _of_each(values: Scalars, block: Batch) -> Array:
@@ -336,7 +338,7 @@ _ITERATIONS_OF_EACH = 5  # of each problem
 _TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
 
 
-def known_points(Z: Array, *given: object) -> Array:
+def known_points(Z: Array, *args: object) -> Array:
     """Inducing points to begin with, whatever an initialiser is given."""
     return Z
 
@@ -389,11 +391,11 @@ def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
     some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
     labels = np.full(n_classes, float(len(some)))
     labels[some] = np.arange(len(some))
-    method, inner = job.model.method, _roughly(job.model.inner)
+    method, inner = job.objectives.site_method, _roughly(job.objectives.inner)
     method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
-    model = replace(job.model, method=method, inner=inner)
+    model = replace(job.objectives, site_method=method, inner=inner)
     rows = rows.of_problem(Task(tuple(labels.tolist()))).in_one_form()
-    job = job._replace(name="", rows=rows, model=model)
+    job = job._replace(name="", rows=rows, objectives=model)
     return job.with_settings(tol=n_classes * job.settings.tol)
 
 

@@ -58,9 +58,9 @@ def residuals(problems: Problems) -> Problems:
         )
     weights = MeanWeights.added(rows.n_targets)
     scaler = jobs[0].rows.scaler._replace(mean=np.zeros(rows.n_targets))
-    beside = weighted_means.WeightedMean(function, scaler, 0.0, weights)
+    blend = weighted_means.WeightedMean(function, scaler, 0.0, weights)
     mean = _in_table(jobs[0].rows, latent) if is_gaussian else None
-    return problems._replace(jobs=jobs, beside=beside, mean=mean)
+    return problems._replace(jobs=jobs, blend=blend, mean=mean)
 
 
 def mean_of_numbers(found: Problems) -> Problems:
@@ -81,7 +81,7 @@ def mean_of_numbers(found: Problems) -> Problems:
     if not pays and fit.combination is None:
         return found
     mean = weighted_means.WeightedMean(function, found.scaler, level, weights, pays)
-    return found._replace(fits=[fit._replace(mean=predicted)], beside=mean)
+    return found._replace(fits=[fit._replace(mean=predicted)], blend=mean)
 
 
 def calibrated_labels(found: Problems) -> Problems:
@@ -105,7 +105,7 @@ def calibrated_labels(found: Problems) -> Problems:
             best, density = calibration, changed
     if best is not None and best.function is not None:
         fits = [fits[0]._replace(mean=_in_table(fits[0].rows, latent)), *fits[1:]]
-    return found._replace(fits=fits, beside=best)
+    return found._replace(fits=fits, blend=best)
 
 
 def why_not_left_out(found: Problems) -> str | None:
@@ -142,7 +142,7 @@ def _pays(stacking: StackedRows, weights: MeanWeights) -> bool:
     """Whether rows that are left out, and their means, are predicted better than by the process."""
     alone = stacking.without_mean()
     gain = stacking.densities(weights) - stacking.densities(alone)
-    if stacking.left.likelihood is not None:
+    if stacking.left_out.likelihood is not None:
         return _is_clear(gain)
     is_closer = stacking.loss(weights) < 0.998 * stacking.loss(alone)
     return bool(is_closer and np.mean(stacking.share * gain) > 0.0)
@@ -237,17 +237,17 @@ def _of_user(latent: Array, form: Table, rows: Table) -> Array:
     return full if rows.places is None else full[rows.places]
 
 
-def _prepared(given: BaseEstimator, rows: Table, codes: list[int], seed: int) -> BaseEstimator:
+def _prepared(parameters: BaseEstimator, rows: Table, codes: list[int], seed: int) -> BaseEstimator:
     """An unfitted copy of the mean, with a random state."""
-    mean = given.mean
+    mean = parameters.mean
     if isinstance(mean, str):
-        return boosting(rows, given, codes, seed)
+        return boosting(rows, parameters, codes, seed)
     template = clone(mean)
     free = [key for key, value in template.get_params().items() if value is None]
     return template.set_params(**{k: seed for k in free if k.split("__")[-1] == "random_state"})
 
 
-def boosting(rows: Table, given: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:
+def boosting(rows: Table, parameters: BaseEstimator, codes: list[int], seed: int) -> BaseEstimator:
     """Gradient boosting on histograms, with the loss of the likelihood."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -259,7 +259,7 @@ def boosting(rows: Table, given: BaseEstimator, codes: list[int], seed: int) -> 
         options["l2_regularization"] = 0.03  # without which leaves of a rare class diverge
         options |= _OF_SEVERAL_CLASSES if len(rows.classes) > 2 else {}
         return HistGradientBoostingClassifier(**options)
-    loss = _loss(given.likelihood)  # 15 leaves take half of the time of 31
+    loss = _loss(parameters.likelihood)  # 15 leaves take half of the time of 31
     return HistGradientBoostingRegressor(loss=loss, max_leaf_nodes=15, **options)
 
 
@@ -296,11 +296,11 @@ def _name_of_weight(estimator: BaseEstimator) -> str | None:
     return name if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def _fitted(model: BaseEstimator, form: Table, some: Ints, given: BaseEstimator) -> MeanFunction:
+def _fitted(new: BaseEstimator, form: Table, some: Ints, parameters: BaseEstimator) -> MeanFunction:
     """The `MeanFunction` of some rows."""
     X, y = form.X[some].astype(np.float64), form.y[some]
     X[:, np.isnan(X).all(axis=0)] = 0.0  # boosting refuses columns without a value
-    counts, one, mean = np.unique(y, return_counts=True)[1], clone(model), given.mean
+    counts, one, mean = np.unique(y, return_counts=True)[1], clone(new), parameters.mean
     if form.classes is None and not np.any(y):
         one = DummyRegressor()  # zero counts tell losses no rate
     elif form.classes is not None and len(counts) == 1:
@@ -309,11 +309,11 @@ def _fitted(model: BaseEstimator, form: Table, some: Ints, given: BaseEstimator)
         one.set_params(early_stopping=False)
     weight = {} if form.weight is None else {str(_name_of_weight(one)): form.weight[some]}
     columns = np.reshape(y, (len(y), -1)).T
-    with openmp_threads(resolve_n_jobs(given.n_jobs), X.size):
+    with openmp_threads(resolve_n_jobs(parameters.n_jobs), X.size):
         estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
     if form.classes is not None:
         return MeanFunction(estimators, len(form.classes))
-    domain = None if is_gaussian(given.likelihood) else domain_of(given.likelihood)
+    domain = None if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)
     if domain is None or not domain.is_never_negative:
         return MeanFunction(estimators)
     least = 1e-6 * max(np.average(y), np.finfo(float).tiny)

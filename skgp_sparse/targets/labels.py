@@ -104,9 +104,9 @@ class ClassLabels(ObservationModel):
             self.ranks = ranks_of(classes, self.parameters.ordinal_classes, self.order, self.name)
             self.multi_class, self.tasks = "ordinal", [Task(self.ranks)]
             self.likelihood = Ordinal(gaps=(1.0,) * (len(classes) - 2))
-        self.method = choices.resolve_method(self.parameters.bound, self.likelihood, self.name)
+        self.site_method = choices.resolve_method(self.parameters.bound, self.likelihood, self.name)
         self.n_classes, self.have_all_rows = len(classes), self.multi_class != "one_vs_one"
-        has_sum = isinstance(self.method, Variational) and not len(self.sigmoid.theta)
+        has_sum = isinstance(self.site_method, Variational) and not len(self.sigmoid.theta)
         self.starts_together = has_sum and self.multi_class == "one_vs_rest" and len(self.tasks) > 2
         self.check_posterior_method()
 
@@ -164,11 +164,11 @@ class ClassLabels(ObservationModel):
         return f"class {self.classes[number]}"
 
     def _job(self, rows: Dataset, task: Task) -> Job:
-        given, columns = self.given_kernel(), self.columns()
+        given, columns = self.user_kernel(), self.columns()
         kernel = choices.resolve_latent_kernel(given, self.likelihood, rows, columns, 1.0)
         inner = Inner.within(self.tol, self.parameters.max_iter_predict, "max_iter_predict")
         name = task.name(self.classes) if len(self.tasks) > 1 else ""
-        method = self.method
+        method = self.site_method
         if self.is_ordinal:
             method = replace(method, likelihood=self.likelihood.started(*observations_of(rows)))
         job = self.job(rows, kernel, SiteObjectives(method, inner), name)

@@ -20,7 +20,7 @@ from skgp_sparse.choices import plan
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
 from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, parameters_of
 from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.checks import Given, Rules, check_columns, check_finite
+from skgp_sparse.data.checks import RawRows, Rules, check_columns, check_finite
 from skgp_sparse.data.columns import ColumnTable, order_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
@@ -68,10 +68,10 @@ class ObservationModel(ABC):
         self.deadline = deadline_of(parameters, name)
         self.tol = plan.tolerance(parameters.tol)
 
-    def given_kernel(self) -> Kernel | None:
+    def user_kernel(self) -> Kernel | None:
         """The user's kernel, whose columns by name have numbers; None: the default one."""
-        given = self.parameters.kernel
-        return None if given is None else kernels.named(given, self.feature_names())
+        kernel = self.parameters.kernel
+        return None if kernel is None else kernels.named(kernel, self.feature_names())
 
     def feature_names(self) -> list[str] | None:
         """Names of the columns, None where they have none."""
@@ -121,10 +121,10 @@ class ObservationModel(ABC):
         """Return the rows of fits as a part that `accept` has accepted."""
         return fits[0].rows.in_units_of_y().counting()
 
-    def know_inputs(self, given: Given, rows: Dataset) -> None:
+    def know_inputs(self, raw: RawRows, rows: Dataset) -> None:
         """Know what the rows of a call of `fit` are like, as users passed them."""
         self.missing = np.isnan(rows.X).any(axis=0) if rows.in_memory else None
-        self.order = order_of(given.y) if self.rules.labels else None
+        self.order = order_of(raw.y) if self.rules.labels else None
 
     def random_states(self, random_state: RandomState) -> list[RandomState]:
         """Random states, one for every problem."""
@@ -140,15 +140,15 @@ class ObservationModel(ABC):
 
     def request(self, posterior_method: PosteriorMethod) -> Request:
         """`Request` of the user of the estimator, for the plan."""
-        given = parameters_of(self.parameters)
-        if is_auto(given["n_inducing"]):
-            given["n_inducing"] = None
+        parameters = parameters_of(self.parameters)
+        if is_auto(parameters["n_inducing"]):
+            parameters["n_inducing"] = None
         if plan.compares_approximations(self.parameters):
             for added in ("mean", "noise", "calibration"):
-                if is_auto(given.get(added)):
-                    del given[added]
+                if is_auto(parameters.get(added)):
+                    del parameters[added]
         own = "has_sites", "n_classes", "have_all_rows", "starts_together", "are_passed"
-        known = {key: given[key] for key in given.keys() & set(Request._fields)}
+        known = {key: parameters[key] for key in parameters.keys() & set(Request._fields)}
         known |= {key: getattr(self, key) for key in own} | {"posterior": posterior_method}
         known["n_latent"] = self.likelihood.n_latent if self.likelihood else 1
         return Request(**known, resolved_bound=None if self.has_sites else self.bound)
@@ -165,33 +165,35 @@ class ObservationModel(ABC):
                 "posterior='inducing'."
             )
 
-    def job(self, rows: Dataset, kernel: Kernel, model: ObjectiveFactory, name: str = "") -> Job:
+    def job(self, rows: Dataset, kernel: Kernel, objectives: ObjectiveFactory, name: str) -> Job:
         """The `Job` of a table, by its plan."""
-        given, d, is_free = self.parameters, rows.n_features, self.parameters.kernel is None
-        check_mixes(given.metric, kernel, self.name)
-        check_coded(given.kernel, kernel, self.columns(), d, self.name)
+        parameters, d, is_free = self.parameters, rows.n_features, self.parameters.kernel is None
+        check_mixes(parameters.metric, kernel, self.name)
+        check_coded(parameters.kernel, kernel, self.columns(), d, self.name)
         request = self.request(self.posterior_method)
         planned = plan.plan(request, facts := plan.facts_of(rows, kernel, request))
         self._check_rows(facts, planned.posterior_method)
         size, memory = planned.n_inducing, get_config()["working_memory"] * 2**20
-        points = resolve_inducing(given.inducing_init, size, d, self.name)
-        width = len(given.inducing_init) if points.are_given else size
+        points = resolve_inducing(parameters.inducing_init, size, d, self.name)
+        width = len(parameters.inducing_init) if points.are_given else size
         settings = Settings(
-            solver=resolve_solver(given.solver, given.optimizer, len(rows), width),
-            n_restarts=given.n_restarts_optimizer,
-            max_iter=given.max_iter,
+            solver=resolve_solver(parameters.solver, parameters.optimizer, len(rows), width),
+            n_restarts=parameters.n_restarts_optimizer,
+            max_iter=parameters.max_iter,
             tol=self.tol,
             start_rows=planned.start_rows,
-            options=Options(n_jobs=resolve_n_jobs(given.n_jobs), memory=memory),
-            move_basis=given.optimize_inducing,
+            options=Options(n_jobs=resolve_n_jobs(parameters.n_jobs), memory=memory),
+            move_basis=parameters.optimize_inducing,
             deadline=self.deadline,
             progress=self.progress and partial(self.progress, about=name),
         )
-        points = points._replace(is_auto=is_auto(given.n_inducing))
-        job = Job(name, rows, kernel, model, planned.posterior_method, points, settings)
+        points = points._replace(is_auto=is_auto(parameters.n_inducing))
+        job = Job(name, rows, kernel, objectives, planned.posterior_method, points, settings)
         job = job._replace(is_free=is_free, plan=planned.summary, steps=planned.steps)
-        job = job._replace(metric=given.metric, spreads=rows.scale(NO_EFFECT if is_free else 1.0))
-        return job.with_priors(resolve_priors(given, rows, self.rows_with_prior))
+        job = job._replace(
+            metric=parameters.metric, spreads=rows.scale(NO_EFFECT if is_free else 1.0)
+        )
+        return job.with_priors(resolve_priors(parameters, rows, self.rows_with_prior))
 
     def _check_rows(self, facts: plan.Facts, planned: PosteriorMethod) -> None:
         """Raise where inputs have errors that cannot be used, or a metric is asked for in vain."""
@@ -312,8 +314,8 @@ def _fit(job: Job, random_state: RandomState) -> Fit:
                 f"{type(method).__name__}.fit must return a Fit of skgp_sparse.posteriors. Got "
                 f"{type(fit).__name__}."
             )
-        given = None if _is_of(fit, job.rows) else job.rows
-        return fit._replace(given=given, plan=job.plan, steps=job.steps, method_name=method.name)
+        rows = None if _is_of(fit, job.rows) else job.rows
+        return fit._replace(all_rows=rows, plan=job.plan, steps=job.steps, method_name=method.name)
 
 
 def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
@@ -326,15 +328,15 @@ def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[F
 def _fit_elsewhere(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state, seconds)
-    if fit.given is not None:
-        return fit._replace(given=None), warnings
+    if fit.all_rows is not None:
+        return fit._replace(all_rows=None), warnings
     return fit._replace(objective=replace(fit.objective, rows=None)), warnings
 
 
 def _with_rows(fit: Fit, rows: Dataset) -> Fit:
     """The fit with the rows of its job, which it was made without or from a copy of."""
     if not _is_of(fit, rows):
-        return fit._replace(given=rows)
+        return fit._replace(all_rows=rows)
     return fit._replace(objective=replace(fit.objective, rows=rows))
 
 

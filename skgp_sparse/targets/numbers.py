@@ -67,22 +67,22 @@ class GaussianObservations(ObservationModel):
 
     def _job(self, rows: Dataset) -> Job:
         """The `Job` of a table, with the initial kernel."""
-        given, alpha = self.given_kernel(), self.parameters.alpha
+        given, alpha = self.user_kernel(), self.parameters.alpha
         kernel = choices.resolve_kernel(given, alpha, rows, self.columns())
         thorough = choices.thorough_search(kernel, self.parameters, rows, self.columns())
         rows = choices.with_noise_floor(rows, kernel)
-        job = self.job(rows, kernel, GaussianObjectives(self.bound))
+        job = self.job(rows, kernel, GaussianObjectives(self.bound), "")
         has_few = self.parameters.normalize_y and rows.in_memory
         has_few = has_few and rows.distinct(most=moments.FEW_ROWS) is not None
         if has_few and not np.any(rows.targets()):  # which say nothing of a scale
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job
 
-    def _scaler(self, given: Moments, unit: Array) -> TargetScaler:
+    def _scaler(self, targets: Moments, unit: Array) -> TargetScaler:
         """Mean and scale of all targets; with known noise, the scale of the first rows."""
         if not self.parameters.normalize_y:
             return TargetScaler.none(len(unit))
-        mean, scale = given.mean * unit, moments.scale_of(given.mean, given.spread)
+        mean, scale = targets.mean * unit, moments.scale_of(targets.mean, targets.spread)
         alpha = self.parameters.alpha
         if np.ndim(alpha) or alpha:  # an array may be 0 in one call, and not in the next
             return TargetScaler(mean, np.where(scale > 0, unit, 0.0))
@@ -149,9 +149,9 @@ class LikelihoodObservations(ObservationModel):
         likelihood = likelihood.started(*observations_of(rows))
         method = choices.resolve_method(self.parameters.bound, likelihood, self.name)
         spread = _centre_and_spread(rows)[1] if likelihood.standardises else 0.0
-        own, columns, spread = self.given_kernel(), self.columns(), spread or 1.0
+        own, columns, spread = self.user_kernel(), self.columns(), spread or 1.0
         kernel = choices.resolve_latent_kernel(own, likelihood, rows, columns, spread)
-        return self.job(rows, kernel, SiteObjectives(method, Inner.within(self.tol)))
+        return self.job(rows, kernel, SiteObjectives(method, Inner.within(self.tol)), "")
 
 
 def _centre_and_spread(rows: Dataset) -> tuple[Any, Any]:

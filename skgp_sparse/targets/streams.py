@@ -135,9 +135,9 @@ def new_stream(observations: Model, part: Table, random_state: RandomState) -> S
     """A stream to which no row has come, for parts like this one."""
     unit, seed = None, random_state.randint(2**31 - 1)
     if not observations.has_sites:
-        given = observations.parameters
-        name, shared = observations.name, np.ndim(given.alpha) > 0
-        unit = TargetScaler.of(part, given.normalize_y, name, shared).with_constants().scale
+        parameters = observations.parameters
+        name, shared = observations.name, np.ndim(parameters.alpha) > 0
+        unit = TargetScaler.of(part, parameters.normalize_y, name, shared).with_constants().scale
     return StreamState(Reservoir.empty(_columns_of(part)), seed, unit)
 
 
@@ -151,7 +151,7 @@ def stream_of(
     weights = Moments(part.row_weights().sum() / rows.mean_weight, rows.mean_weight)
     are_counts = stream.are_counts and not rows.relative
     stream = stream._replace(weights=weights, mean_weight=rows.mean_weight, are_counts=are_counts)
-    known: list[Any] = [(fit.rows, fit.kernel, None) for fit in fits]  # no model: nothing is fitted
+    known: list[Any] = [(fit.rows, fit.kernel, None, "") for fit in fits]  # nothing is fitted
     jobs = [observations.job(*one) for one in known]
     warm_starts = tuple(map(_warm_start_of, fits, jobs))
     scaler, total = jobs[0].rows.scaler, stream.reservoir.total
@@ -225,8 +225,8 @@ def _begun(
         job = job._replace(rows=_in_units(job.rows, stream.scaler))
     if action is Action.START or not observations.moves() or warm_start.likelihood is None:
         return job
-    method = replace(job.model.method, likelihood=warm_start.likelihood)
-    return job._replace(model=replace(job.model, method=method))
+    method = replace(job.objectives.site_method, likelihood=warm_start.likelihood)
+    return job._replace(objectives=replace(job.objectives, site_method=method))
 
 
 def _added(
@@ -256,7 +256,7 @@ def _learned(
         if action is Action.MOVE:
             moved = _moved(job, warm_start, random_state)
             kernel, Z, n_iter = moved.kernel, moved.objective.inducing_points, moved.n_iter
-            job = job._replace(model=job.model.informed_by(moved.objective))
+            job = job._replace(objectives=job.objectives.informed_by(moved.objective))
         kept = _at(job, None if action is Action.GROW else Z, kernel)
         fit = InducingPoints().fit(kept.with_settings(solver=KeepParameters()), random_state)
         fit = fit._replace(n_iter=n_iter)
@@ -270,17 +270,17 @@ def _learned(
 
 def _moved(job: Job, warm_start: WarmStart, random_state: RandomState) -> Fit:
     """A fit of few iterations to some of the rows, which need not end at an optimum."""
-    rows, points, settings = job.rows, job.points, job.settings
+    rows, settings, size = job.rows, job.settings, max(_FEWEST_ROWS, 400 * job.points.size)
     solver = of_few_rows(settings.solver)
-    is_free = settings.move_basis and not points.are_given and solver.starts_on_subset
+    is_free = settings.move_basis and not job.points.are_given and solver.starts_on_subset
     kernel = job.kernel if solver.starts_on_subset else warm_start.kernel
     begun = _at(job, None if is_free else warm_start.Z, kernel)
-    few = rows.sampled(job.model.sample(rows, max(_FEWEST_ROWS, 400 * points.size), random_state))
+    few = rows.sampled(job.objectives.sample(rows, size, random_state))
     before = warm_start.kernel, warm_start.Z
     if is_free:  # the last inducing points, or others for the rows of now
         fresh = begun.points.initialise(few, warm_start.kernel, random_state)
         places = [Z for Z in (warm_start.Z, fresh) if Z is not None]
-        starts = [job.model.sparse(few, Z, settings.options) for Z in places]
+        starts = [job.objectives.sparse(few, Z, settings.options) for Z in places]
         values = [value_or_minus_inf(one, before[0], prior=settings.prior) for one in starts]
         before = before[0], places[int(np.argmax(values))]
     most, may_jump = min(settings.max_iter, _ITERATIONS), solver.starts_on_subset

@@ -81,7 +81,7 @@ def check_posterior(method: PosteriorMethod) -> dict[str, str]:
                 found = None if refused[use] else held(X, y, *given)
                 wrong = f"{name} ignores {use}: use weight and noise of job.rows.block(rows)."
                 that(found is None or not np.allclose(found, plain), wrong)
-            if fit.given is None and found is not None:  # a weight counts as so many copies
+            if fit.all_rows is None and found is not None:  # a weight counts as so many copies
                 copies = held(np.repeat(X, weight, axis=0), np.repeat(y, weight))
                 close(found, copies, 1e-5, f"predictions of {name} with weights")
         return refused
@@ -156,5 +156,7 @@ def _outcome(what: str, act: Callable) -> str:
         return message
 
 
-def _model(method: PosteriorMethod, kind: type = SparseGPRegressor, /, **given: object) -> SparseGP:
-    return kind(posterior=method, max_iter=5, random_state=0, n_jobs=1, **given)
+def _model(
+    method: PosteriorMethod, kind: type = SparseGPRegressor, /, **kwargs: object
+) -> SparseGP:
+    return kind(posterior=method, max_iter=5, random_state=0, n_jobs=1, **kwargs)

@@ -39,7 +39,7 @@ def fitted(rows, kernel, model, initialise, is_exact=False, **settings):
         name="",
         rows=rows,
         kernel=kernel,
-        model=model,
+        objectives=model,
         posterior_method=inside.Exact() if is_exact else InducingPoints(),
         points=inside.Points(20, initialise),
         settings=inside.Settings(**given | {"options": inside.Options()} | settings),
@@ -311,7 +311,7 @@ def test_a_fit_learns_the_parameter_of_its_likelihood(few):
     how = {"is_exact": few, "max_iter": 100, "tol": 1e-4}
     fit = fitted(rows, ConstantKernel() * RBF(), model, lambda *_: grid, **how)
     assert (fit.posterior.name == "exact") == few
-    assert abs(fit.objective.method.likelihood.variance - 0.04) < 0.008
+    assert abs(fit.objective.site_method.likelihood.variance - 0.04) < 0.008
 
 
 # -- sites that say nothing ------------------------------------------------------------
@@ -362,24 +362,24 @@ ROOMS = "", "inference", "parameters", "explain", "observations", "posteriors"
 CALLERS = [path for room in ROOMS for path in (ROOT / room).glob("*.py")]
 CONTRACTS = {
     "objective": inside.contracts.SparseFit,
-    "model": inside.contracts.ObjectiveFactory,
-    "method": inside.contracts.Method,
+    "objectives": inside.contracts.ObjectiveFactory,
+    "site_method": inside.contracts.SiteMethod,
     "solver": inside.Solver,
     "posterior_method": PosteriorMethod,
     "family": inside.ObservationModel,
 }
 OWN = {  # what only the objective's own model or the package's own classes ask
     "objective": {
-        *("method", "likelihood", "infer", "for_users"),
-        *("bound", "options", "problem", "starts", "left", "metric", "total", "_densities"),
+        *("site_method", "likelihood", "infer", "for_users"),
+        *("bound", "options", "problem", "starts", "left_out", "metric", "total", "_densities"),
         *("near", "sites", "after_sweeps", "cavities", "inner_state", "inner", "inputs"),
         *("shift", "log_ratio", "divergences"),
     },
-    "model": {"method", "inner"},
-    "method": {"spherical", "expectations"},
+    "objectives": {"site_method", "inner"},
+    "site_method": {"spherical", "expectations"},
     "solver": set(),
     "posterior_method": {"rival"},
-    "family": {"multi_class", "method", "sigmoid"},
+    "family": {"multi_class", "site_method", "sigmoid"},
 }
 
 

@@ -125,7 +125,7 @@ def test_poisson(name, prefix):
 def test_poisson_of_all_rows_is_the_full_method(name):
     ref = GOLDEN["poisson"][name]
     model = inside.SiteObjectives(method_of("vfe", Poisson(level=0.0)), TIGHT)
-    found, kernel = objective_of(ref, model.method)
+    found, kernel = objective_of(ref, model.site_method)
     full = model.exact(found.rows, inside.Options())
     agree(full.value(kernel), ref["vfe_full_bound"], 1e-9)
     mean, variance = full.conclude(kernel).posterior.mean_and_variance(ref["X_test"])

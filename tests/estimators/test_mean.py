@@ -305,7 +305,7 @@ def test_a_target_that_a_mean_explains_exactly_is_refused():
 
 def weight_and_factor(model, alone, queries):
     """Weights (n, p) of the mean and factors (n,) of std, by their formulas."""
-    weights, scaler = model._fitted.beside.weights, alone._fitted.scaler
+    weights, scaler = model._fitted.blend.weights, alone._fitted.scaler
     std = alone.predict(queries, return_std=True)[1].reshape(len(queries), -1)[:, :1]
     odds = weights.intercept + weights.slope * np.log((std / scaler.scale[0]) ** 2 / weights.error)
     weight = 1.0 / (1.0 + np.exp(-odds))
@@ -387,8 +387,8 @@ def test_counts_have_a_weighted_mean_of_latent_values():
     model = SparseGPRegressor(mean="boosting", **options).fit(X[:200], counts[:200])
     alone = SparseGPRegressor(mean=None, **options).fit(X[:200], counts[:200])
     own, std = alone.predict(QUERIES, return_std=True, latent=True)
-    weight = model._fitted.beside.weights.of((std / alone._fitted.scaler.scale[0]) ** 2)[:, 0]
-    assert model.mean_.loss == "poisson" and model._fitted.beside.weights.log_factor == (0.0, 0.0)
+    weight = model._fitted.blend.weights.of((std / alone._fitted.scaler.scale[0]) ** 2)[:, 0]
+    assert model.mean_.loss == "poisson" and model._fitted.blend.weights.log_factor == (0.0, 0.0)
     expected = (1 - weight) * own + weight * np.log(model.mean_.predict(QUERIES))
     found, its = model.predict(QUERIES, return_std=True, latent=True)
     agree(found, expected, 1e-6)
@@ -513,7 +513,7 @@ def test_boosting_of_a_rare_class_does_not_diverge():
 @pytest.mark.second(share=0.1)
 def test_auto_is_none_where_a_mean_was_not_asked_for():
     few = SparseGPRegressor(random_state=0).fit(X[:150], Y[:150])
-    assert few.mean_ is None and few._fitted.beside is None
+    assert few.mean_ is None and few._fitted.blend is None
     fixed = {"max_iter": 5, "random_state": 0}
     assert SparseGPRegressor(RBF(), **fixed).fit(X, Y).mean_ is None
     assert SparseGPRegressor(optimizer=None).fit(X, Y).mean_ is None
@@ -598,7 +598,7 @@ def test_an_approximation_that_is_named_is_fitted_alone(named):
 def test_a_second_fit_forgets_the_mean():
     model = SparseGPRegressor(mean="boosting", random_state=0).fit(X[:60], Y[:60])
     model.set_params(mean=None).fit(X[:60], Y[:60])
-    assert model.mean_ is None and model._fitted.beside is None
+    assert model.mean_ is None and model._fitted.blend is None
     fresh = SparseGPRegressor(mean=None, random_state=0).fit(X[:60], Y[:60])
     assert_array_equal(model.predict(QUERIES), fresh.predict(QUERIES))
 

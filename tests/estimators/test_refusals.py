@@ -11,7 +11,7 @@ import pytest
 from chunked_arrays import Arrays
 from dask import array
 from inside import (
-    Given,
+    RawRows,
     Softmax,
     choices,
     cholesky,
@@ -197,7 +197,7 @@ OF_ROWS_ELSEWHERE = [
     (
         "X_std is available for rows in memory",
         lambda: DaskSparseGPRegressor()._read(
-            SimpleNamespace(name="it"), Given(collection(), X_std=1.0), None
+            SimpleNamespace(name="it"), RawRows(collection(), X_std=1.0), None
         ),
     ),
 ]

@@ -145,7 +145,7 @@ def test_what_is_judged_is_predicted_with_the_mean(monkeypatch):
             weights = MeanWeights(logit(np.full(1, weight)), np.zeros(1), np.ones(1))
             fits = [f._replace(mean=f.rows.y) for f in found.fits]
             beside = WeightedMean(None, found.scaler, 0.0, weights)
-            warn_of_constant_fits(found._replace(fits=fits, beside=beside))
+            warn_of_constant_fits(found._replace(fits=fits, blend=beside))
 
         monkeypatch.setattr(fit_warnings, "warn_of_constant_fits", warned)
         return told(lambda: SparseGPRegressor(LONG + WhiteKernel(), random_state=0).fit(*known))

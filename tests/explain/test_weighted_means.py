@@ -38,7 +38,7 @@ def parts(model, X, y, *rest, **known):
 
 def weight_and_factor(model, std):
     """Weights (n,) and factors (n,) of std, from those of the process in units of y."""
-    weights, scale = model._fitted.beside.weights, model._fitted.scaler.scale[0]
+    weights, scale = model._fitted.blend.weights, model._fitted.scaler.scale[0]
     odds = weights.intercept + weights.slope * np.log((std / scale) ** 2 / weights.error)
     weight, (c, d) = 1.0 / (1.0 + np.exp(-odds)), weights.log_factor
     return weight, np.exp(0.5 * (c + d * weight))
@@ -76,7 +76,7 @@ def huber(squared):
 
 def loss_of_mean(model, y, left, predicted, theta):
     """Mean Huber loss of the weighted mean with intercept and slope theta, and its ridge."""
-    weights, scale = model._fitted.beside.weights, model._fitted.scaler.scale[0]
+    weights, scale = model._fitted.blend.weights, model._fitted.scaler.scale[0]
     variance, error = (left.std / scale) ** 2, weights.error[0]
     weight = 1.0 / (1.0 + np.exp(-theta[0] - theta[1] * np.log(variance / error)))
     rest = (y - left.mean - weight * (predicted - left.mean)) / scale
@@ -96,7 +96,7 @@ def test_weights_have_the_least_huber_loss():
     left, predicted, weights = (
         alone.loo_predict(),
         predicted_without(model),
-        model._fitted.beside.weights,
+        model._fitted.blend.weights,
     )
     error = np.mean((Y - predicted) ** 2) / model._fitted.scaler.scale[0] ** 2
     assert_allclose(weights.error, error, rtol=1e-9)
@@ -115,7 +115,7 @@ def test_factors_of_variances_have_the_highest_density():
         ridge = 200 / N * (0.1 * theta[0] ** 2 + 0.01 * theta[1] ** 2)
         return 0.5 * np.mean(np.log(variance) + squared / variance) + ridge
 
-    assert are_best(loss, np.array(model._fitted.beside.weights.log_factor))
+    assert are_best(loss, np.array(model._fitted.blend.weights.log_factor))
 
 
 def test_left_out_rows_have_a_weighted_mean():
@@ -133,7 +133,7 @@ def test_weights_of_rows_are_copies():
     model = SparseGPRegressor(mean=MEAN, random_state=0)
     weighted = clone(model).fit(X, Y, weight)
     repeated = clone(model).fit(X[again], Y[again])
-    of_both = weighted._fitted.beside.weights, repeated._fitted.beside.weights
+    of_both = weighted._fitted.blend.weights, repeated._fitted.blend.weights
     assert_allclose(of_both[0].intercept, of_both[1].intercept, rtol=1e-3)
     assert_allclose(weighted.predict(QUERIES), repeated.predict(QUERIES), rtol=1e-6, atol=1e-8)
     for one, other in zip(weighted.loo_predict(), repeated.loo_predict()):
@@ -258,7 +258,7 @@ def test_sure_probabilities_stay_numbers():
 @pytest.mark.parametrize("labels", [LABELS, LABELS > 0], ids=["three classes", "two classes"])
 def test_left_out_labels_are_calibrated(labels):
     model = SparseGPClassifier(mean="boosting", random_state=0).fit(X, labels)
-    calibration = model._fitted.beside
+    calibration = model._fitted.blend
     plain = SparseGPClassifier(mean=None, calibration=None, random_state=0).fit(X, labels)
     fit = model._fitted.fits[0]
     latent = fit.mean

@@ -159,7 +159,7 @@ def test_small_powers_approach_the_variational_bound(likelihood):
     excess = []
     for power in (0.004, 0.002):
         method = ExpectationPropagation(LIKELIHOODS[likelihood], power)
-        excess.append((replace(found, method=method).value(case.kernel) - bound) / power)
+        excess.append((replace(found, site_method=method).value(case.kernel) - bound) / power)
     assert 0 < excess[0] and abs(excess[1] / excess[0] - 1.0) < 0.05
 
 
@@ -167,7 +167,7 @@ def test_small_powers_approach_the_variational_bound(likelihood):
 def test_student_t_of_large_df_is_gaussian(method):
     found, case = objective("gaussian", method, offset=False)
     limit = replace(
-        found, method=method_of(likelihoods.StudentT(0.3**0.5, FREE, 1e7, level=0.0), method)
+        found, site_method=method_of(likelihoods.StudentT(0.3**0.5, FREE, 1e7, level=0.0), method)
     )
     agree(limit.value(case.kernel), found.value(case.kernel), 1e-5)
 
@@ -273,7 +273,8 @@ def test_outliers_have_sites_of_negative_precision(method):
     solution = infer(found, case.kernel)
     assert solution.converged and solution.state[1].min() < -0.5
     majorised = replace(
-        found, method=replace(found.method, likelihood=LIKELIHOODS["student_t"].majorised())
+        found,
+        site_method=replace(found.site_method, likelihood=LIKELIHOODS["student_t"].majorised()),
     )
     assert majorised.value(case.kernel) < solution.step.value
 

@@ -54,7 +54,7 @@ def leave_one_out(kernel, metric):
 def objective(prior=None, metric=W):
     left, rows = everything(), ArrayDataset(X, Y)
     return NeighborsObjective(
-        left=left, rows=rows, total=left.count.sum(), metric=metric, prior=prior
+        left_out=left, rows=rows, total=left.count.sum(), metric=metric, prior=prior
     )
 
 

@@ -120,7 +120,7 @@ def test_subsets_go_on_from_one_another():
     job = job_of(kernel, X, y)
     begun = inside.on_subsets(job, np.random.RandomState(0))
     assert begun.curvature.pairs and begun.settings.n_restarts == 0
-    objective = job.model.exact(job.rows, job.settings.options)
+    objective = job.objectives.exact(job.rows, job.settings.options)
     best = SparseGPRegressor(kernel, posterior="exact", random_state=0).fit(X, y)
     gap = objective.value(best.kernel_) - objective.value(begun.kernel)
     assert 0 <= gap < 0.02 * len(y)

@@ -88,5 +88,5 @@ def is_participle(name):
 def test_classes_are_nouns():
     nodes = [node for nodes in syntax().values() for node in nodes]
     classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
-    adjectives = {"Missing", "Censored", "Given", "Fitted"}  # columns, targets, rows, estimators
+    adjectives = {"Missing", "Censored", "Fitted"}  # columns, targets, estimators
     assert not {name for name in classes if is_participle(name)} - adjectives
