@@ -404,11 +404,11 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.jitter_ = max(fit.jitter for fit in fits)
         self.__dict__.update(observations.attributes(fits, scaler))
-        beside = state.get("beside")
-        function = getattr(beside, "function", None)
+        blend = state.get("blend")
+        function = getattr(blend, "function", None)
         self.mean_ = one_or_all([None] if function is None else [*function.estimators])
         if hasattr(self, "calibration"):
-            self.calibration_ = beside
+            self.calibration_ = blend
         kept, view = kept_parameters(self), observations.view(fits, scaler)
         state |= {"is_learned": observations.moves(), "class_weight": observations.class_weight}
         self._fitted = Fitted(fits, scaler, view, kept=kept, **state)

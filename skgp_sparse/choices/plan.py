@@ -156,13 +156,13 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
         return InducingPoints(), f"{names if _may_be_exact(request, facts) else 'inducing'}: {why}"
     if mixes and n <= EXACT_ROWS:
         return Neighbors(), "neighbors: metric='full' was chosen"
-    lead, by = "which have to lead", "by a standard error"
+    lead = "which have to lead by a standard error"
     if request.has_sites:
-        return PosteriorSelection(RivalOfPoints), f"neighbors, {lead} {by}, against inducing"
+        return PosteriorSelection(RivalOfPoints), f"neighbors, {lead}, against inducing"
     if facts.n_rows > EXACT_RIVAL:
-        return PosteriorSelection(RivalOfPoints), f"neighbors against inducing points, {lead} {by}"
-    why = f"at most {EXACT_RIVAL} rows"
-    return PosteriorSelection(ExactRival), f"neighbors against exact, which has to lead {by}: {why}"
+        return PosteriorSelection(RivalOfPoints), f"neighbors against inducing points, {lead}"
+    rival = f"exact predictions of at most {EXACT_RIVAL} rows"
+    return PosteriorSelection(ExactRival), f"neighbors against {rival}, {lead}"
 
 
 def is_plain(posterior_method: PosteriorMethod) -> bool:

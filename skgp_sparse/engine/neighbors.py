@@ -187,6 +187,7 @@ def _pull(
 
 
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
+Sample = tuple[Ints, Array]  # numbers (s,) of rows, and how often they count
 W = Array | None  # (r, d), where inputs are seen as ``W x``
 Density = Callable[..., tuple] | None  # as `normal_densities`, which None stands for
 Matrices = list | None  # kernel matrices of blocks, if they are known
@@ -262,6 +263,12 @@ class LeaveOneOutSets(LeaveOneOut):
         """Indices (s, k + 1) into X of the rows of a set."""
         return self.near
 
+    def last_rows(self) -> LeaveOneOut:
+        """The last row of every set, given all others."""
+        own, y, noise, count = (c[:, -1] for c in (self.near, self.y, self.noise, self.count))
+        of_near = (c[:, :-1] for c in (self.y_near, self.noise_near, self.weight_near))
+        return LeaveOneOut(self.X, own, self.near[:, :-1], y, noise, count, *of_near)
+
     def linearise(self, kernel: Kernel, points: Array, noise: "_Noise") -> tuple:
         """`LocalPrediction` of the rows (s, g), and its pullback."""
         K, pull = kernels.linearize_stack(kernel, points)
@@ -283,8 +290,7 @@ def _pull_sets(
     inputs: bool,
 ) -> tuple:
     (T, b, a), g = of_last, g_variance.shape[1]
-    units = np.zeros((*L.shape[:2], g))
-    units[:, -g:] = T
+    units = np.pad(T, ((0, 0), (L.shape[1] - g, 0), (0, 0)))
     X = linalg.back_substituted(L, np.concatenate([units, z], axis=2))
     u = X[:, :, :g] / b[:, None]
     q = (g_variance - np.einsum("sgp,sgp->sg", a, g_mean))[:, None] * u
@@ -300,62 +306,37 @@ def _pull_sets(
 
 # What coincides with a row that is left out stays near to it: where weights count rows, the rest of
 # its own weight, too.
-def left_out(
-    table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, count: Array
-) -> LeaveOneOut:
-    """`LeaveOneOut` of rows, whose nearest distinct rows (s, k + 1), own included, are known."""
-    s, group, block = len(rows), distinct.of(rows), table.block(rows)
-    noise, share = (np.array(np.broadcast_to(c, s), float) for c in (block.noise, block.weight))
-    share = table.weight_left_out(share)
-    rest = distinct.weight[group] - share
-    dropped = (nearest == group[:, None]) & (rest <= _WEIGHT_TOLERANCE * share)[:, None]
-    dropped[~dropped.any(axis=1), -1] = True  # the furthest one, where copies remain
-    near = nearest[~dropped].reshape(s, -1)
-    y, weight = distinct.y[near], distinct.weight[near]
-    which, place = np.nonzero(near == group[:, None])
-    weight[which, place] = rest[which]
-    removed = distinct.y[group[which]] - block.y[which]
-    y[which, place] += (share[which] / rest[which])[:, None] * removed
-    inside, places = np.unique(near, return_inverse=True)
-    X, places = np.concatenate([distinct.X[inside], block.X]), places.reshape(near.shape)
-    own = np.arange(len(inside), len(X))
-    return LeaveOneOut(X, own, places, block.y, noise, count, y, distinct.noise[near], weight)
-
-
 def left_out_sets(
-    table: Dataset, distinct: DistinctRows, rows: Ints, nearest: Ints, count: Array, size: int
+    table: Dataset, distinct: DistinctRows, sample: Sample, nearest: Ints, g: int
 ) -> LeaveOneOutSets:
     """`LeaveOneOutSets` around rows, whose nearest distinct rows (s, k + 1) are known.
 
-    Of every set, the row itself and a row of each of the places next to it are left out, so many.
+    Of every set, g rows are left out: the row itself, and one of each of the places next to it.
     """
-    size = min(size, nearest.shape[1])
-    k = nearest.shape[1] - size
+    (rows, count), g = sample, min(g, nearest.shape[1])
+    k = nearest.shape[1] - g
     places = np.column_stack([distinct.of(rows), nearest])
-    is_own = places == places[:, :1]
-    is_own[:, 0] = False
+    is_own = np.column_stack([np.zeros(len(rows), dtype=bool), nearest == places[:, :1]])
     (places,) = _first_of(nearest.shape[1], is_own, places)
-    chosen = distinct.a_row_of(places[:, :size])
+    chosen = distinct.a_row_of(places[:, :g])
     chosen[:, 0] = rows
     block = table.block(chosen.ravel())
     noise, weight = (np.broadcast_to(c, chosen.size) for c in (block.noise, block.weight))
     noise, weight = noise.reshape(chosen.shape), weight.reshape(chosen.shape)
     target, share = block.y.reshape(*chosen.shape, -1), table.weight_left_out(weight)
-    # the rest of the weight of a place, if there is some, remains in the set
     y, rest = distinct.y[places], distinct.weight[places]
-    rest[:, :size] -= share
+    rest[:, :g] -= share
     is_empty = np.zeros(places.shape, dtype=bool)
-    is_empty[:, :size] = rest[:, :size] <= _WEIGHT_TOLERANCE * share
-    ratio = share / np.where(is_empty, 1.0, rest)[:, :size]
-    y[:, :size] += ratio[:, :, None] * (y[:, :size] - target)
+    is_empty[:, :g] = rest[:, :g] <= _WEIGHT_TOLERANCE * share
+    ratio = share / np.where(is_empty, 1.0, rest)[:, :g]
+    y[:, :g] += ratio[:, :, None] * (y[:, :g] - target)
     others, y, rest = _first_of(k, is_empty, places, y, rest)
-    inside, near = np.unique(np.hstack([others, places[:, :size]]), return_inverse=True)
+    inside, near = np.unique(np.hstack([others, places[:, :g]]), return_inverse=True)
     near, X = near.reshape(len(rows), -1), np.asarray(distinct.X[inside], dtype=np.float64)
     count = count[:, None] * (weight / weight[:, :1])
     of_sets = np.hstack([y, target]), np.hstack([distinct.noise[others], noise])
-    return LeaveOneOutSets(
-        X, near[:, k:], near, target, noise, count, *of_sets, np.hstack([rest, share])
-    )
+    columns = near[:, k:], near, target, noise, count, *of_sets, np.hstack([rest, share])
+    return LeaveOneOutSets(X, *columns)
 
 
 def _first_of(k: int, is_last: Bools, *columns: Array) -> list[Any]:
@@ -606,6 +587,12 @@ class NeighborsPosterior(Posterior):
         cov.flat[:: len(cov) + 1] = variance
         return cov
 
+    def left_out(self, rows: Dataset, some: Sample, k: int, n_jobs: int, g: int = 1) -> LeaveOneOut:
+        """Rows that are left out given k others; where g is not one, sets of so many."""
+        near = self.around(rows.block(some[0]).X, n_jobs, k + 1)
+        sets = left_out_sets(rows, self.rows, some, near, g)
+        return sets if g > 1 else sets.last_rows()
+
     def leave_one_out(self, rows: Dataset, chosen: Ints, terms: RowTerms, n_jobs: int = 1) -> Pair:
         """Moments of chosen rows, each given the nearest others."""
         if terms.cavities is not None:
@@ -614,8 +601,7 @@ class NeighborsPosterior(Posterior):
 
         def of_block(some: slice) -> Pair:
             numbers, block = chosen[some], rows.block(chosen[some])
-            near = self.around(block.X, n_jobs, self.k + 1)
-            left = left_out(rows, self.rows, numbers, near, np.ones(len(numbers)))
+            left = self.left_out(rows, (numbers, np.ones(len(numbers))), self.k, n_jobs)
             mean, variance = moments(self.prior, left, self.metric, n_jobs)
             own = kernels.diagonal(self.prior, block.X)[1] + block.noise
             return mean, self.factor * np.maximum(variance - own, 0.0)

@@ -404,11 +404,6 @@ class ValidationScore(NamedTuple):
         """The mean of log densities."""
         return float(np.average(self.of_rows, weights=self.weight))
 
-    @classmethod
-    def failed(cls, validation: "ValidationSet") -> "ValidationScore":
-        """Score of what could not be computed."""
-        return cls(np.full(len(validation.count), -np.inf), validation.count)
-
     def take(self, rows: Index) -> "ValidationScore":
         """Score of some of the rows."""
         return self._replace(of_rows=self.of_rows[rows], weight=self.weight[rows])
@@ -494,6 +489,5 @@ class ValidationSet:
         score = ValidationScore(densities, self.count)
         density = score.density - np.mean(np.log(self.scale))
         seconds, self.clock = perf_counter() - self.clock, perf_counter()
-        of = float(density), rmse, seconds, len(self.chosen)
-        self.candidates.append(Candidate(name, *of))
+        self.candidates.append(Candidate(name, float(density), rmse, seconds, len(self.chosen)))
         return score

@@ -295,8 +295,7 @@ class NearestNeighborSearch(NeighborSearch):
         if self.is_over():
             return candidate
         (size, most), settings = budget, self.job.settings
-        chosen, count = self.validation.others(size)
-        objective = self.objective(candidate, chosen, count, _PER_SET)
+        objective = self.objective(candidate, self.validation.others(size), _PER_SET)
         function = VectorFunction(objective, candidate.kernel, prior=settings.prior)
         few = settings._replace(max_iter=min(most, settings.max_iter), progress=self._progress)
         maximum = climb(function, few, alike=True, curvature=deepcopy(candidate.curvature))
@@ -311,7 +310,8 @@ class NearestNeighborSearch(NeighborSearch):
         """The `ValidationScore` of a model, calibrated by the rows held out, given k neighbours."""
         validation = few or self.validation
         model = candidate._replace(k=k, factor=1.0)
-        left = self._left(validation.chosen, validation.count, model, k)
+        sample, posterior = (validation.chosen, validation.count), self._posterior(model)
+        left = posterior.left_out(self.job.rows, sample, k, self.n_jobs)
         with arithmetic():
             mean, variance = neighbors.moments(model.kernel, left, model.metric, self.n_jobs)
         variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
@@ -325,25 +325,21 @@ class NearestNeighborSearch(NeighborSearch):
     def conclude(self, candidate: NeighborModel) -> Fit:
         """The `Fit` of a model; its value is that of random rows."""
         sampled = contract.sampled(self.job.rows, _CONCLUDED, self.validation.random_state)
-        objective = self.objective(candidate, *sampled)
-        objective = replace(objective, posterior=posterior_of_model(self.known, candidate))
+        objective = self.objective(candidate, sampled)
         return fit_at(objective, candidate.kernel, self.n_iter)._replace(refit=with_other_noise)
 
-    def objective(self, candidate: NeighborModel, chosen: Ints, count: Array, size: int = 1) -> Any:
+    def objective(self, candidate: NeighborModel, sample: neighbors.Sample, size: int = 1) -> Any:
         """`NeighborsObjective` of some rows, or of sets of so many, in the metric of a model."""
-        left, rows = self._left(chosen, count, candidate, self.k_fit, size), self.job.rows
+        rows, posterior = self.job.rows, self._posterior(candidate)
+        left = posterior.left_out(rows, sample, self.k_fit, self.n_jobs, size)
         given: dict = {"metric": candidate.metric, "prior": candidate.prior, "n_jobs": self.n_jobs}
-        return NeighborsObjective(left_out=left, rows=rows, total=rows.total_weight(), **given)
+        given |= {"rows": rows, "total": rows.total_weight()}
+        return NeighborsObjective(left_out=left, posterior=posterior, **given)
 
-    def _left(
-        self, chosen: Ints, count: Array, candidate: NeighborModel, k: int, size: int = 1
-    ) -> LeaveOneOut:
-        """Rows that are left out, so many of a set, and their neighbours in a model."""
-        rows, posterior = self.job.rows, posterior_of_model(self.known, candidate)
-        nearest = posterior.around(rows.block(chosen).X, self.n_jobs, k + 1)
-        if size > 1:
-            return neighbors.left_out_sets(rows, self.known, chosen, nearest, count, size)
-        return neighbors.left_out(rows, self.known, chosen, nearest, count)
+    def _posterior(self, candidate: NeighborModel) -> NeighborsPosterior:
+        """`NeighborsPosterior` of a candidate given the known rows."""
+        kernel, metric, _, k, factor, _ = candidate
+        return NeighborsPosterior.of(kernel, self.known, k, metric, factor)
 
     def _started(self) -> NeighborModel:
         """The model at the likeliest of some kernels and noises, unless all of them fail."""
@@ -354,7 +350,7 @@ class NearestNeighborSearch(NeighborSearch):
             initial = _bounded(initial)
         for kernel in initial:
             try:
-                objective = self.objective(NeighborModel(kernel), *rows)
+                objective = self.objective(NeighborModel(kernel), rows)
                 for one in _starts_around(kernel, self.job.rows.n_features):
                     found.append((contracts.value_or_minus_inf(objective, one, prior=prior), one))
             except np.linalg.LinAlgError as failure:
@@ -417,9 +413,8 @@ def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
     objective = fit.objective  # a `NeighborsObjective`, whose posterior ...
     before: Any = fit.posterior  # ... is a `NeighborsPosterior`
     left, rows, n_jobs = objective.left_out, job.rows, job.settings.options.n_jobs
-    chosen, count = contract.sampled(rows, _SETS_OF_NOISE, Rng(0))
-    near = before.around(rows.block(chosen).X, n_jobs, left.near.shape[1] + 1)
-    sets = neighbors.left_out_sets(rows, before.rows, chosen, near, count, _PER_SET)
+    sample = contract.sampled(rows, _SETS_OF_NOISE, Rng(0))
+    sets = before.left_out(rows, sample, left.near.shape[1], n_jobs, _PER_SET)
     function = VectorFunction(replace(objective, left_out=sets), kernel, prior=job.settings.prior)
     most = min(_OF_NOISE, job.settings.max_iter)
     tell = job.settings.progress and partial(job.settings.progress, quantity=_LEAVE_ONE_OUT)
@@ -437,10 +432,8 @@ def with_other_noise(job: Job, fit: Fit, kernel: Kernel) -> Fit:
 
 def _factor(rows: LeaveOneOut, mean: Array, variance: Array) -> float:
     """The `variance_factor` that rows ask for which are left out, from their latent variances."""
-    errors = (rows.y - mean) ** 2
-    return contract.variance_factor(
-        errors, variance, rows.noise, rows.count, _CENTRAL, _LEAST_FACTOR
-    )
+    held_out = (rows.y - mean) ** 2, variance, rows.noise, rows.count
+    return contract.variance_factor(*held_out, _CENTRAL, _LEAST_FACTOR)
 
 
 def _starts_around(kernel: Kernel, d: int) -> Iterator[Kernel]:
@@ -452,11 +445,6 @@ def _starts_around(kernel: Kernel, d: int) -> Iterator[Kernel]:
         theta[of_length] += np.log(scale)
         theta[of_noise] -= quieter
         yield kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
-
-
-def posterior_of_model(distinct: DistinctRows, chosen: NeighborModel) -> NeighborsPosterior:
-    """`NeighborsPosterior` of a model given the known rows."""
-    return NeighborsPosterior.of(chosen.kernel, distinct, chosen.k, chosen.metric, chosen.factor)
 
 
 def with_nu(kernel: Kernel, nu: float) -> Kernel:

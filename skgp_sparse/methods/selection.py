@@ -88,7 +88,8 @@ class Trials:
         validation = ValidationSet(job.rows, random_state, job.objectives.has_sites)
         self.rival, self.validation = rival(begun, validation, random_state), validation
         self.search = search_of(job, begun, validation, random_state)
-        self.of_neighbors = self.of_rival = ValidationScore.failed(validation)
+        failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
+        self.of_neighbors = self.of_rival = failed
         self.places: Index = slice(None)  # of the rows held out that the score of neighbours is of
         self.is_close = False  # whether neither is far behind after its first trial
 

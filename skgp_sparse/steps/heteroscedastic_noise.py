@@ -135,10 +135,8 @@ def _step(
     scaler = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
     table = replace(table, y=y, noise=0.0, scaler=scaler, least_noise=0.0, offset=None)
     process = _second_process(job, table, problems, last)
-    posterior, mean = process.posterior, float(process.rows.scaler.mean[0])
-    factor = kernels.LogNoiseFunction(
-        process.kernel.k1, posterior.features.Z, posterior.u[:, 0], mean
-    )
+    k, posterior, mean = process.kernel.k1, process.posterior, process.rows.scaler.mean
+    factor = kernels.LogNoiseFunction(k, posterior.features.Z, posterior.u[:, 0], float(mean[0]))
     n_jobs, every = job.settings.options.n_jobs, np.arange(len(logs))
     of_others = factor.mean + leave_one_out.left_out(process, every, n_jobs).mean[:, 0]
     level, gain = _likeliest_level(copies.before, fit.left_out.noise, of_others[copies.index])

@@ -306,9 +306,8 @@ def sampled_batch(job: Job, size: int) -> Batch:
     weight, noise, n = _of_each(block.weight, block), _of_each(block.noise, block), len(block.X)
     if not job.objectives.has_sites:
         return Batch(block.X, block.y, noise / job.rows.target_variance(), weight)
-    return Batch(
-        block.X, _scores(job.objectives.site_method.likelihood, block), np.zeros(n), weight
-    )
+    scores = _scores(job.objectives.site_method.likelihood, block)
+    return Batch(block.X, scores, np.zeros(n), weight)
 
 
 def _of_each(values: Scalars, block: Batch) -> Array:

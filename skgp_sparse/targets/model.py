@@ -190,9 +190,8 @@ class ObservationModel(ABC):
         points = points._replace(is_auto=is_auto(parameters.n_inducing))
         job = Job(name, rows, kernel, objectives, planned.posterior_method, points, settings)
         job = job._replace(is_free=is_free, plan=planned.summary, steps=planned.steps)
-        job = job._replace(
-            metric=parameters.metric, spreads=rows.scale(NO_EFFECT if is_free else 1.0)
-        )
+        spreads = rows.scale(NO_EFFECT if is_free else 1.0)
+        job = job._replace(metric=parameters.metric, spreads=spreads)
         return job.with_priors(resolve_priors(parameters, rows, self.rows_with_prior))
 
     def _check_rows(self, facts: plan.Facts, planned: PosteriorMethod) -> None:

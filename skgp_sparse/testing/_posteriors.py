@@ -156,7 +156,5 @@ def _outcome(what: str, act: Callable) -> str:
         return message
 
 
-def _model(
-    method: PosteriorMethod, kind: type = SparseGPRegressor, /, **kwargs: object
-) -> SparseGP:
-    return kind(posterior=method, max_iter=5, random_state=0, n_jobs=1, **kwargs)
+def _model(method: PosteriorMethod, kind: type = SparseGPRegressor, /, **more: object) -> SparseGP:
+    return kind(posterior=method, max_iter=5, random_state=0, n_jobs=1, **more)

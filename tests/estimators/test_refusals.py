@@ -197,7 +197,7 @@ OF_ROWS_ELSEWHERE = [
     (
         "X_std is available for rows in memory",
         lambda: DaskSparseGPRegressor()._read(
-            SimpleNamespace(name="it"), RawRows(collection(), X_std=1.0), None
+            SimpleNamespace(name="it"), RawRows(collection(), X_std=1.0), None, True
         ),
     ),
 ]

@@ -100,8 +100,8 @@ def sets_of(relative, has_weights, k, size):
     table, used = table_of_sets(relative, has_weights)
     known = neighbors.known_rows(table)
     near = neighbors.NeighborsPosterior.of(OF_SETS, known, k).around(table.X[used], 1, k + 1)
-    given = table, known, used, near, np.ones(len(used))
-    return neighbors.left_out_sets(*given, size), neighbors.left_out(*given)
+    found = table, known, (used, np.ones(len(used))), near
+    return neighbors.left_out_sets(*found, size), neighbors.left_out_sets(*found, 1).last_rows()
 
 
 CASES_OF_SETS = [(True, True, 12, 4), (False, True, 12, 4), (False, False, 1, 4)]
