@@ -28,7 +28,7 @@ threadpool_limits(1)  # for good, where NumPy was there before
 pytest_plugins = ["tiers"]
 
 ROOT = Path(__file__).parent.parent
-DATA = ROOT / "tests" / "data"
+DATA = ROOT / "tests" / "golden"
 BOUNDS = {
     "dtc": DTC(),
     "vfe": Titsias(),
@@ -72,12 +72,12 @@ def two_blas_threads():
 
 
 def stored(name):
-    """Golden values: the arrays of a file in tests/data, by their names."""
+    """Golden values: the arrays of a file in tests/golden, by their names."""
     return dict(np.load(DATA / f"{name}.npz"))
 
 
 def stored_cases(name):
-    """Golden values {case: {what: array}} of a file in tests/data."""
+    """Golden values {case: {what: array}} of a file in tests/golden."""
     found = {}
     for key, array in stored(name).items():
         case, _, what = key.partition("/")

@@ -1,6 +1,6 @@
 """A frozen set of fits: every door, posterior, bound, likelihood and way of learning, by name.
 
-The numbers in ``data/frozen_fits.npz`` are those of commit e38b0a5, from which the parts of the
+The numbers in ``golden/frozen_fits.npz`` are those of commit e38b0a5, from which the parts of the
 package were cut anew; ``test_frozen_fits.py`` compares with them. Every choice is named, so that
 defaults may change. Fits that learn stop after a few iterations, before they amplify rounding:
 ``--robust`` says how far the numbers move when X and y are multiplied by 1 + 1e-13; it should be
@@ -32,7 +32,7 @@ from skgp_sparse.likelihoods import NegativeBinomial
 from skgp_sparse.posteriors import InducingPoints
 from skgp_sparse.sources import Stream
 
-STORE = Path(__file__).parent / "data" / "frozen_fits.npz"
+STORE = Path(__file__).parent / "golden" / "frozen_fits.npz"
 FACTOR = 1 + 1e-13  # of X and y, which no learned fit should amplify
 
 

@@ -1,6 +1,6 @@
 """The engine against ball arithmetic: values, gradients and posteriors to 500 bits.
 
-``data/regression.npz`` holds, per case, the inputs and arrays stacked along the names in
+``golden/regression.npz`` holds, per case, the inputs and arrays stacked along the names in
 ``objectives`` and ``posteriors``: ``bound`` (the last entry is the exact log marginal likelihood),
 ``grad_theta`` (the same; where one noise level serves all rows, its log is the last column),
 ``grad_Z``, ``pred_mean`` and ``pred_cov`` (lower triangle). Zero prior mean, absolute jitter.

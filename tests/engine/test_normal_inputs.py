@@ -1,6 +1,6 @@
 """Rows whose inputs have a distribution: ball arithmetic, laws, and the regression that it extends.
 
-``data/gplvm.npz`` holds the inputs of each case, statistics, bounds with their gradients,
+``golden/gplvm.npz`` holds the inputs of each case, statistics, bounds with their gradients,
 predictions, and bounds of new rows.
 """
 

@@ -1,6 +1,6 @@
 """Predictions from neighbours: golden values, dense algebra, and the laws that they obey.
 
-``data/neighbors.npz`` was computed with 50 digits. The kernel sees ``X Wᵀ``; row i is predicted by
+``golden/neighbors.npz`` was computed with 50 digits. The kernel sees ``X Wᵀ``; row i is predicted by
 the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
 """
 
