@@ -87,7 +87,7 @@ class DistinctRows(NamedTuple):
 
     def a_row_of(self, distinct: Ints) -> Any:
         """A row of each of some distinct rows."""
-        return distinct if self.index is None else self.first[distinct]
+        return distinct if self.first is None else self.first[distinct]
 
     def variances(self, kernel: Kernel) -> Array:
         """Variances D (u,) of the noise, that of the kernel included."""
