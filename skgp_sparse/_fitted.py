@@ -20,7 +20,7 @@ from skgp_sparse.solvers import Fit
 
 @dataclass(eq=False, repr=False)
 class Fitted:
-    """State of a fitted estimator; the constructor puts what is `beside` into the `view`."""
+    """State of a fitted estimator; the constructor puts the `blend` into the `view`."""
 
     fits: list[Fit]
     scaler: Any  # `TargetScaler`

@@ -1,8 +1,8 @@
 """Panels of scikit-learn's Gaussian process gallery: the rows, the kernel and the grid of each.
 
 Data, kernels and grids are those of scikit-learn's ``examples/gaussian_process`` (version 1.9);
-`test_gallery` compares the numbers, and docs/benchmarks/gallery.py draws them. golden/README.md says
-how ``golden/co2_monthly.csv`` was made.
+`test_gallery` compares the numbers, and docs/benchmarks/gallery.py draws them. golden/README.md
+says how ``golden/co2_monthly.csv`` was made.
 """
 
 from pathlib import Path

@@ -187,7 +187,7 @@ def _pull(
 
 
 _WEIGHT_TOLERANCE = 1e-9  # of a row's weight
-Sample = tuple[Ints, Array]  # numbers (s,) of rows, and how often they count
+Sample = tuple[Any, ...]  # numbers (s,) of rows, how often they count, and maybe weights of all
 W = Array | None  # (r, d), where inputs are seen as ``W x``
 Density = Callable[..., tuple] | None  # as `normal_densities`, which None stands for
 Matrices = list | None  # kernel matrices of blocks, if they are known
@@ -311,15 +311,17 @@ def left_out_sets(
 ) -> LeaveOneOutSets:
     """`LeaveOneOutSets` around rows, whose nearest distinct rows (s, k + 1) are known.
 
-    Of every set, g rows are left out: the row itself, and one of each of the places next to it.
+    Of every set, g rows are left out: the row itself, and one of each of the places next to it. If
+    the sample has a third entry, weights of all rows, they count by these: rows held out count
+    nothing there. Rows of the sample have positive weight.
     """
-    (rows, count), g = sample, min(g, nearest.shape[1])
+    rows, count, *of_all = sample
+    g = min(g, nearest.shape[1])
     k = nearest.shape[1] - g
     places = np.column_stack([distinct.of(rows), nearest])
     is_own = np.column_stack([np.zeros(len(rows), dtype=bool), nearest == places[:, :1]])
     (places,) = _first_of(nearest.shape[1], is_own, places)
-    chosen = distinct.a_row_of(places[:, :g])
-    chosen[:, 0] = rows
+    chosen = np.column_stack([rows, distinct.a_row_of(places[:, 1:g])])
     block = table.block(chosen.ravel())
     noise, weight = (np.broadcast_to(c, chosen.size) for c in (block.noise, block.weight))
     noise, weight = noise.reshape(chosen.shape), weight.reshape(chosen.shape)
@@ -331,11 +333,14 @@ def left_out_sets(
     ratio = share / np.where(is_empty, 1.0, rest)[:, :g]
     y[:, :g] += ratio[:, :, None] * (y[:, :g] - target)
     others, y, rest = _first_of(k, is_empty, places, y, rest)
-    inside, near = np.unique(np.hstack([others, places[:, :g]]), return_inverse=True)
-    near, X = near.reshape(len(rows), -1), np.asarray(distinct.X[inside], dtype=np.float64)
-    count = count[:, None] * (weight / weight[:, :1])
+    inside, near = np.unique(others, return_inverse=True)
+    X = np.concatenate([distinct.X[inside], block.X], dtype=np.float64)
+    own = np.arange(len(inside), len(X)).reshape(chosen.shape)
+    counted = np.maximum(of_all[0][chosen], 0.0) if of_all else weight
+    count = count[:, None] * (counted / counted[:, :1])
     of_sets = np.hstack([y, target]), np.hstack([distinct.noise[others], noise])
-    columns = near[:, k:], near, target, noise, count, *of_sets, np.hstack([rest, share])
+    near = np.hstack([near.reshape(others.shape), own])
+    columns = own, near, target, noise, count, *of_sets, np.hstack([rest, share])
     return LeaveOneOutSets(X, *columns)
 
 

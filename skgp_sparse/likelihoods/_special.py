@@ -74,7 +74,7 @@ _WEIGHTS = _STEP * 0.5 * np.pi * np.cosh(np.arange(-3.5, 3.0, _STEP)) * _NODES
 def mixture_cdf(
     cdf: Callable[..., Array], distance: Array, variance: Array, width: Scalars, *by_row: Array
 ) -> Array:
-    """``E[given(v)]`` for ``v ~ N(distance, variance)``, of steps of this width at ``v = 0``."""
+    """``E[cdf(v)]`` for ``v ~ N(distance, variance)``, of steps of this width at ``v = 0``."""
     unit = np.broadcast_to(np.minimum(width, _WIDEST), distance.shape)
 
     def in_units(x: Array, unit: Array, *by_row: Array) -> tuple[Array]:

@@ -448,20 +448,21 @@ class ValidationSet:
         other.block, other.noise = self.rows.block(other.chosen), self.noise[places]
         return other, places
 
-    def others(self, size: int) -> tuple[Ints, Array]:
-        """Numbers of at most so many random rows beside these, and how often they count."""
+    def others(self, size: int) -> tuple[Ints, Array, Array]:
+        """Numbers of at most so many random rows beside these, their counts, and all counts."""
         chosen, count = sampled(self.rows, size + len(self.chosen), self.random_state)
-        left = self.rows.row_weights()[chosen]
-        left = left - np.isin(chosen, self.chosen) * self.rows.weight_left_out(left)
+        of_all = np.array(self.rows.row_weights(), dtype=float)
+        of_all[self.chosen] -= self.rows.weight_left_out(of_all[self.chosen])
+        left = of_all[chosen]
         left = count * (left > 0.0) if self.rows.relative else np.minimum(count, left)
         places = np.flatnonzero(left > _WEIGHT_TOLERANCE)
         if len(places) > size:
             places = np.sort(self.random_state.permutation(places)[:size])
-        return chosen[places], left[places]
+        return chosen[places], left[places], of_all
 
     def training_rows(self, most: int) -> Any:
         """The table of all rows that are not held out, or of so many random ones: a copy."""
-        chosen, count = self.others(most)
+        chosen, count, _ = self.others(most)
         weight = None if self.rows.weight is None else count
         return replace(self.rows.subset(chosen), weight=weight)
 

@@ -16,7 +16,7 @@
 2. A metric begins with the length scales of unmixed columns or with shorter ones. Neighbours are
    looked for again between two runs, as near has changed.
 3. Where the kernel is the default one, it may be smoother or else rougher.
-4. The best model so far goes on with more rows, as long as a run gains much.
+4. The best model so far goes on with more sets, as long as a run gains much.
 5. One factor of all variances makes the rows held out most likely.
 
 `SiteSearch` is the search for rows with a likelihood:
@@ -191,6 +191,8 @@ class NeighborSearch(ABC):
     def completed(self, best: ValidationScore) -> tuple[ValidationScore, Index]:
         """The best `ValidationScore` in the end, and the places of the rows that it is of."""
         best = max(best, if_possible(self.refined, best, otherwise=best), key=density_of)
+        if self.k is not None:
+            return self.with_neighbors(best)
         return if_possible(self.with_neighbors, best, otherwise=(best, slice(None)))
 
     def refined(self, best: ValidationScore) -> ValidationScore:
@@ -291,7 +293,7 @@ class NearestNeighborSearch(NeighborSearch):
         return best, places
 
     def climbed(self, candidate: NeighborModel, budget: tuple[int, int]) -> NeighborModel:
-        """The model after some iterations with neighbours held; `budget`: rows and iterations."""
+        """The model after some iterations with neighbours held; `budget`: sets and iterations."""
         if self.is_over():
             return candidate
         (size, most), settings = budget, self.job.settings
@@ -375,11 +377,9 @@ class NearestNeighborSearch(NeighborSearch):
         kernel = shortened(candidate.kernel, initial, self.job.rows.n_features)
         start = self._with_metric(candidate)
         if not (kernel is candidate.kernel or self.is_over()):
-            few, starts = (
-                self.validation.some(_SEVERAL)[0],
-                (candidate, candidate._replace(kernel=kernel)),
-            )
-            tried = (self.climbed(self._with_metric(one), _BRIEF) for one in starts)
+            few, shorter = self.validation.some(_SEVERAL)[0], candidate._replace(kernel=kernel)
+            starts = self._with_metric(candidate), self._with_metric(shorter)
+            tried = (self.climbed(one, _BRIEF) for one in starts)
             start = max((self.scored(one, few=few) for one in tried), key=density_of).candidate
         return self._run(start, _OF_METRIC)
 

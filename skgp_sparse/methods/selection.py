@@ -82,9 +82,9 @@ class Trials:
     """Trials of neighbours and their rival, who predict rows of a `Job` that are held out."""
 
     def __init__(self, job: Job, random_state: Rng) -> None:
-        first, deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
+        first, self.deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         rival = job.posterior_method.rival
-        begun = rival.begun(first, random_state).with_settings(deadline=deadline)
+        begun = rival.begun(first, random_state).with_settings(deadline=self.deadline)
         validation = ValidationSet(job.rows, random_state, job.objectives.has_sites)
         self.rival, self.validation = rival(begun, validation, random_state), validation
         self.search = search_of(job, begun, validation, random_state)
@@ -97,7 +97,7 @@ class Trials:
         """Hold the trials; who is far behind after the first one gets no other."""
         failed, search = self.of_neighbors, self.search
         first = if_possible(search.first, otherwise=failed)
-        if search.job.settings.deadline.allows(_OF_RIVAL) or first is failed:
+        if self.deadline.allows(_OF_RIVAL) or first is failed:
             self.of_rival = if_possible(self.rival.first, otherwise=failed)
         self.of_neighbors, self.is_found = first, first is not failed
         self.is_close = not self.of_rival.is_better_than(first, _BEHIND)

@@ -1,7 +1,7 @@
 """Sites of counts, positive and heavy-tailed targets, powers and classes: against other programs.
 
-The values of ``tests/golden`` were computed by programs of another origin; their README, which is not
-part of the project, says how.
+The values of ``tests/golden`` were computed by programs of another origin; their README, which is
+not part of the project, says how.
 """
 
 from dataclasses import replace

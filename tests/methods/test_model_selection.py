@@ -197,6 +197,6 @@ def test_noisy_rows_have_few_inducing_points_where_nobody_asked_for_a_number(
 def test_a_run_has_at_most_as_many_rows_as_it_asks_for():
     X, y = additive(3000)
     validation = inside.ValidationSet(inside.ArrayDataset(X, y[:, None]), np.random.RandomState(0))
-    chosen, count = validation.others(500)
+    chosen, count, _ = validation.others(500)
     assert len(chosen) == len(count) == 500 and np.all(np.diff(chosen) > 0)
     assert not np.isin(chosen, validation.chosen).any()

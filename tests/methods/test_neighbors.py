@@ -1,7 +1,7 @@
 """Predictions from neighbours: golden values, dense algebra, and the laws that they obey.
 
-``golden/neighbors.npz`` was computed with 50 digits. The kernel sees ``X Wᵀ``; row i is predicted by
-the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
+``golden/neighbors.npz`` was computed with 50 digits. The kernel sees ``X Wᵀ``; row i is predicted
+by the rows ``N[i]``, in a chain by fewer (-1), and queries Q by the rows ``NQ``.
 """
 
 import numpy as np
@@ -404,13 +404,28 @@ def test_a_lead_is_more_than_a_standard_error_of_paired_differences():
         assert ValidationScore(one, count).is_better_than(ValidationScore(other, count))
 
 
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 400)])
+def test_rows_held_out_are_near_but_count_nothing_in_sets(weight):
+    X, y = table(400)
+    rows = ArrayDataset(X, y[:, None], 0.0, weight, relative=weight is not None)
+    validation = ValidationSet(rows, np.random.RandomState(0))
+    known = neighbors.known_rows(rows)
+    near = neighbors.NeighborsPosterior.of(KERNEL, known, 20)
+    sets = near.left_out(rows, validation.others(100), 20, 1, 4)
+    numbers = np.array([np.flatnonzero((X == x).all(axis=1))[0] for x in sets.X])[sets.own]
+    held = np.isin(numbers, validation.chosen)
+    assert held.any() and not held[:, 0].any() and np.all(sets.count[held] == 0)
+    assert np.all(sets.count[~held] > 0) and np.all(sets.weight_near > 0)
+
+
 def test_copies_are_held_aside_one_by_one():
     X, y = table(400)
     weight = np.where(np.arange(400) < 40, 40.0, 1.0)
     weight[50:100] = 0.5
     rows = ArrayDataset(X, y[:, None], 0.0, weight)
     validation = ValidationSet(rows, np.random.RandomState(0), has_sites=True)
-    chosen, count = validation.others(1000)
+    chosen, count, of_all = validation.others(1000)
+    assert_allclose(count, of_all[chosen])
     known = validation.training_rows(1000)
     assert_allclose(known.weight, count)
     held, left = np.zeros((2, 400))
