@@ -158,7 +158,7 @@ def observe(block: Batch, residual: Array) -> Observations:
 
 
 class RowSums(NamedTuple):
-    """What rows say whose sites follow from the posteriors of the processes."""
+    """Sums over rows whose sites follow from the posteriors of the processes."""
 
     of_processes: list  # `Sums` of each process
     n: float  # Σ w

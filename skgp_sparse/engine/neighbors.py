@@ -274,7 +274,8 @@ class LeaveOneOutSets(LeaveOneOut):
         K, pull = kernels.linearize_stack(kernel, points)
         D, g = noise.near(self), self.own.shape[1]
         L, z = linalg.whitened(K, self.y_near, K[:, -1, -1].mean(), D)
-        T = np.linalg.inv(L[:, -g:, -g:])
+        units = np.broadcast_to(np.eye(g), (len(D), g, g))
+        T = linalg.back_substituted(L[:, -g:, -g:], units).transpose(0, 2, 1)
         b, a = np.einsum("sij,sij->sj", T, T), np.einsum("sij,sip->sjp", T, z[:, -g:])
         local = LocalPrediction(self.y - a / b[:, :, None], 1.0 / b - D[:, -g:], K[:, -1, -1])
         return local, partial(_pull_sets, pull, L, z, (T, b, a))

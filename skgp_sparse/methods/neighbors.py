@@ -311,18 +311,18 @@ class NearestNeighborSearch(NeighborSearch):
     ) -> ValidationScore:
         """The `ValidationScore` of a model, calibrated by the rows held out, given k neighbours."""
         validation = few or self.validation
-        model = candidate._replace(k=k, factor=1.0)
-        sample, posterior = (validation.chosen, validation.count), self._posterior(model)
+        tried = candidate._replace(k=k, factor=1.0)
+        sample, posterior = (validation.chosen, validation.count), self._posterior(tried)
         left = posterior.left_out(self.job.rows, sample, k, self.n_jobs)
         with arithmetic():
-            mean, variance = neighbors.moments(model.kernel, left, model.metric, self.n_jobs)
+            mean, variance = neighbors.moments(tried.kernel, left, tried.metric, self.n_jobs)
         variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
         factor = _factor(left, mean, variance)
-        nus = [value for name, value in model.kernel.get_params().items() if name.endswith("nu")]
+        nus = [value for name, value in tried.kernel.get_params().items() if name.endswith("nu")]
         smoothness = f"nu={nus[0]}, " if nus else ""
-        name = f"neighbors ({smoothness}{name_of(model.metric)}{k} neighbors)"
+        name = f"neighbors ({smoothness}{name_of(tried.metric)}{k} neighbors)"
         score = validation.score(name, mean, factor * variance + validation.noise)
-        return score._replace(candidate=model._replace(factor=factor))
+        return score._replace(candidate=tried._replace(factor=factor))
 
     def conclude(self, candidate: NeighborModel) -> Fit:
         """The `Fit` of a model; its value is that of random rows."""

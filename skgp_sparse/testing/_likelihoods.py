@@ -165,6 +165,9 @@ def _check_samples(likelihood: Likelihood, rows: Array, rng: Rng) -> None:
         close(below, np.mean(drawn <= y, axis=0), allowed, f"{what}, beside samples,", place)
         rise, p = high - low, np.exp(likelihood.log_density(y, mean, variance))
         good = np.isclose(rise, 2.0 * step * p, 1e-4, 1e-11) | np.isclose(rise, p, 1e-4, 1e-9)
+        (least, most), is_density = likelihood.ends, likelihood.is_density(y)
+        is_near = np.minimum(y - least, most - y) < 100.0 * step  # an end, where slopes change
+        good |= np.where(is_density, is_near, y != np.rint(y))
         everywhere(good, 0.5 * rise / step, f"{what}: slope (or jump)", p, place)
     mean, variance = mean[y == y[0]], variance[y == y[0]]
     drawn = drawn[:, y == y[0]]
