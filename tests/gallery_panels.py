@@ -2,7 +2,7 @@
 
 Data, kernels and grids are those of scikit-learn's ``examples/gaussian_process`` (version 1.9);
 `test_gallery` compares the numbers, and docs/benchmarks/gallery.py draws them. golden/README.md
-says how ``golden/co2_monthly.csv`` was made.
+says how ``data/co2_monthly.csv`` was made.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.datasets import load_iris
 from sklearn.gaussian_process import kernels as sk
 
-CO2 = Path(__file__).parent / "golden" / "co2_monthly.csv"
+CO2 = Path(__file__).parent / "data" / "co2_monthly.csv"
 
 
 class Panel(NamedTuple):

@@ -157,7 +157,7 @@ def _method(request: Request, facts: Facts) -> tuple[PosteriorMethod, str]:
     if mixes and n <= EXACT_ROWS:
         return Neighbors(), "neighbors: metric='full' was chosen"
     lead = "which have to lead by a standard error"
-    if request.has_sites:
+    if request.has_sites or (facts.n_rows > EXACT_RIVAL and request.optimizer is None):
         return PosteriorSelection(RivalOfPoints), f"neighbors, {lead}, against inducing"
     if facts.n_rows > EXACT_RIVAL:
         return PosteriorSelection(RivalOfPoints), f"neighbors against inducing points, {lead}"

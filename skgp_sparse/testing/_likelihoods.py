@@ -34,11 +34,11 @@ def check_likelihood(likelihood: Likelihood, y: MaybeArray = None, random_state:
     `power`, which expectation propagation passes.
     `response` is compared with samples of `sample`, and so are `cdf` and `quantile` if they are
     defined; a finite variance of a distribution with an infinite fourth moment cannot be confirmed
-    that way. About each observation, `cdf` must rise by the integral of the density, or jump by its
-    probability. The
-    gradients with respect to learned parameters are compared with central differences. The
-    probabilities of a `Binary` likelihood must agree with `tilted`. If the likelihood
-    `standardises`, the density of targets in other units must be that of `rescaled`.
+    that way. About each observation that is not near an end, `cdf` must have the slope of the
+    density, or jump by the probability. The gradients with respect to learned parameters are
+    compared with central differences. The probabilities of a `Binary` likelihood must agree with
+    `tilted`. If the likelihood `standardises`, the density of targets in other units must be that
+    of `rescaled`.
 
     Parameters
     ----------
