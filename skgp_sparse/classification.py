@@ -95,7 +95,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Seconds after which a fit, or a call of `partial_fit`, looks no further and predicts with
         what was found. Several binary problems share them.
     tol : float or "auto", default="auto"
-        The fit ends when ten iterations (five if only hyperparameters are learned) have improved
+        The fit ends when six iterations (five if only hyperparameters are learned) have improved
         the bound by less than `tol` nats per row in total; "auto" is 1e-3. The binary problems of a
         row share it. That of inner iterations is a thousandth, relative, from 1e-11 to 1e-6.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"

@@ -142,7 +142,7 @@ class BayesianGPLVM(
     max_iter : int, default=3000
         The maximum number of L-BFGS iterations of each start.
     tol : float or "auto", default="auto"
-        The tolerance of the stopping criterion. A start ends when ten iterations together have
+        The tolerance of the stopping criterion. A start ends when six iterations together have
         improved the bound by less than `tol` nats for each entry of X. "auto" is 1e-4.
     time_limit : float, default=None
         Seconds after which no further start begins, and the optimizer stops after the iteration

@@ -128,7 +128,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         what was found, after the work that cannot be left out. A callable `optimizer` and the solve
         for all rows are not interrupted.
     tol : float or "auto", default="auto"
-        The fit ends when ten iterations (five if only hyperparameters are learned) have improved
+        The fit ends when six iterations (five if only hyperparameters are learned) have improved
         the bound by less than `tol` nats per row in total. "auto" is 1e-3, except for exact fits
         with Gaussian noise to at most 600 distinct rows, which end at an optimum.
     categorical_features : array-like of bool, int or str, or None, default="from_dtype"

@@ -251,7 +251,7 @@ another posterior; the paper has nothing of the kind.
 
 In all tables the random splits are ours, as those of the paper are not known. Our fits begin at
 the hyperparameters of an exact fit to some of the rows, the paper's at fixed values. Ours end
-when L-BFGS gains less than 0.001 nats per row in ten iterations; the paper takes 10,000 steps of
+when L-BFGS gains less than 0.001 nats per row in six iterations; the paper takes 10,000 steps of
 Adam in Table 1, and 100 epochs of minibatches in Tables 2 and 4."""
 REMARKS1 = """- pol and elevators agree with the paper, given the standard errors. With 2,048
   inducing points, pol is 0.04 higher for all three bounds; its fits had 100 iterations at most.

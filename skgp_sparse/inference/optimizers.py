@@ -20,7 +20,7 @@ _FORGOTTEN = 0.1  # share of the sums of squares that an iteration forgets
 _SPREAD = 30.0  # at most, between the square roots of D and of its median
 _COORDINATES_MEASURED = 50  # coordinates from which they are measured at the start ...
 _PROBES, _PROBE = 2, 0.03  # ... by so many steps, of this size in every coordinate
-_COMPARED, _COMPARED_IF_FEW = 10, 5  # iterations over which an improvement is measured
+_COMPARED, _COMPARED_IF_FEW = 6, 5  # iterations over which an improvement is measured
 _TRIALS = 20  # evaluations of one line search
 _LONGEST_RELATIVE_STEP = 27.0  # times the step that curvature proposes
 _ARMIJO, _STEEP = 1e-4, 0.9  # shares of the slope: improvement asked for, slope that is still left
@@ -156,7 +156,7 @@ def maximise(
     the start measure them before the first iteration, unless they are `alike`. Bounds are obeyed by
     projection: coordinates at a bound that the gradient pushes outwards stay there.
 
-    It ends when the last ten iterations (of d <= 50 coordinates, of the last min(5, d + 1)) have
+    It ends when the last six iterations (of d <= 50 coordinates, of the last min(5, d + 1)) have
     improved ``value / scale`` by less than `tol`, when ``callback(iteration, value)`` is true, or
     after the deadline. `first` is the length of a step of which no curvature is known. The
     curvature of an earlier `Maximum`, of nearly the same function, is changed.

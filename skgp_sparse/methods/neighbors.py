@@ -17,7 +17,8 @@
    looked for again between two runs, as near has changed.
 3. Where the kernel is the default one, it may be smoother or else rougher.
 4. The best model so far goes on with more sets, as long as a run gains much.
-5. One factor of all variances makes the rows held out most likely.
+5. The process becomes as variable as the exact fit, if rows held out are as likely then.
+6. One factor of all variances makes the rows held out most likely.
 
 `SiteSearch` is the search for rows with a likelihood:
 
@@ -223,6 +224,7 @@ _SCALES, _QUIETER = (1.0, 0.4), (0.0, 2.0, 4.6)  # of starts: factors, and logar
 _SEVERAL = 600  # rows held out that say how many neighbours pay
 _CENTRAL = 0.93  # of the rows held out, at least, are in intervals of 95 %
 _LARGER = 25.0  # a variance than that of starts, at most: rows with neighbours do not tell it
+_VARIABLE = 0.2  # logarithm of how much more variable an exact fit is, from which that is tried
 _LEAST_FACTOR = 1e-6  # of all variances: noise may be next to nothing
 _WORTH = 0.005  # nats per row that twice as many neighbours have to gain
 _STARTS = 500  # rows that tell which start is the likeliest
@@ -271,7 +273,10 @@ class NearestNeighborSearch(NeighborSearch):
                 break
             other = if_possible(self._of_smoothness, first.candidate, nu, otherwise=best)
             best = max(best, other, key=density_of)
-        return best if self.is_over() else self._to_the_end(best)
+        if self.is_over():
+            return best
+        best = self._to_the_end(best)
+        return if_possible(self._as_variable, best, otherwise=best)
 
     def _run(self, candidate: NeighborModel, budget: tuple[int, int]) -> ValidationScore:
         """The `ValidationScore` of a model after some iterations."""
@@ -318,8 +323,8 @@ class NearestNeighborSearch(NeighborSearch):
             mean, variance = neighbors.moments(tried.kernel, left, tried.metric, self.n_jobs)
         variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
         factor = _factor(left, mean, variance)
-        nus = [value for name, value in tried.kernel.get_params().items() if name.endswith("nu")]
-        smoothness = f"nu={nus[0]}, " if nus else ""
+        nu = nu_of(tried.kernel)
+        smoothness = f"nu={nu}, " if nu else ""
         name = f"neighbors ({smoothness}{name_of(tried.metric)}{k} neighbors)"
         score = validation.score(name, mean, factor * variance + validation.noise)
         return score._replace(candidate=tried._replace(factor=factor))
@@ -327,8 +332,10 @@ class NearestNeighborSearch(NeighborSearch):
     def conclude(self, candidate: NeighborModel) -> Fit:
         """The `Fit` of a model; its value is that of random rows."""
         sampled = contract.sampled(self.job.rows, _CONCLUDED, self.validation.random_state)
-        objective = self.objective(candidate, sampled)
-        return fit_at(objective, candidate.kernel, self.n_iter)._replace(refit=with_other_noise)
+        objective, kernel = self.objective(candidate, sampled), candidate.kernel
+        if self._has_evidence():  # of the variance, which another noise does not change much then
+            kernel = small_fits.as_variable(kernel)
+        return fit_at(objective, kernel, self.n_iter)._replace(refit=with_other_noise)
 
     def objective(self, candidate: NeighborModel, sample: neighbors.Sample, size: int = 1) -> Any:
         """`NeighborsObjective` of some rows, or of sets of so many, in the metric of a model."""
@@ -392,6 +399,29 @@ class NearestNeighborSearch(NeighborSearch):
                 break
         return best
 
+    def _as_variable(self, best: ValidationScore) -> ValidationScore:
+        """The score of a process as variable as the exact fit says, unless it is a worse one.
+
+        Rows with neighbours tell little of a variance σ², only of ``σ² / ℓ^2ν``, which is kept.
+        """
+        if not self._has_evidence():
+            return best
+        kernel = best.candidate.kernel
+        theta, (places, *_) = kernel.theta, kernels.positions_of(kernel, "constant_value")
+        more = self.begun.kernel.theta[places] - theta[places]
+        if more < _VARIABLE:
+            return best
+        theta[places] += more
+        for places, _ in kernels.length_scale_places(kernel, self.job.rows.n_features):
+            theta[places] += more / (2.0 * nu_of(kernel))
+        other = kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
+        score = self.scored(best.candidate._replace(kernel=other))
+        return score if score.density > best.density - _WORTH else best
+
+    def _has_evidence(self) -> bool:
+        """Whether the kernel is the default one, and an exact fit says how variable it is."""
+        return self.job.is_free and self.begun.is_started
+
     def _of_smoothness(self, candidate: NeighborModel, nu: float) -> ValidationScore:
         """The `ValidationScore` of another smoothness."""
         return self._run(candidate._replace(kernel=with_nu(candidate.kernel, nu)), _BRIEF)
@@ -451,6 +481,12 @@ def with_nu(kernel: Kernel, nu: float) -> Kernel:
     """The kernel with another smoothness of its Matérn kernels."""
     names = [name for name in kernel.get_params() if name.split("__")[-1] == "nu"]
     return clone(kernel).set_params(**dict.fromkeys(names, nu))
+
+
+def nu_of(kernel: Kernel) -> Any:
+    """The smoothness of the first Matérn kernel, None where there is none."""
+    values = kernel.get_params()
+    return next((values[name] for name in values if name.endswith("nu")), None)
 
 
 def _bounded(starts: list) -> list:

@@ -206,6 +206,8 @@ class RivalOfPoints(Rival):
         job, has_sites = self.job, self.job.objectives.has_sites
         rows = self.validation.training_rows(most_trained(job.rows.n_features))
         some = job.points if has_sites else job.points.of_size(min(_FEW_POINTS, job.points.size))
+        if job.is_free and job.is_started and not has_sites:  # few points see more noise
+            job = self.job = job._replace(kernel=small_fits.as_variable(job.kernel))
         few = job._replace(rows=rows, points=some)
         self.objective = self.points.objective(few, self.random_state)
         if not has_sites:

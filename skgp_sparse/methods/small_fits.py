@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.base import clone
 
 from skgp_sparse import kernels
 from skgp_sparse.data.dataset import Dataset
@@ -72,6 +73,14 @@ def _gone_on(job: Job, size: int, random_state: Rng) -> Job:
 def with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
     """The kernel within the bounds of small fits: as little noise for many rows as for few."""
     return (job.thorough.kernel if job.thorough else kernel).clone_with_theta(kernel.theta)
+
+
+def as_variable(kernel: Kernel) -> Kernel:
+    """A default kernel whose variance has to stay at least half of what it is."""
+    parameters = kernel.get_params()
+    name = next(key for key in parameters if key.endswith("constant_value"))
+    low, high = parameters[f"{name}_bounds"]
+    return clone(kernel).set_params(**{f"{name}_bounds": (max(low, 0.5 * parameters[name]), high)})
 
 
 def _has_least_noise(kernel: Kernel) -> bool:

@@ -46,7 +46,7 @@ def test_new_groups_are_predicted_as_well_as_by_neighbors(fitted):
     near = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, y)
     assert fitted.score(new, truth) > near.score(new, truth) - 0.02
     far = fitted.predict([[50.0, 50.0]], return_std=True)[1][0]
-    assert 0.3 < far / y.std() < 3.0  # of four seeds .37 to .44; one search before had 1.08
+    assert 0.5 < far / y.std() < 3.0
 
 
 @pytest.mark.second

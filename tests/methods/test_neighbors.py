@@ -16,6 +16,7 @@ from inside import (
     ValidationSet,
     back_substituted,
     distinct_rows,
+    small_fits,
     whitened,
 )
 from inside import neighbors_of_engine as neighbors
@@ -482,3 +483,13 @@ def test_columns_that_are_the_same_for_all_rows_change_nothing():
         expected = np.sqrt(((at[:, None] - columns) ** 2).sum(axis=2))
         assert_array_equal(rows, np.argsort(expected, axis=1)[:, :7])
         assert_allclose(distances, np.sort(expected, axis=1)[:, :7], rtol=1e-6)
+
+
+def test_a_default_variance_stays_half_of_that_of_an_exact_fit():
+    kernel = 0.8 * Matern([1.0, 2.0], nu=1.5) + WhiteKernel(0.1)
+    bounded = small_fits.as_variable(kernel)
+    assert np.array_equal(bounded.theta, kernel.theta)
+    places = kernels.positions_of(kernel, "constant_value")[0]
+    assert_allclose(np.exp(bounded.bounds[places, 0]), 0.4)
+    others = np.delete(np.arange(len(kernel.theta)), places)
+    assert np.array_equal(bounded.bounds[others], kernel.bounds[others])
