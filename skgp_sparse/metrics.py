@@ -582,12 +582,22 @@ def _alike(**arrays: ArrayLike) -> Triple:
 
 def _average(values: Array, weight: Any) -> float:
     """Weighted mean over rows of the mean over targets."""
-    return float(np.average(np.reshape(values, (len(values), -1)).mean(axis=1), weights=weight))
+    return float(_over_rows(np.reshape(values, (len(values), -1)).mean(axis=1), weight))
 
 
 def _mean_difference(below: AnyArray, weight: Any) -> float:
     """Mean of ``|share - probability|`` of what is below the quantiles, (n[, p], levels)."""
-    return float(np.mean(np.abs(np.average(below, axis=0, weights=weight) - _LEVELS)))
+    return float(np.mean(np.abs(_over_rows(below, weight) - _LEVELS)))
+
+
+def _over_rows(values: AnyArray, weight: Any) -> Any:
+    """Weighted mean over rows."""
+    if weight is not None and np.shape(weight) != (len(values),):
+        raise ValueError(
+            f"sample_weight must have one weight for each of the {len(values)} rows. Got an array "
+            f"of shape {np.shape(weight)}."
+        )
+    return np.average(values, axis=0, weights=weight)
 
 
 def _last_step(estimator: BaseEstimator, X: ArrayLike) -> tuple[BaseEstimator, ArrayLike]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn import config_context, get_config
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils import check_array, check_consistent_length, check_X_y
+from sklearn.utils import check_array, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse import kernels
@@ -388,7 +388,12 @@ def check_truth(y: npt.ArrayLike, X: Array, p: int, name: str, what: str = "y") 
     check_readable(name, **{what: y})
     check_numbers(y, what, name)
     targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name=what)
-    check_consistent_length(X, targets)
+    if len(targets) != len(X):
+        number = "a number, or " if what == "at" else ""
+        raise ValueError(
+            f"{name}: {what} must be {number}an array with one entry for each of the {len(X)} rows "
+            f"of X. Got an array of shape {targets.shape}."
+        )
     return check_columns(targets, p, name, what)
 
 
