@@ -195,13 +195,13 @@ class OnCluster(SparseGP):
             few = joined(distributed_rows.ask_each(client, parts, ArrayDataset.subset, slice(None)))
             check_any_weight(few.row_weights().any())
             return encoded(few, rules)
-        are_there = outline.weight is not None, outline.offset is not None
-        scaler = rules.scaler(outline.y.shape[1:])
-        rows = DaskDataset(client, parts, outline.n_features, [], scaler, *are_there).summarised()
+        has_weight, has_offset = outline.weight is not None, outline.offset is not None
+        scaler, d = rules.scaler(outline.y.shape[1:]), outline.n_features
+        rows = DaskDataset(client, parts, d, [], scaler, has_weight, has_offset).summarised()
         check_any_weight(any(summary.inputs for summary in rows.summaries))
         if rules.labels:
             labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
-            classes = check_classes(labels, weights if are_there[0] else None, rules.name)[0]
+            classes = check_classes(labels, weights if has_weight else None, rules.name)[0]
             rows = replace(rows, labels=classes)
         asked = rows.parts if rules.kernel is None and n <= MOST_HASHED else []
         found = RowHashes.joined(distributed_rows.ask_each(client, asked, RowHashes.of))

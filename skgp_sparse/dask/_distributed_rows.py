@@ -233,8 +233,9 @@ def load(client: Client, rules: Rules, held: ExitStack, X: object, **columns: An
             blocks = _hold(client, blocks, until_loaded)
             sizes = ask_each(client, blocks, len)
         for what, column in columns.items():
-            given = column, f"{rules.name}: {what}", X, blocks, sizes
-            columns[what] = aligned(*given) if np.ndim(column) else [column] * len(blocks)
+            columns[what] = [column] * len(blocks)
+            if np.ndim(column):
+                columns[what] = aligned(column, f"{rules.name}: {what}", X, blocks, sizes)
         shared, call = once(rules), delayed(checked, pure=False)
         each = [dict(zip(columns, values)) for values in zip(*columns.values())]
         wanted = [call(k, shared, block, **own) for k, (block, own) in enumerate(zip(blocks, each))]

@@ -169,10 +169,9 @@ class MeanWeights(NamedTuple):
     is_added: bool = False  # the other prediction, with a weight of one, to that of the process
 
     @classmethod
-    def added(cls, n_targets: int) -> "MeanWeights":
-        """The weights of a prediction that is added to that of a process."""
-        numbers = np.full(n_targets, np.inf), np.zeros(n_targets), np.ones(n_targets)
-        return cls(*numbers, is_added=True)
+    def added(cls, p: int) -> "MeanWeights":
+        """The weights of a prediction of p targets that is added to that of a process."""
+        return cls(np.full(p, np.inf), np.zeros(p), np.ones(p), is_added=True)
 
     def of(self, variance: Array) -> Array:
         """Weights (n, p) where the predictive variance is (n,)."""

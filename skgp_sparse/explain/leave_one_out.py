@@ -114,8 +114,8 @@ class LeftOutRows(NamedTuple):
 
     def combined(self, other: "LeftOutRows", weights: CombinationWeights) -> "LeftOutRows":
         """The rows with moments of a combination with a global process."""
-        both = [(one.mean, one.variance, one.noise) for one in (self, other)]
-        mean, total, _ = weights.combined(*both)
+        own, others = ((one.mean, one.variance, one.noise) for one in (self, other))
+        mean, total, _ = weights.combined(own, others)
         return self._replace(mean=mean, variance=np.maximum(total - self.noise, 0.0))
 
 
@@ -164,9 +164,9 @@ def left_out_labels(fits: Sequence[Fit], view: LabelView, some: Ints, n_jobs: in
     for fit in fits:
         known, place = np.unique(places_of(fit.rows)[some], return_inverse=True)
         left = left_out(fit, known, n_jobs)
-        moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
+        mean, variance = np.squeeze(left.mean.T), np.squeeze(left.variance.T)
         with np.errstate(all="ignore"):
-            columns.append(fit.likelihood.probability(*moments).T[place])
+            columns.append(fit.likelihood.probability(mean, variance).T[place])
     probabilities, mean = view.of_classes(np.column_stack(columns)), fits[0].mean
     if view.calibration is not None:
         latent = None if mean is None else mean[places_of(fits[0].rows)[some]]
@@ -258,8 +258,8 @@ def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> Pair:
 
 def _places_among(rows: Batch, others: Batch) -> Ints:
     """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
-    both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
-    return places_among(*both)
+    known, wanted = (np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others))
+    return places_among(known, wanted)
 
 
 _MOST_ROWS = 5000  # whose scores are kept

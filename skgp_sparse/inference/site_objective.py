@@ -150,10 +150,10 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         """Log densities (n,) of the rows."""
         block = self.rows.everything()
         mean, variance, noise = posterior.moments(block.X, self.options.n_jobs)
-        latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
+        mean, variance = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
         if self.likelihood.n_latent == 1:
-            latent = latent[0][0], latent[1][0]
-        return self.likelihood.log_density(block.observed, *latent)
+            mean, variance = mean[0], variance[0]
+        return self.likelihood.log_density(block.observed, mean, variance)
 
     def conclude_from(self, kernel: Kernel, sample: Any) -> Conclusion:
         """`Conclusion` after passes over all rows until one gains little; losses halve the step."""

@@ -159,10 +159,10 @@ def _may_pay(found: Problems, chosen: Ints, latent: Array) -> bool:
     """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
     some = slice(None, None, -(-len(chosen) // _ROWS))
     latent = latent[some]
-    known = own, labels, _ = _known(found, chosen[some])
-    is_calibrated = found.observations.parameters.calibration is not None
-    alone = weighted_means.calibrated(*known).combined(own, None) if is_calibrated else own
-    beside = weighted_means.calibrated(*known, latent).combined(own, latent)
+    alone, labels, weight = _known(found, chosen[some])
+    beside = weighted_means.calibrated(alone, labels, weight, latent).combined(alone, latent)
+    if found.observations.parameters.calibration is not None:
+        alone = weighted_means.calibrated(alone, labels, weight).combined(alone, None)
     logs = [weighted_means.logs_of_labels(one, labels) for one in (alone, beside)]
     return bool(np.mean(logs[1] - logs[0]) > 0.25 * _GAIN_OF_LABELS)  # of the first of five fits
 

@@ -287,8 +287,8 @@ def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimato
     else:
         options = jobs[0].settings.options._replace(n_jobs=1)
         alone = [j.with_settings(options=options, progress=None, deadline=None) for j in jobs]
-        calls = ((job, state, seconds) for job, state in zip(alone, states))
-        found = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
+        calls = (delayed(_fit_elsewhere)(job, state, seconds) for job, state in zip(alone, states))
+        found = Parallel(n_jobs=n_jobs)(calls)
         results = [(_with_rows(fit, job.rows), told) for job, (fit, told) in zip(jobs, found)]
     fits = []
     for k, (fit, warnings) in enumerate(results):

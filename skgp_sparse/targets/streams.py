@@ -151,8 +151,8 @@ def stream_of(
     weights = Moments(part.row_weights().sum() / rows.mean_weight, rows.mean_weight)
     are_counts = stream.are_counts and not rows.relative
     stream = stream._replace(weights=weights, mean_weight=rows.mean_weight, are_counts=are_counts)
-    known: list[Any] = [(fit.rows, fit.kernel, None, "") for fit in fits]  # nothing is fitted
-    jobs = [observations.job(*one) for one in known]
+    objectives: Any = None  # nothing is fitted
+    jobs = [observations.job(fit.rows, fit.kernel, objectives, "") for fit in fits]
     warm_starts = tuple(map(_warm_start_of, fits, jobs))
     scaler, total = jobs[0].rows.scaler, stream.reservoir.total
     stream = stream._replace(scaler=scaler, at_last_move=total, calls=1, n_iter=n_iter)
