@@ -216,14 +216,14 @@ def interval_score(
 ) -> float:
     r"""Compute the mean interval (Winkler) score, in units of y.
 
-    An interval pays its width and, where it misses the truth, the distance from it times
-    ``2 / (1 - coverage)``:
+    The score of an interval is its width. If the target is outside, its distance from the interval
+    is added, times ``2 / (1 - coverage)``:
 
     .. math:: (u - l) + \frac{2}{\alpha} (l - y)_+ + \frac{2}{\alpha} (y - u)_+,
         \qquad \alpha = 1 - \mathrm{coverage}.
 
-    Smaller values are better, and the smallest mean is that of the central interval of the true
-    distribution (Gneiting and Raftery 2007, equation 43).
+    Smaller scores are better. On average, the central interval of the true distribution has the
+    smallest one (Gneiting and Raftery 2007, equation 43).
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def interval_score(
     lower, upper : array-like of shape (n,) or (n, p)
         The ends of the intervals.
     coverage : float, default=0.9
-        Of the intervals.
+        The probability with which an interval should contain its target.
     sample_weight : array-like of shape (n,), default=None
         Sample weights.
 

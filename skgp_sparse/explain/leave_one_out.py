@@ -228,13 +228,13 @@ def why_unknown(fit: Fit) -> str | None:
     rows = fit.rows
     if rows is None or not rows.in_memory:
         return (
-            "needs the training rows, which this estimator does not contain, because it was fitted "
-            "on a cluster or from a large source, or loaded from a pickle. Fit it to arrays."
+            "needs the training rows, which this estimator has not kept: it was fitted on a "
+            "cluster or from a large source, or loaded from a pickle. Fit it to arrays."
         )
     if rows.X_std is not None:
-        return "takes inputs as known, but fit was given X_std. Call fit without it."
+        return "takes inputs as known, but fit was called with X_std. Call fit without X_std."
     if fit.terms.site_method is not None and fit.terms.sites is None:
-        return "needs sites of all rows, which samples of them do not have. Set solver to 'lbfgs'."
+        return "needs a fit to all rows at once, but this one saw samples. Set solver to 'lbfgs'."
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 

@@ -1,4 +1,4 @@
-"""The objectives of regression, the model that makes them, and the bound of latent inputs.
+"""The objectives of regression, the factory that makes them, and the bound of latent inputs.
 
 `LatentObjective` has inputs that are parameters of the rows; the others have them from a table.
 """

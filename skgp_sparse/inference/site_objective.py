@@ -1,4 +1,4 @@
-"""Rows with a likelihood: their objectives, the model that makes these, and updates of sites.
+"""Rows with a likelihood: their objectives, the factory of these, and updates of sites.
 
 An inner loop finds the sites; with them, the objective is that of Gaussian noise. At the fixed
 point of the loop (`skgp_sparse.inference.site_loop`), the objective is stationary in the sites, so
@@ -276,7 +276,7 @@ class SiteObjectives(contracts.ObjectiveFactory):
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
 
     def informed_by(self, objective: ExactFit) -> "SiteObjectives":
-        """The model with the parameters of the likelihood that a small fit found."""
+        """The objectives with the parameters of the likelihood that a small fit found."""
         return replace(self, site_method=replace(self.site_method, likelihood=objective.likelihood))
 
     def exact(self, rows: Dataset, options: Options, rough: bool = False) -> SiteObjective:

@@ -392,9 +392,9 @@ def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
     labels[some] = np.arange(len(some))
     method, inner = job.objectives.site_method, _roughly(job.objectives.inner)
     method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
-    model = replace(job.objectives, site_method=method, inner=inner)
+    objectives = replace(job.objectives, site_method=method, inner=inner)
     rows = rows.of_problem(Task(tuple(labels.tolist()))).in_one_form()
-    job = job._replace(name="", rows=rows, objectives=model)
+    job = job._replace(name="", rows=rows, objectives=objectives)
     return job.with_settings(tol=n_classes * job.settings.tol)
 
 
