@@ -78,10 +78,9 @@ def learned_noise(problems: Problems) -> Problems:
         else:
             fit = if_possible(_seen, fit, job, otherwise=fit)
             other = if_possible(_varied, job, fit, problems)
-    if other is None:
-        return problems._replace(fits=[fit])
-    warn_again(warnings)
-    return problems._replace(fits=[other])
+    if other is not None:
+        warn_again(warnings)
+    return problems._replace(fits=[other or fit])
 
 
 def _seen(fit: Fit, job: Job) -> Fit:

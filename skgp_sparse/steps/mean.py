@@ -72,7 +72,8 @@ def mean_of_numbers(found: Problems) -> Problems:
         return found
     (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
     most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
-    left = leave_one_out.left_out_numbers(fit, min(most, _ROWS), n_jobs)
+    some, seen = leave_one_out.some_rows(fit.rows, min(most, _ROWS)), leave_one_out.as_left_out(fit)
+    left = leave_one_out.left_out(seen, some, n_jobs, own_noise=False)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     predicted = _in_table(fit.rows, found.scaler.forward(latent) - level)
     stacking = StackedRows(left, predicted[left.chosen])

@@ -20,8 +20,8 @@ from skgp_sparse.choices import plan
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
 from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, parameters_of
 from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.checks import RawRows, Rules, check_columns, check_finite
-from skgp_sparse.data.columns import ColumnTable, order_of
+from skgp_sparse.data.checks import Rules, check_columns, check_finite
+from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import Options
@@ -120,11 +120,6 @@ class ObservationModel(ABC):
     def rows_of(self, fits: list[Fit]) -> ArrayDataset:
         """Return the rows of fits as a part that `accept` has accepted."""
         return fits[0].rows.in_units_of_y().counting()
-
-    def know_inputs(self, raw: RawRows, rows: Dataset) -> None:
-        """Know what the rows of a call of `fit` are like, as users passed them."""
-        self.missing = np.isnan(rows.X).any(axis=0) if rows.in_memory else None
-        self.order = order_of(raw.y) if self.rules.labels else None
 
     def random_states(self, random_state: RandomState) -> list[RandomState]:
         """Random states, one for every problem."""
