@@ -27,11 +27,12 @@ from skgp_sparse.choices.parameter_checks import check_parameters, parameters_of
 from skgp_sparse.choices.plan import is_chosen
 from skgp_sparse.data import checks
 from skgp_sparse.data.checks import RawRows, Rules
-from skgp_sparse.data.columns import FROM_DTYPE, NUMBER, ColumnTypes, as_table, types_of
+from skgp_sparse.data.columns import FROM_DTYPE, NUMBER, ColumnTypes, as_table, order_of, types_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posteriors_around import missing_entries, spread_values
+from skgp_sparse.explain.leave_one_out import why_no_rows
 from skgp_sparse.ground import validation
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, CallbackSupportMixin, MaybeArray, as_text, is_name
@@ -190,11 +191,12 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         observations = self._observations()
         types = self._types_of(raw.X, observations.name)
         rows = self._read(observations.rules, raw, types, reset=True)
-        observations.know_inputs(raw, rows)
+        observations.missing = missing = np.isnan(rows.X).any(axis=0) if rows.in_memory else None
+        observations.order = order_of(raw.y) if observations.rules.labels else None
         observations.are_passed = not (checks.is_lazy(raw.X) or isinstance(raw.X, OpenSource))
         observations.compares_near_rows = self._compares_near_rows
         self._check_mean_of_rows(observations, rows)
-        values, missing = None, observations.missing
+        values = None
         may_miss = missing is not None and (checks.is_frame(raw.X) or missing.any())
         # the default kernel answers queries that lack other values than rows did
         if self.kernel is None and may_miss and not checks.is_lazy(raw.X):
@@ -490,19 +492,8 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         """State of the stream of rows before this call; None if there were no rows."""
         if self._fitted is None or self._fitted.stream is not None:
             return self._fitted and self._fitted.stream
-        rows, name = self._fitted.fits[0].rows, type(self).__name__
-        if rows is None or not rows.in_memory:
-            raise ValueError(
-                f"{name}.partial_fit goes on from the rows of fit, which this estimator does not "
-                "contain, because it was fitted on a cluster or from a large source, or loaded "
-                "from a pickle (or copied). Call fit again with arrays, or pass all rows to "
-                "partial_fit of a clone."
-            )
-        if rows.X_std is not None:
-            raise ValueError(
-                f"{name}.partial_fit takes inputs as known, but fit was given X_std. Call fit with "
-                "all rows and their X_std."
-            )
+        if (reason := why_no_rows(self._fitted.fits[0])) is not None:
+            raise ValueError(f"{type(self).__name__}.partial_fit {reason}")
         random_state = check_random_state(self.random_state)
         return stream_of(observations, self._fitted.fits, self.n_iter_, random_state)
 

@@ -391,12 +391,12 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def loo_predict_proba(self) -> Array:
         """Probabilities of the classes of every training row, given all others, without a refit.
 
-        The hyperparameters and the inducing points are those of all rows. The row is taken out of
-        the posterior by its own term, the approximation of its likelihood: what is left is the
-        cavity of expectation propagation. The terms of the others have seen the row. In the
-        tests of this package, this makes nine tenths of the step to a fit without the row, and two
-        thirds with ``multi_class="softmax"``. With ``posterior="neighbors"``, the
-        nearest others predict the row.
+        The hyperparameters and the inducing points are those of all rows. The posterior has a term
+        for each row, which approximates its likelihood. Without the term of a row, it is the cavity
+        distribution of expectation propagation, which predicts the row here. As the other terms
+        have seen the row, this is between the prediction of the fit and that of a fit without the
+        row: in tests of this package, nine tenths of the way, and two thirds with
+        ``multi_class="softmax"``. With ``posterior="neighbors"``, the nearest others predict it.
 
         Returns
         -------
@@ -407,9 +407,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         Raises
         ------
         ValueError
-            If there are more than two classes and ``multi_class="one_vs_one"``, if a row of `fit`
-            has the weight zero, or if its rows or their terms were not kept: after a cluster, a
-            large source, a pickle, or samples of the rows.
+            If there are more than two classes and ``multi_class="one_vs_one"``, or if a row of
+            `fit` has the weight zero. Also if the rows were not kept (after a fit on a cluster or
+            to a large source, and in pickles), or their terms (``solver="stochastic"``).
 
         References
         ----------

@@ -216,14 +216,14 @@ def interval_score(
 ) -> float:
     r"""Compute the mean interval (Winkler) score, in units of y.
 
-    An interval pays its width and, where it misses the truth, the distance from it times
-    ``2 / (1 - coverage)``:
+    The score of an interval is its width. If the target is outside, its distance from the interval
+    is added, times ``2 / (1 - coverage)``:
 
     .. math:: (u - l) + \frac{2}{\alpha} (l - y)_+ + \frac{2}{\alpha} (y - u)_+,
         \qquad \alpha = 1 - \mathrm{coverage}.
 
-    Smaller values are better, and the smallest mean is that of the central interval of the true
-    distribution (Gneiting and Raftery 2007, equation 43).
+    Smaller scores are better. On average, the central interval of the true distribution has the
+    smallest one (Gneiting and Raftery 2007, equation 43).
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def interval_score(
     lower, upper : array-like of shape (n,) or (n, p)
         The ends of the intervals.
     coverage : float, default=0.9
-        Of the intervals.
+        The probability with which an interval should contain its target.
     sample_weight : array-like of shape (n,), default=None
         Sample weights.
 
@@ -582,12 +582,22 @@ def _alike(**arrays: ArrayLike) -> Triple:
 
 def _average(values: Array, weight: Any) -> float:
     """Weighted mean over rows of the mean over targets."""
-    return float(np.average(np.reshape(values, (len(values), -1)).mean(axis=1), weights=weight))
+    return float(_over_rows(np.reshape(values, (len(values), -1)).mean(axis=1), weight))
 
 
 def _mean_difference(below: AnyArray, weight: Any) -> float:
     """Mean of ``|share - probability|`` of what is below the quantiles, (n[, p], levels)."""
-    return float(np.mean(np.abs(np.average(below, axis=0, weights=weight) - _LEVELS)))
+    return float(np.mean(np.abs(_over_rows(below, weight) - _LEVELS)))
+
+
+def _over_rows(values: AnyArray, weight: Any) -> Any:
+    """Weighted mean over rows."""
+    if weight is not None and np.shape(weight) != (len(values),):
+        raise ValueError(
+            f"sample_weight must have one weight for each of the {len(values)} rows. Got an array "
+            f"of shape {np.shape(weight)}."
+        )
+    return np.average(values, axis=0, weights=weight)
 
 
 def _last_step(estimator: BaseEstimator, X: ArrayLike) -> tuple[BaseEstimator, ArrayLike]:

@@ -644,7 +644,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         width = None
         if method == "conformal":
             check_is_fitted(self, "kernel_")
-            fit, scores = self._fitted.fits[0], self._scores()
+            fit, scores = self._fitted.fits[0], self._fitted.scores_of_rows(self.n_jobs)
             width = leave_one_out.width_of(fit, scores, coverage, side, name)
         return leave_one_out.interval(view, queries, known, coverage, side, width)
 
@@ -1021,12 +1021,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
 
     def __getstate__(self) -> dict:
         if self._fitted is not None:
-            self._scores()  # pickles have no rows that could tell
+            self._fitted.scores_of_rows(self.n_jobs)  # pickles have no rows that could tell
         return super().__getstate__()
-
-    def _scores(self) -> Any:
-        """The `Scores` for conformal intervals, None where there are none."""
-        return self._fitted.scores_of_rows(self.n_jobs)
 
     def _training_rows(self, attribute: str) -> Any:
         """The table of the training rows, for an attribute that needs them."""

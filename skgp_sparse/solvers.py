@@ -192,8 +192,7 @@ class Stochastic(BaseEstimator, Solver):
         stages = [one for one in stochastic.STAGES if one.rows * size < n]
         if not any(stage.stand_for_all for stage in stages):
             return LBFGS().solve(start)
-        move_basis = settings.move_basis and _can_move(kernel)
-        search = stochastic.Search(start, move_basis)
+        search = stochastic.Search(start, settings.move_basis and _can_move(kernel))
         state = search.start(objective, kernel)
         for stage in settings.deadline.until(stages):
             state = state if search.stopped else search.climb(state, stage)

@@ -166,13 +166,14 @@ def table_rows(X, y):
 def cluster_rows(client, X, y):
     """Standardised dask arrays as the table that `fit` makes of them, gone afterwards."""
     # ADAPT: to how estimators on a cluster make their rows.
-    from skgp_sparse.dask._cluster_estimators import load, table_of
+    from skgp_sparse.dask._distributed_rows import DaskDataset, load
     from skgp_sparse.data.checks import Rules
 
     with contextlib.ExitStack() as held:
         rules, nothing = Rules("benchmark", None), {"sample_weight": None, "offset": None}
-        parts = load(client, rules, held, X, y=y, **nothing, alpha=0.0)
-        yield table_of(client, rules, *parts)
+        parts, _, outline = load(client, rules, held, X, y=y, **nothing, alpha=0.0)
+        scaler = rules.scaler(outline.y.shape[1:])
+        yield DaskDataset(client, parts, outline.n_features, [], scaler).summarised()
 
 
 def evaluation_of_rows(rows, kernel, Z, bound, n_jobs=None):

@@ -99,9 +99,10 @@ def _lazily(plain: SparseGP, function: Callable, probed_by: Callable, X: Any, **
     if X.shape[1] != expected:
         raise ValueError(f"X must have {expected} columns, as in fit. Got the shape {X.shape}.")
     # each block of X has its own part of these
-    columns = {one: kwargs.pop(one) for one in ("y", "at", "offset") if np.ndim(kwargs.get(one, 0))}
-    for what, column in columns.items():
-        columns[what] = distributed_rows.aligned(column, what, X, blocks, sizes)
+    whats = [one for one in ("y", "at", "offset") if np.ndim(kwargs.get(one, 0))]
+    columns = {
+        one: distributed_rows.aligned(kwargs.pop(one), one, X, blocks, sizes) for one in whats
+    }
     row = np.vstack(getattr(plain, "inducing_points_", [np.zeros(expected)]))[:1]
     if hasattr(plain, "feature_names_in_"):
         import pandas
@@ -162,9 +163,8 @@ class OnCluster(SparseGP):
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__().copy()
-        state.pop("_held", None)
-        return {**state, "client": None}
+        state = super().__getstate__()
+        return {key: one for key, one in state.items() if key != "_held"} | {"client": None}
 
     def _fit(self, raw: RawRows) -> Any:
         with ExitStack() as self._held:
@@ -195,13 +195,13 @@ class OnCluster(SparseGP):
             few = joined(distributed_rows.ask_each(client, parts, ArrayDataset.subset, slice(None)))
             check_any_weight(few.row_weights().any())
             return encoded(few, rules)
-        are_there = outline.weight is not None, outline.offset is not None
-        scaler = rules.scaler(outline.y.shape[1:])
-        rows = DaskDataset(client, parts, outline.n_features, [], scaler, *are_there).summarised()
+        has_weight, has_offset = outline.weight is not None, outline.offset is not None
+        scaler, d = rules.scaler(outline.y.shape[1:]), outline.n_features
+        rows = DaskDataset(client, parts, d, [], scaler, has_weight, has_offset).summarised()
         check_any_weight(any(summary.inputs for summary in rows.summaries))
         if rules.labels:
             labels, weights = map(np.concatenate, zip(*(one.targets for one in rows.summaries)))
-            classes = check_classes(labels, weights if are_there[0] else None, rules.name)[0]
+            classes = check_classes(labels, weights if has_weight else None, rules.name)[0]
             rows = replace(rows, labels=classes)
         asked = rows.parts if rules.kernel is None and n <= MOST_HASHED else []
         found = RowHashes.joined(distributed_rows.ask_each(client, asked, RowHashes.of))

@@ -39,8 +39,8 @@ from skgp_sparse.ground.parallel import single_threaded_blas, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, MaybeArray, as_text
 
 SAME_ROWS = (
-    "Partitions of X and of what belongs to its rows must hold the same rows. Make them from one "
-    "collection, or repartition them alike."
+    "The k-th partitions of X and of all other arguments must hold the same rows. Make these from "
+    "one collection, or repartition them alike."
 )
 
 
@@ -233,8 +233,9 @@ def load(client: Client, rules: Rules, held: ExitStack, X: object, **columns: An
             blocks = _hold(client, blocks, until_loaded)
             sizes = ask_each(client, blocks, len)
         for what, column in columns.items():
-            given = column, f"{rules.name}: {what}", X, blocks, sizes
-            columns[what] = aligned(*given) if np.ndim(column) else [column] * len(blocks)
+            columns[what] = [column] * len(blocks)
+            if np.ndim(column):
+                columns[what] = aligned(column, f"{rules.name}: {what}", X, blocks, sizes)
         shared, call = once(rules), delayed(checked, pure=False)
         each = [dict(zip(columns, values)) for values in zip(*columns.values())]
         wanted = [call(k, shared, block, **own) for k, (block, own) in enumerate(zip(blocks, each))]
@@ -273,11 +274,11 @@ def aligned(column: Any, what: str, X: Any, blocks: list, sizes: Sequence | None
     if not is_lazy(column):
         if sizes is None:
             raise TypeError(
-                f"{what} must be a dask collection or a number, because the sizes of the "
-                f"partitions of X are not known. Got {type(column).__name__}."
+                f"{what} must be a dask collection or a number. Got {type(column).__name__}, which "
+                "cannot be split like X: the sizes of the partitions of X are not known."
             )
         if len(column) != sum(sizes):
-            raise ValueError(f"{what} has {len(column)} rows and X has {sum(sizes)}. Pass as many.")
+            raise ValueError(f"{what} has {len(column)} rows. Pass {sum(sizes)}, as many as X has.")
         return [once(part) for part in np.split(np.asarray(column), np.cumsum(sizes)[:-1])]
     if known_sizes(X) and known_sizes(column) and len(column) == len(X):
         column = column.rechunk({0: X.chunks[0]})

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn import config_context, get_config
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils import check_array, check_consistent_length, check_X_y
+from sklearn.utils import check_array, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 
 from skgp_sparse import kernels
@@ -364,12 +364,18 @@ def check_offset(offset: MaybeArray, X: Array, is_taken: bool, name: str) -> Arr
         raise ValueError(f"{name}: offset must be numbers. Got {as_text(offset)} instead.")
     offset = np.full(len(X), offset) if np.ndim(offset) == 0 else offset
     known: Array = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
-    if known.shape != (len(X),):
-        raise ValueError(
-            f"{name}: offset must be a number or an array with one number for each of the "
-            f"{len(X)} rows of X. Got an array of shape {known.shape}."
-        )
+    _check_rows(known.shape == (len(X),), known, X, "offset", name)
     return known
+
+
+def _check_rows(is_right: bool, values: Array, X: Array, what: str, name: str) -> None:
+    """Raise if what may be an array does not have an entry for each row of X."""
+    if not is_right:
+        must = "an array" if what == "y" else "a number or an array"
+        raise ValueError(
+            f"{name}: {what} must be {must} with one number for each of the {len(X)} rows of X. "
+            f"Got an array of shape {values.shape}."
+        )
 
 
 def check_std(std: npt.ArrayLike, X: Array, argument: str, name: str) -> Array:
@@ -388,7 +394,7 @@ def check_truth(y: npt.ArrayLike, X: Array, p: int, name: str, what: str = "y") 
     check_readable(name, **{what: y})
     check_numbers(y, what, name)
     targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name=what)
-    check_consistent_length(X, targets)
+    _check_rows(len(targets) == len(X), targets, X, what, name)
     return check_columns(targets, p, name, what)
 
 

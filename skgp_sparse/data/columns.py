@@ -342,8 +342,9 @@ class ColumnTable(NamedTuple):
 
     def codes(self) -> list[int]:
         """Numbers of the categories."""
-        names = self.names
-        return sorted(one if names is None else names.index(one) for one in self.categories)
+        return sorted(
+            one if self.names is None else self.names.index(one) for one in self.categories
+        )
 
     def label(self, j: int) -> Any:
         """The name of a column or, where there are none, its number."""

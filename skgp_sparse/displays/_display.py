@@ -132,8 +132,8 @@ def range_of_column(X: "Table", place: int, n_points: int, margin: float) -> Ran
             "no values. Draw what it does with EffectDisplay."
         )
     low, high = numbers[known].min(), numbers[known].max()
-    ends = low - margin * (high - low), high + margin * (high - low)
-    return Range(column.kind, example, numbers, np.linspace(*ends, n_points))
+    grid = np.linspace(low - margin * (high - low), high + margin * (high - low), n_points)
+    return Range(column.kind, example, numbers, grid)
 
 
 def axis_of(values: AnyArray, name: str | None) -> tuple[str | None, Callable[[Any], Any]]:

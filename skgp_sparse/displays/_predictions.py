@@ -167,8 +167,8 @@ class PredictionBandDisplay(Display):
         grid = on_axis(self.grid)
         (line,) = ax.plot(grid, self.mean, label="mean")
         color, label = line.get_color(), f"{self.coverage:.0%} interval"
-        ends = self.mean - width, self.mean + width
-        ax.fill_between(grid, *ends, color=color, alpha=0.2, lw=0, label=label)
+        low, high = self.mean - width, self.mean + width
+        ax.fill_between(grid, low, high, color=color, alpha=0.2, lw=0, label=label)
         if self.y is not None:
             ax.plot(on_axis(self.X[:, 0]), self.y, ".", color="0.25", ms=4, zorder=1, label="data")
         if self.inducing_points is not None:
@@ -370,8 +370,8 @@ class EffectDisplay(Display):
             values = on_axis(np.asarray(self.values))
             ax.plot(values, self.mean, color="C0")
             if self.std is not None:
-                ends = self.mean - width, self.mean + width
-                ax.fill_between(values, *ends, color="C0", alpha=0.25, label=label)
+                low, high = self.mean - width, self.mean + width
+                ax.fill_between(values, low, high, color="C0", alpha=0.25, label=label)
         else:
             at, name = np.arange(len(self.values)), self.name
             ax.plot(at, self.mean, "o", color="C0")

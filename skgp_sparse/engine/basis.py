@@ -649,8 +649,8 @@ class Harmonics(Features):
         amplitude_bar = 0.5 * np.einsum("ij,ij->j", K_bar, V).reshape(2, -1).sum(axis=0)
         theta_bar = np.zeros(len(self.kernel.theta))
         for term, rows in basis.terms(self.kernel):
-            draws = basis.normal[rows], basis.levels[rows]
-            term.pull(*draws, frequency_bar[rows], amplitude_bar[rows].sum(), theta_bar)
+            normal, level, power = basis.normal[rows], basis.levels[rows], amplitude_bar[rows].sum()
+            term.pull(normal, level, frequency_bar[rows], power, theta_bar)
         return theta_bar, 0.0
 
     def slopes(self, X: Array, K_bar: Array) -> Array:

@@ -120,8 +120,8 @@ def forward_block(
     inflation = 1.0 + share * x if np.any(share) else 1.0
     phi, slope = bound.penalty(x)
     a = block.weight * precision / inflation
-    own = precision, linear, x, inflation, a, share, phi, slope
-    return Forward(projection.V, projection.tape, *own)
+    V, tape = projection.V, projection.tape
+    return Forward(V, tape, precision, linear, x, inflation, a, share, phi, slope)
 
 
 def block_sums(forward: Forward, block: Batch) -> Sums:

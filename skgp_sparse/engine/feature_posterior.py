@@ -69,7 +69,8 @@ class InducingPosterior(NamedTuple):
 
     def explained(self, inputs: Normals) -> tuple[Array, Array, Array]:
         """Mean and variance (n, p) of the features, and the variance that they leave (n,)."""
-        expected = kernels.expectations(self.features.kernel, *inputs, self.features.Z)
+        kernel, Z = self.features.kernel, self.features.Z
+        expected = kernels.expectations(kernel, inputs.mean, inputs.variance, Z)
         V, of_K = self.features.whiten(expected.cross), expected.inner(self.Kinv[None])[:, 0]
         rest = np.maximum(expected.prior - linalg.row_dots(V, V) - of_K, 0.0)
         within = np.stack([linalg.row_dots(V @ Binv, V) for Binv in self.Binv], axis=1)

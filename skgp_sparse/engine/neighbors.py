@@ -339,10 +339,9 @@ def left_out_sets(
     own = np.arange(len(inside), len(X)).reshape(chosen.shape)
     counted = np.maximum(of_all[0][chosen], 0.0) if of_all else weight
     count = count[:, None] * (counted / counted[:, :1])
-    of_sets = np.hstack([y, target]), np.hstack([distinct.noise[others], noise])
-    near = np.hstack([near.reshape(others.shape), own])
-    columns = own, near, target, noise, count, *of_sets, np.hstack([rest, share])
-    return LeaveOneOutSets(X, *columns)
+    y_near, noise_near = np.hstack([y, target]), np.hstack([distinct.noise[others], noise])
+    near, weight_near = np.hstack([near.reshape(others.shape), own]), np.hstack([rest, share])
+    return LeaveOneOutSets(X, own, near, target, noise, count, y_near, noise_near, weight_near)
 
 
 def _first_of(k: int, is_last: Bools, *columns: Array) -> list[Any]:
@@ -620,14 +619,14 @@ class NeighborsPosterior(Posterior):
         rows, near, metric = self.rows, self.around(X, n_jobs), self.metric
 
         def of_block(some: slice) -> Slopes:
-            P = self._together(near[some], X[some])
-            given = self.prior, P, rows.y[near[some]], self.noise[near[some]]
-            local, n_targets = krige(*given), rows.y.shape[1]
+            places = near[some]
+            P, y, noise = self._together(places, X[some]), rows.y[places], self.noise[places]
+            local, n_targets = krige(self.prior, P, y, noise), y.shape[2]
 
             def slope(g_mean: Array, g_variance: float) -> Array:
-                bars = np.tile(g_mean, (len(P), 1)), np.full(len(P), g_variance)
-                found = linearise(*given)[1](*bars, True)[1][:, -1]
-                return found if metric is None else found @ metric
+                pull = linearise(self.prior, P, y, noise)[1]
+                _, P_bar, _ = pull(np.tile(g_mean, (len(P), 1)), np.full(len(P), g_variance), True)
+                return P_bar[:, -1] if metric is None else P_bar[:, -1] @ metric
 
             own = np.full(len(P), 0.0 if latent else 1.0)
             _, learned, pull_diagonal = kernels.diagonal(self.kernel, X[some])

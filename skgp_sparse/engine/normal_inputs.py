@@ -180,7 +180,7 @@ def _latent_block(
     bound: Any, features: InducingFeatures, Kinv: Array, block: Batch, inputs: Normals
 ) -> LatentBlock:
     """The `LatentBlock` of a block."""
-    expected = kernels.expectations(features.kernel, *inputs, features.Z)
+    expected = kernels.expectations(features.kernel, inputs.mean, inputs.variance, features.Z)
     V = features.whiten(expected.cross)
     residual = np.maximum(expected.prior - row_dots(V, V) - expected.inner(Kinv[None])[:, 0], 0.0)
     noise = kernels.diagonal(features.kernel, inputs.mean)[1] + block.noise

@@ -396,8 +396,7 @@ class Posterior(ABC):
 
 def require(posterior: Posterior, question: str, name: str) -> None:
     """Raise `NotAvailable` unless a posterior answers a question; `name` begins the message."""
-    reason = posterior.why_not(question)
-    if reason is not None:
+    if (reason := posterior.why_not(question)) is not None:
         raise NotAvailable(f"{name} {reason}")
 
 

@@ -169,10 +169,9 @@ class MeanWeights(NamedTuple):
     is_added: bool = False  # the other prediction, with a weight of one, to that of the process
 
     @classmethod
-    def added(cls, n_targets: int) -> "MeanWeights":
-        """The weights of a prediction that is added to that of a process."""
-        numbers = np.full(n_targets, np.inf), np.zeros(n_targets), np.ones(n_targets)
-        return cls(*numbers, is_added=True)
+    def added(cls, p: int) -> "MeanWeights":
+        """The weights of a prediction of p targets that is added to that of a process."""
+        return cls(np.full(p, np.inf), np.zeros(p), np.ones(p), is_added=True)
 
     def of(self, variance: Array) -> Array:
         """Weights (n, p) where the predictive variance is (n,)."""
@@ -229,9 +228,8 @@ class PosteriorWithMean(PosteriorAround):
 
     def outputs(self, X: AnyArray, mean: Array, variance: Array, n_jobs: int = 1) -> Pair:
         """Weighted mean and latent variance."""
-        total = variance + contract.noise_in_blocks(self.posterior, X)
-        mean, factor = self._weighted(X, mean, total)
-        return mean, factor * variance
+        moments = mean, variance, contract.noise_in_blocks(self.posterior, X)
+        return self.weights.beside(moments, self.predict(float64(X)))[:2]
 
     def mean(self, X: AnyArray, n_jobs: int = 1) -> Array:
         """Weighted mean (n, p)."""
@@ -263,7 +261,8 @@ class PosteriorWithMean(PosteriorAround):
 
     def weight(self, X: AnyArray) -> Array:
         """Weights (n, p) of the other prediction."""
-        return self.weights.of(np.add(*self.posterior.moments(X)[1:]))
+        _, variance, noise = self.posterior.moments(X)
+        return self.weights.of(variance + noise)
 
     def gradients(self, X: AnyArray, latent: bool, n_jobs: int = 1) -> Slopes:
         """`Slopes`, where that of the other prediction is zero."""
@@ -292,9 +291,9 @@ class PosteriorWithMean(PosteriorAround):
 
     def mean_and_factor(self, X: Array) -> Pair:
         """Weighted means (n, p) and factors φ (n,), which sampled functions share."""
-        mean, variance, noise = self.posterior.moments(X)
-        mean, factor = self._weighted(X, mean, variance + noise)
-        return mean, np.sqrt(factor)
+        moments = self.posterior.moments(X)
+        mean = self.weights.beside(moments, self.predict(float64(X)))[0]
+        return mean, np.sqrt(self.weights.factor(self.weights.of(moments[1] + moments[2])))
 
     def slopes_of_mean_and_factor(self, X: Array) -> Pair:
         """Derivatives (n, p, d) and (n, d) of `mean_and_factor`."""
@@ -305,12 +304,6 @@ class PosteriorWithMean(PosteriorAround):
     def predict_normals(self, X: AnyArray, X_std: AnyArray, n_jobs: int = 1) -> Pair:
         """Moments of the mixture of predictions at inputs of a Sobol sequence."""
         return normal_mixture(self, X, X_std, n_jobs)
-
-    def _weighted(self, X: AnyArray, mean: Array, total: Array) -> Pair:
-        """Weighted mean and factors of variances, from mean and variance, with noise, of rows."""
-        weight = self.weights.of(total)
-        mean = self.weights.of_process(weight) * mean + weight * self.predict(float64(X))
-        return mean, self.weights.factor(weight)
 
     def _factor(self, X: AnyArray) -> Array:
         """Factors (n,) of variances."""
@@ -369,6 +362,7 @@ class CombinedPosterior(PosteriorAround):
     name = "neighbors+inducing"
     remedy = "Set posterior to 'exact' or 'inducing'."
     answers = property(lambda self: self.posterior.answers & {contract.GRADIENTS})
+    both = property(lambda self: (self.posterior, self.other))
 
     deviations = Posterior.deviations  # with the covariance of both
 
@@ -382,7 +376,7 @@ class CombinedPosterior(PosteriorAround):
 
     def moments(self, X: AnyArray, n_jobs: int = 1) -> tuple[Array, Array, Array]:
         """Combined mean, latent variance and variance of the noise."""
-        return self._combined(*(one.moments(X, n_jobs) for one in (self.posterior, self.other)))
+        return self._combined(*(one.moments(X, n_jobs) for one in self.both))
 
     def noise_variance(self, X: AnyArray) -> Scalars:
         """Learned noise variance."""
@@ -390,23 +384,20 @@ class CombinedPosterior(PosteriorAround):
 
     def prior_variance(self, X: AnyArray) -> Scalars:
         """Variance before any data."""
-        n, both = len(X), (self.posterior, self.other)
-        variances = [np.broadcast_to(one.prior_variance(X), n) for one in both]
-        noises = [contract.noise_in_blocks(one, X) for one in both]
-        return self._combined(*zip([np.zeros((n, 1))] * 2, variances, noises))[1]
+        variances = [np.broadcast_to(one.prior_variance(X), len(X)) for one in self.both]
+        noises = [contract.noise_in_blocks(one, X) for one in self.both]
+        return self._combined(*zip([np.zeros((len(X), 1))] * 2, variances, noises))[1]
 
     def weight(self, X: AnyArray) -> Array:
         """Weights (n, p) of another prediction beside neighbours."""
-        both: Any = self.posterior, self.other
-        share = self.weights.combined(*(one.moments(X) for one in both))[2]
-        return share[:, None] * both[0].weight(X)
+        share = self.weights.combined(*(one.moments(X) for one in self.both))[2]
+        return share[:, None] * self.both[0].weight(X)
 
     def covariance(self, X: AnyArray) -> Array:
         """Latent covariance, with the correlations of both."""
-        both = self.posterior, self.other
-        moments = [one.moments(X) for one in both]
+        moments = [one.moments(X) for one in self.both]
         weight, variance = self.weights.combined(*moments)[2], self._combined(*moments)[1]
-        parts = zip((weight, 1.0 - weight), both)
+        parts = zip((weight, 1.0 - weight), self.both)
         cov: Array | Any = sum(w[:, None] * w * one.covariance(X) for w, one in parts)
         ratio = np.sqrt(variance / np.maximum(cov.diagonal(), TINY))
         cov *= ratio[:, None] * ratio

@@ -114,8 +114,8 @@ class LeftOutRows(NamedTuple):
 
     def combined(self, other: "LeftOutRows", weights: CombinationWeights) -> "LeftOutRows":
         """The rows with moments of a combination with a global process."""
-        both = [(one.mean, one.variance, one.noise) for one in (self, other)]
-        mean, total, _ = weights.combined(*both)
+        own, others = ((one.mean, one.variance, one.noise) for one in (self, other))
+        mean, total, _ = weights.combined(own, others)
         return self._replace(mean=mean, variance=np.maximum(total - self.noise, 0.0))
 
 
@@ -153,20 +153,15 @@ def as_left_out(fit: Fit) -> Fit:
     return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.posterior)
 
 
-def left_out_numbers(fit: Fit, most: int, n_jobs: int | None) -> LeftOutRows:
-    """`LeftOutRows` of at most so many rows, which weight a mean."""
-    return left_out(as_left_out(fit), some_rows(fit.rows, most), n_jobs, own_noise=False)
-
-
 def left_out_labels(fits: Sequence[Fit], view: LabelView, some: Ints, n_jobs: int | None) -> Array:
     """Probabilities (k, n_classes) of some of the rows of fits to labels, as a view has them."""
     columns = []
     for fit in fits:
         known, place = np.unique(places_of(fit.rows)[some], return_inverse=True)
         left = left_out(fit, known, n_jobs)
-        moments = (np.squeeze(column.T) for column in (left.mean, left.variance))
+        mean, variance = np.squeeze(left.mean.T), np.squeeze(left.variance.T)
         with np.errstate(all="ignore"):
-            columns.append(fit.likelihood.probability(*moments).T[place])
+            columns.append(fit.likelihood.probability(mean, variance).T[place])
     probabilities, mean = view.of_classes(np.column_stack(columns)), fits[0].mean
     if view.calibration is not None:
         latent = None if mean is None else mean[places_of(fits[0].rows)[some]]
@@ -211,8 +206,7 @@ def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name
 
 def _rows_of(fit: Fit, name: str) -> ArrayDataset:
     """The table of a fit, all rows of which can be left out; raises otherwise."""
-    reason = why_unknown(fit)
-    if reason is not None:
+    if (reason := why_unknown(fit)) is not None:
         raise ValueError(f"{name} {reason}")
     rows, places = fit.rows, places_of(fit.rows)
     if np.any(places < 0) or not rows.row_weights()[places].all():
@@ -223,28 +217,32 @@ def _rows_of(fit: Fit, name: str) -> ArrayDataset:
     return rows
 
 
+def why_no_rows(fit: Fit, remedy: str = "Call fit again with arrays.") -> str | None:
+    """Why the rows of a fit cannot be read as known inputs, as part of an error; None: they can."""
+    if fit.rows is None or not fit.rows.in_memory:
+        return (
+            "needs the training rows, which this estimator does not contain: it was fitted on a "
+            f"cluster or from a large source, or loaded from a pickle. {remedy}"
+        )
+    known = "takes inputs as known, but fit was called with X_std. Call fit without X_std."
+    return None if fit.rows.X_std is None else known
+
+
 def why_unknown(fit: Fit) -> str | None:
     """Why rows cannot be left out of a fit, as part of an error; None: they can."""
-    rows = fit.rows
-    if rows is None or not rows.in_memory:
-        return (
-            "needs the training rows, which this estimator does not contain, because it was fitted "
-            "on a cluster or from a large source, or loaded from a pickle. Fit it to arrays."
-        )
-    if rows.X_std is not None:
-        return "takes inputs as known, but fit was given X_std. Call fit without it."
+    if (reason := why_no_rows(fit)) is not None:
+        return reason
     if fit.terms.site_method is not None and fit.terms.sites is None:
-        return "needs sites of all rows, which samples of them do not have. Set solver to 'lbfgs'."
+        return "needs a fit to all rows at once, but this one saw samples. Set solver to 'lbfgs'."
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 
 def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> Pair:
     """Moments of chosen rows, each given all others; a row that was not given is predicted."""
     posterior, used, given, known = fit.posterior, fit.used_rows, fit.rows, fit.left_out
-    if known is not None and known.posterior is posterior:
-        if np.isin(chosen, known.chosen).all():
-            place = np.searchsorted(known.chosen, chosen)
-            return known.mean[place], known.variance[place]
+    if known is not None and known.posterior is posterior and np.isin(chosen, known.chosen).all():
+        place = np.searchsorted(known.chosen, chosen)
+        return known.mean[place], known.variance[place]
     if used is given:
         return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
     place = _places_among(used.everything(), given.block(chosen))
@@ -258,8 +256,8 @@ def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> Pair:
 
 def _places_among(rows: Batch, others: Batch) -> Ints:
     """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
-    both = [np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others)]
-    return places_among(*both)
+    known, wanted = (np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others))
+    return places_among(known, wanted)
 
 
 _MOST_ROWS = 5000  # whose scores are kept

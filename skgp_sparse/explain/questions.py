@@ -21,6 +21,7 @@ from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
 from skgp_sparse.exceptions import warn
+from skgp_sparse.explain.leave_one_out import why_no_rows
 from skgp_sparse.explain.views import RealView, TargetView
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, as_text
@@ -70,8 +71,8 @@ def evidence_bounds(
     rows, n_jobs = fit.rows, resolve_n_jobs(fitted.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(
-            f"{name} takes inputs as known, but fit was given X_std. Judge the fit by the density "
-            "of rows that it has not seen."
+            f"{name} takes inputs as known, but fit was called with X_std. Judge the fit by the "
+            "density of rows that it has not seen."
         )
     require(fit.posterior, BOUNDS, name)
     bound = resolve_bound(fitted.bound, name)
@@ -81,11 +82,8 @@ def evidence_bounds(
         rows = with_noise_floor(others.in_one_form().in_units(scaler), fit.kernel)
     elif fit.posterior.is_exact and value is not None:
         return EvidenceBounds(float(value), float(value), 0.0)
-    elif rows is None or not rows.in_memory:
-        raise ValueError(
-            f"{name}: this estimator does not contain the training rows, because it was fitted "
-            "on a cluster or from a large source, or loaded from a pickle. Pass X and y."
-        )
+    elif (reason := why_no_rows(fit, "Pass X and y.")) is not None:
+        raise ValueError(f"{name} {reason}")
     basis, options = InducingBasis(fitted.inducing_points_), Options(n_jobs=n_jobs)
     with single_threaded_blas(), arithmetic():
         if value is None:

@@ -9,6 +9,7 @@ temperature 1/a and a bias of every class, a calibration (Guo et al. 2017; Kull 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,10 +75,11 @@ class WeightedMean(NamedTuple):
         """Predictions (n, p) in the units of the process."""
         return self.scaler.forward(self.function.latent(X)) - self.level
 
-    def around(self, view: RealView) -> RealView:
+    def around(self: Any, view: RealView) -> RealView:
         """The view with the weighted mean of its process and the prediction."""
-        own: tuple = self, self.weights, self.function.is_flat
-        return view.each(lambda part: part._replace(process=PosteriorWithMean(part.process, *own)))
+        is_flat = self.function.is_flat
+        around = partial(PosteriorWithMean, predict=self, weights=self.weights, is_flat=is_flat)
+        return view.each(lambda part: part._replace(process=around(part.process)))
 
 
 class Calibration(NamedTuple):

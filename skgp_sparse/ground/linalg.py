@@ -33,7 +33,7 @@ _ILL_CONDITIONED = 1e2  # estimate of a tile's condition from which digits matte
 _QUOTIENT = 32  # columns of the smaller tiles in which rows are divided by a triangle
 _FEW_ROWS = 16  # up to which one call of BLAS divides them faster
 _LARGEST_JITTER = 1e-2
-_NO_NYSTROM = "The Nyström matrix is not finite. Raise the lower bound of the noise variance."
+_NO_NYSTROM = "The Nyström matrix is not finite or definite. Raise alpha or the noise bounds."
 
 _address_of = ct.PYFUNCTYPE(ct.c_void_p, ct.py_object, ct.c_char_p)(
     ("PyCapsule_GetPointer", ct.pythonapi)

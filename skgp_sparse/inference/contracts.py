@@ -1,4 +1,4 @@
-"""Contracts of training: what may be asked of an objective, a model, a method and a solver.
+"""Contracts of training: what an objective, a factory of them, a method and a solver answer.
 
 They list every member that callers use; `tests/engine/test_contracts.py` reads them.
 

@@ -90,7 +90,7 @@ def _starts(fitted: LatentModel, y: Array, mask: Bools) -> Normals:
     mean, variance, rest = fitted.posterior.explained(inputs)
     phi = fitted.bound.reduce(fitted.bound.penalty(rest / fitted.noise)[0], 1.0)[0]
     score = (y @ mean.T - 0.5 * mask @ (variance + mean**2).T) / fitted.noise
-    score -= np.outer(mask.sum(axis=1), phi) + _divergences(*inputs)
+    score -= np.outer(mask.sum(axis=1), phi) + _divergences(inputs)
     return inputs.of(np.argsort(-score, axis=1, kind="stable")[:, :count].ravel())
 
 
@@ -105,10 +105,10 @@ def _locate_block(fitted: LatentModel, Y: Array, mask: Bools, rows: Ints) -> Tri
         mean, log_variance = np.split(x, 2, axis=1)
         inputs = Normals(np.ascontiguousarray(mean), np.exp(log_variance))
         latent = LatentRows(inputs, patterns[some], of_column)
-        given = fitted.bound, fitted.posterior, Batch(inputs.mean, y[some], 0.0, 1.0), latent
-        value, mean_bar, variance_bar = log_likelihoods(*given)
-        of_log = inputs.variance * variance_bar - 0.5 * np.expm1(log_variance)
-        return value - _divergences(*inputs), np.hstack([mean_bar - mean, of_log])
+        part = Batch(inputs.mean, y[some], 0.0, 1.0)
+        value, mean_bar, v_bar = log_likelihoods(fitted.bound, fitted.posterior, part, latent)
+        of_log = inputs.variance * v_bar - 0.5 * np.expm1(log_variance)
+        return value - _divergences(inputs), np.hstack([mean_bar - mean, of_log])
 
     curvature = np.hstack([variance, np.full_like(variance, 2.0)])
     x, value, slope = maximise_each(bound, np.hstack([mean, np.log(variance)]), curvature)
@@ -119,9 +119,9 @@ def _locate_block(fitted: LatentModel, Y: Array, mask: Bools, rows: Ints) -> Tri
     return x[best], value[best], slope[best]
 
 
-def _divergences(mean: Array, variance: Array) -> Array:
+def _divergences(inputs: Normals) -> Array:
     """KL (n,) of normal distributions to N(0, I)."""
-    return 0.5 * np.sum(mean**2 + variance - np.log(variance) - 1.0, axis=1)
+    return 0.5 * np.sum(inputs.mean**2 + inputs.variance - np.log(inputs.variance) - 1.0, axis=1)
 
 
 def maximise_each(function: Callable[[Array, Ints], Pair], x: Array, variances: Array) -> Triple:

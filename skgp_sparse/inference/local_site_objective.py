@@ -75,8 +75,9 @@ class _LeftOutObjective(Objective):
     ) -> Evaluation:
         """`Evaluation` with a gradient for each block, sites held."""
         one, share = self._followed(kernel), self._share
-        given = kernel, one.left_out, self.metric, self.n_jobs, one._densities
-        J, theta_bar, metric_bar = neighbors.value_and_gradient(*given)
+        J, theta_bar, metric_bar = neighbors.value_and_gradient(
+            kernel, one.left_out, self.metric, self.n_jobs, one._densities
+        )
         price, of_metric = self._price()
         gradient = {"kernel": share * theta_bar, "metric": share * metric_bar - of_metric}
         if len(getattr(self.likelihood, "theta", ())):

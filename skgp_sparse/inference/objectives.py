@@ -1,4 +1,4 @@
-"""The objectives of regression, the model that makes them, and the bound of latent inputs.
+"""The objectives of regression, the factory that makes them, and the bound of latent inputs.
 
 `LatentObjective` has inputs that are parameters of the rows; the others have them from a table.
 """
@@ -13,7 +13,7 @@ from skgp_sparse.data.arrays import DistinctInputs
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.engine import collapsed, exact, normal_inputs
 from skgp_sparse.engine.basis import Basis, Evaluation, Options, Problem
-from skgp_sparse.engine.collapsed_sites import NO_POSTERIOR, Cores
+from skgp_sparse.engine.collapsed_sites import Cores
 from skgp_sparse.engine.feature_posterior import Normals
 from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.ground.linalg import log_normal_density
@@ -177,7 +177,7 @@ class CollapsedObjective(contracts.SparseFit):
         """Posterior given the rows; the one of all rows needs no more than its hyperparameters."""
         visit = collapsed.visit_of(self.problem(kernel))
         sums, _ = collapsed.forward_pass(visit, gradient=False)
-        core = collapsed.core_of(sums, self.options.n_jobs, failure=NO_POSTERIOR)
+        core = collapsed.core_of(sums, self.options.n_jobs)
         return Cores([core]).process(visit.features, kernel), None
 
     def log_densities(self, posterior: Posterior) -> Array:

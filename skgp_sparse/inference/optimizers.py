@@ -255,10 +255,9 @@ def climb(
 ) -> Maximum:
     """`maximise` a `VectorFunction`, from x0 or from its blocks; options go before the settings."""
     given: dict[str, Any] = {"max_iter": settings.max_iter, "tol": settings.tol}
-    given |= {"callback": settings.progress, "deadline": settings.deadline}
-    given["scale"] = function.objective.size()
-    x0 = function.pack() if x0 is None else x0
-    return maximise(function, x0, function.limits(), **given | options)
+    given |= {"callback": settings.progress, "deadline": settings.deadline} | options
+    x0, scale = function.pack() if x0 is None else x0, function.objective.size()
+    return maximise(function, x0, function.limits(), scale=scale, **given)
 
 
 _WINDOW = 5  # earlier steps that an accelerated one combines

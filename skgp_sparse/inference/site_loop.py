@@ -172,10 +172,9 @@ class AlternatingUpdates:
         move, dual_move = mean - means.mean, dual - means.dual
         gain = np.sum(self.rows.weight * (means.slope - means.dual) * move)
         rounding = _DECREASE_TOLERANCE * max(1.0, abs(means.value))
-        for length in 0.5 ** np.arange(_MOST_HALVINGS):
-            moved = means.mean + length * move, means.dual + length * dual_move
-            trial = self._means(*moved, variance)
-            if trial.value >= means.value + _CLIMB * length * gain - rounding:
+        for step in 0.5 ** np.arange(_MOST_HALVINGS):
+            trial = self._means(means.mean + step * move, means.dual + step * dual_move, variance)
+            if trial.value >= means.value + _CLIMB * step * gain - rounding:
                 return trial
         return None
 
@@ -414,8 +413,8 @@ class SiteLoop:
         if not self.site_method.likelihood.is_log_concave:  # precisions may have any sign
             evaluate = evaluate if warm else partial(_tried, evaluate)  # or from the start
             admissible = lambda proposal, plain: proposal
-        given, tol = (evaluate, sites, admissible), self.inner.tol
-        return solve_fixed_point(*given, tol=tol, max_iter=most, size=self.size, history=history)
+        options: dict = {"tol": self.inner.tol, "max_iter": most, "size": self.size}
+        return solve_fixed_point(evaluate, sites, admissible, history=history, **options)
 
     def _first_sites(self) -> PerRow:
         """Sites to begin with where there was no evaluation before."""

@@ -1,4 +1,4 @@
-"""Rows with a likelihood: their objectives, the model that makes these, and updates of sites.
+"""Rows with a likelihood: their objectives, the factory of these, and updates of sites.
 
 An inner loop finds the sites; with them, the objective is that of Gaussian noise. At the fixed
 point of the loop (`skgp_sparse.inference.site_loop`), the objective is stationary in the sites, so
@@ -150,10 +150,10 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         """Log densities (n,) of the rows."""
         block = self.rows.everything()
         mean, variance, noise = posterior.moments(block.X, self.options.n_jobs)
-        latent = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
+        mean, variance = mean.T + block.offset, (variance.reshape(len(mean), -1) + noise[:, None]).T
         if self.likelihood.n_latent == 1:
-            latent = latent[0][0], latent[1][0]
-        return self.likelihood.log_density(block.observed, *latent)
+            mean, variance = mean[0], variance[0]
+        return self.likelihood.log_density(block.observed, mean, variance)
 
     def conclude_from(self, kernel: Kernel, sample: Any) -> Conclusion:
         """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
@@ -276,7 +276,7 @@ class SiteObjectives(contracts.ObjectiveFactory):
         return np.concatenate([np.searchsorted(kinds, part).astype(smallest) for part in parts])
 
     def informed_by(self, objective: ExactFit) -> "SiteObjectives":
-        """The model with the parameters of the likelihood that a small fit found."""
+        """The objectives with the parameters of the likelihood that a small fit found."""
         return replace(self, site_method=replace(self.site_method, likelihood=objective.likelihood))
 
     def exact(self, rows: Dataset, options: Options, rough: bool = False) -> SiteObjective:

@@ -187,10 +187,10 @@ class Search:
     """Looks for theta and Z on parts of the rows."""
 
     def __init__(self, start: Start, move_basis: bool) -> None:
-        objective, _, self.settings, random_state, model = start
+        objective, _, self.settings, random_state, objectives = start
         self.move_basis = move_basis
         self.rows, self.width = objective.rows, objective.basis.size
-        self.samples = Samples(self.rows, model.kinds(self.rows), random_state)
+        self.samples = Samples(self.rows, objectives.kinds(self.rows), random_state)
         self.started, self.n_visited = time.perf_counter(), 0
         self.n_iter, self.stopped = 0, False
         self.unfinished: Maximum | None = None

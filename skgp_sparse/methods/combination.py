@@ -6,6 +6,7 @@ loss, and factors of variances the highest density.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,8 +92,8 @@ class Combination(NamedTuple):
 
     def around(self, view: Any) -> Any:
         """The view whose process is beside the global one."""
-        both: tuple = self.fit.posterior, self.weights
-        return view.each(lambda part: part._replace(process=CombinedPosterior(part.process, *both)))
+        around = partial(CombinedPosterior, other=self.fit.posterior, weights=self.weights)
+        return view.each(lambda part: part._replace(process=around(part.process)))
 
 
 class StackedPredictions:
@@ -126,7 +127,8 @@ class StackedPredictions:
         limits = np.vstack([_LIMITS, np.repeat(_LIMITS_OF_MEAN, len(own) // 2, axis=0)])
 
         def loss(theta: Array) -> float:
-            errors = (self.y - self.combined(*self._at(theta))[0]) / self.unit
+            weights, mean = self._at(theta)
+            errors = (self.y - self.combined(weights, mean)[0]) / self.unit
             change = theta - np.eye(len(theta))[1]  # from an intercept of 0 and a slope of 1
             return float(self.share @ huber(_HUBER, errors).mean(axis=1) + ridge @ change**2)
 

@@ -32,7 +32,7 @@ _O = TypeVar("_O", bound=Objective)
 
 
 def on_subset(job: Job, random_state: Rng) -> Job:
-    """The job with model and hyperparameters of a small exact fit, where restarts happen."""
+    """The job with objectives and kernel of a small exact fit, where restarts happen."""
     if job.is_started:
         return job
     small = job.with_settings(max_iter=_ITERATIONS, tol=_COARSER * job.settings.tol, progress=None)

@@ -64,12 +64,8 @@ def _refuse(what: str, remedy: str) -> NoReturn:
     )
 
 
-def _sum(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
-    return ops.Add(_formula(ops, kernel.k1, X, Z), _formula(ops, kernel.k2, X, Z))
-
-
-def _product(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
-    return ops.Mul(_formula(ops, kernel.k1, X, Z), _formula(ops, kernel.k2, X, Z))
+def _of_pair(name: str, ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
+    return getattr(ops, name)(_formula(ops, kernel.k1, X, Z), _formula(ops, kernel.k2, X, Z))
 
 
 def _power(ops: Operators, kernel: Kernel, X: Node, Z: Array) -> Node | float:
@@ -122,15 +118,15 @@ def _squares(ops: Operators, X: Node, Z: Array, scale: Array | float) -> Node:
 
 
 _OF_MATERN = (0.5, 1.5, 2.5, np.inf)
-_FORMULAS = {  # by exact type: a subclass may have another formula
+_FORMULAS: dict[type, Any] = {  # by exact type: a subclass may have another formula
     sk.ConstantKernel: lambda ops, kernel, X, Z: float(kernel.constant_value),
     sk.WhiteKernel: lambda ops, kernel, X, Z: 0.0,
     sk.RBF: _rbf,
     sk.Matern: _matern,
     sk.RationalQuadratic: _rational_quadratic,
     sk.ExpSineSquared: _exp_sine_squared,
-    sk.Sum: _sum,
-    sk.Product: _product,
+    sk.Sum: partial(_of_pair, "Add"),
+    sk.Product: partial(_of_pair, "Mul"),
     sk.Exponentiation: _power,
     kernels.Columns: _columns,
 }

@@ -55,8 +55,8 @@ def _predicted(found: Problems, rows: Table, is_out: Bools) -> Array:
         fits.append(job.posterior_method.fit(part, random_state))
     if rows.classes is not None:
         return found.observations.view(fits, found.scaler).probabilities(X)
-    mean, *variances = fits[0].posterior.moments(X)
-    return np.column_stack([mean, np.sqrt(np.add(*variances))])
+    mean, variance, noise = fits[0].posterior.moments(X)
+    return np.column_stack([mean, np.sqrt(variance + noise)])
 
 
 def _scaled(found: Problems, rows: Table, predicted: Array) -> Problems:

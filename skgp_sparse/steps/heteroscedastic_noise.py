@@ -78,10 +78,9 @@ def learned_noise(problems: Problems) -> Problems:
         else:
             fit = if_possible(_seen, fit, job, otherwise=fit)
             other = if_possible(_varied, job, fit, problems)
-    if other is None:
-        return problems._replace(fits=[fit])
-    warn_again(warnings)
-    return problems._replace(fits=[other])
+    if other is not None:
+        warn_again(warnings)
+    return problems._replace(fits=[other or fit])
 
 
 def _seen(fit: Fit, job: Job) -> Fit:
@@ -227,12 +226,12 @@ def _second_process(job: Job, table: Dataset, problems: Problems, before: Fit | 
     some = table.subset(np.sort(np.random.RandomState(0).permutation(len(table))[:size]))
     columns = problems.observations.columns()._replace(has_linear_mean=False)
     kernel = resolve_kernel(None, None, table, columns)
-    model, tol = GaussianObjectives(bounds.TitsiasNew()), _COARSER * job.settings.tol
+    objectives, tol = GaussianObjectives(bounds.TitsiasNew()), _COARSER * job.settings.tol
     points = resolve_inducing("auto", _POINTS, table.n_features, problems.observations.name)
-    other = job._replace(rows=some, kernel=kernel, objectives=model, points=points, thorough=None)
-    other = other.with_priors(_PRIORS).with_settings(progress=None, move_basis=False)
-    other = other.with_settings(solver=LBFGS(), n_restarts=0, max_iter=_ITERATIONS, tol=tol)
-    other = other.with_settings(believes_noise=True, start_rows=_FEW)
+    other = job._replace(rows=some, kernel=kernel, objectives=objectives, points=points)
+    other = other._replace(thorough=None).with_priors(_PRIORS)
+    other = other.with_settings(solver=LBFGS(), n_restarts=0, move_basis=False, start_rows=_FEW)
+    other = other.with_settings(max_iter=_ITERATIONS, tol=tol, believes_noise=True, progress=None)
     fit = (Exact() if other.are_few(_FEW) else InducingPoints()).fit
     with collected():  # it need not converge
         found = fit(other if before is None else _begun_at(before, other), random_state)

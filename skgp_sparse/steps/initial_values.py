@@ -120,8 +120,7 @@ def with_logarithms(job: Job, columns: ColumnTable) -> Job:
     """The job, whose skewed columns are on a scale of logarithms if the evidence says so."""
     if "logarithms" not in job.steps or job.before is not None or job.is_started:
         return job
-    skew = skew_of(job.rows, columns)
-    if skew is None:
+    if (skew := skew_of(job.rows, columns)) is None:
         return job
     chosen, shift, moments = skew
     usual = np.log(job.rows.scale() / job.spreads)  # 0 but where far rows have moved spreads
@@ -276,8 +275,7 @@ def _begun_at(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: b
     theta, spreads = best
     ratio = (spreads / job.spreads)[columns]
     kernel = _within(job.kernel, theta, positions, ratio)
-    thorough = job.thorough
-    if thorough is not None:
+    if (thorough := job.thorough) is not None:
         quiet = _within(thorough.kernel, theta, positions, ratio)
         usual = () if is_alone else (_clipped(job.kernel.theta, kernel),)
         thorough = thorough._replace(kernel=quiet, starts=usual)
@@ -392,9 +390,9 @@ def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
     labels[some] = np.arange(len(some))
     method, inner = job.objectives.site_method, _roughly(job.objectives.inner)
     method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
-    model = replace(job.objectives, site_method=method, inner=inner)
+    objectives = replace(job.objectives, site_method=method, inner=inner)
     rows = rows.of_problem(Task(tuple(labels.tolist()))).in_one_form()
-    job = job._replace(name="", rows=rows, objectives=model)
+    job = job._replace(name="", rows=rows, objectives=objectives)
     return job.with_settings(tol=n_classes * job.settings.tol)
 
 

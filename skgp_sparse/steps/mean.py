@@ -72,7 +72,8 @@ def mean_of_numbers(found: Problems) -> Problems:
         return found
     (fit,), n_jobs = found.fits, found.observations.parameters.n_jobs
     most = max(ROWS_OF_A_MEAN, 60_000 // fit.rows.n_features)  # of wide rows, they take longer
-    left = leave_one_out.left_out_numbers(fit, min(most, _ROWS), n_jobs)
+    some, seen = leave_one_out.some_rows(fit.rows, min(most, _ROWS)), leave_one_out.as_left_out(fit)
+    left = leave_one_out.left_out(seen, some, n_jobs, own_noise=False)
     level = 0.0 if fit.likelihood is None else fit.likelihood.intercept
     predicted = _in_table(fit.rows, found.scaler.forward(latent) - level)
     stacking = StackedRows(left, predicted[left.chosen])
@@ -159,10 +160,10 @@ def _may_pay(found: Problems, chosen: Ints, latent: Array) -> bool:
     """Whether predictions (k, q) of some rows gain beside the processes, as far as they tell."""
     some = slice(None, None, -(-len(chosen) // _ROWS))
     latent = latent[some]
-    known = own, labels, _ = _known(found, chosen[some])
-    is_calibrated = found.observations.parameters.calibration is not None
-    alone = weighted_means.calibrated(*known).combined(own, None) if is_calibrated else own
-    beside = weighted_means.calibrated(*known, latent).combined(own, latent)
+    alone, labels, weight = _known(found, chosen[some])
+    beside = weighted_means.calibrated(alone, labels, weight, latent).combined(alone, latent)
+    if found.observations.parameters.calibration is not None:
+        alone = weighted_means.calibrated(alone, labels, weight).combined(alone, None)
     logs = [weighted_means.logs_of_labels(one, labels) for one in (alone, beside)]
     return bool(np.mean(logs[1] - logs[0]) > 0.25 * _GAIN_OF_LABELS)  # of the first of five fits
 

@@ -20,8 +20,8 @@ from skgp_sparse.choices import plan
 from skgp_sparse.choices.choices import resolve_inducing, resolve_priors
 from skgp_sparse.choices.parameter_checks import check_coded, check_mixes, parameters_of
 from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.checks import RawRows, Rules, check_columns, check_finite
-from skgp_sparse.data.columns import ColumnTable, order_of
+from skgp_sparse.data.checks import Rules, check_columns, check_finite
+from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.basis import Options
@@ -120,11 +120,6 @@ class ObservationModel(ABC):
     def rows_of(self, fits: list[Fit]) -> ArrayDataset:
         """Return the rows of fits as a part that `accept` has accepted."""
         return fits[0].rows.in_units_of_y().counting()
-
-    def know_inputs(self, raw: RawRows, rows: Dataset) -> None:
-        """Know what the rows of a call of `fit` are like, as users passed them."""
-        self.missing = np.isnan(rows.X).any(axis=0) if rows.in_memory else None
-        self.order = order_of(raw.y) if self.rules.labels else None
 
     def random_states(self, random_state: RandomState) -> list[RandomState]:
         """Random states, one for every problem."""
@@ -287,8 +282,8 @@ def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimato
     else:
         options = jobs[0].settings.options._replace(n_jobs=1)
         alone = [j.with_settings(options=options, progress=None, deadline=None) for j in jobs]
-        calls = ((job, state, seconds) for job, state in zip(alone, states))
-        found = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
+        calls = (delayed(_fit_elsewhere)(job, state, seconds) for job, state in zip(alone, states))
+        found = Parallel(n_jobs=n_jobs)(calls)
         results = [(_with_rows(fit, job.rows), told) for job, (fit, told) in zip(jobs, found)]
     fits = []
     for k, (fit, warnings) in enumerate(results):

@@ -117,15 +117,12 @@ class StreamState(NamedTuple):
         are_counts = self.are_counts and np.array_equal(weight, np.rint(weight))
         is_free = observations.parameters.kernel is None
         is_relative = is_free and not (observations.has_sites and are_counts)
-        known: dict[str, Any] = {
-            "reservoir": reservoir,
-            "weights": weights,
-            "are_counts": are_counts,
-        }
-        known["mean_weight"] = float(weights.mean) if is_relative else 1.0
-        if not observations.has_sites:
-            known["moments"] = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
-        return self._replace(**known)
+        state = self._replace(reservoir=reservoir, weights=weights, are_counts=are_counts)
+        state = state._replace(mean_weight=float(weights.mean) if is_relative else 1.0)
+        if observations.has_sites:
+            return state
+        moments = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
+        return state._replace(moments=moments)
 
 
 Step = tuple[Fit, WarmStart | None, RunningSums | None]  # of one problem
@@ -151,8 +148,8 @@ def stream_of(
     weights = Moments(part.row_weights().sum() / rows.mean_weight, rows.mean_weight)
     are_counts = stream.are_counts and not rows.relative
     stream = stream._replace(weights=weights, mean_weight=rows.mean_weight, are_counts=are_counts)
-    known: list[Any] = [(fit.rows, fit.kernel, None, "") for fit in fits]  # nothing is fitted
-    jobs = [observations.job(*one) for one in known]
+    objectives: Any = None  # nothing is fitted
+    jobs = [observations.job(fit.rows, fit.kernel, objectives, "") for fit in fits]
     warm_starts = tuple(map(_warm_start_of, fits, jobs))
     scaler, total = jobs[0].rows.scaler, stream.reservoir.total
     stream = stream._replace(scaler=scaler, at_last_move=total, calls=1, n_iter=n_iter)

@@ -77,8 +77,8 @@ def check_posterior(method: PosteriorMethod) -> dict[str, str]:
         refused = {use: _outcome(f"{use} with {name}", act) for use, act in uses}
         if np.ptp(model.predict(X)) > 0.0:  # the posterior depends on rows
             plain, weight = held(X, y), 1 + np.arange(len(y)) % 3
-            for use, given in ("known noise", (None, weight)), ("weights", (weight,)):
-                found = None if refused[use] else held(X, y, *given)
+            for use, known in ("known noise", {"alpha": weight}), ("weights", {"weight": weight}):
+                found = None if refused[use] else held(X, y, **known)
                 wrong = f"{name} ignores {use}: use weight and noise of job.rows.block(rows)."
                 that(found is None or not np.allclose(found, plain), wrong)
             if fit.all_rows is None and found is not None:  # a weight counts as so many copies

@@ -187,11 +187,11 @@ OF_PREDICTIONS = [
 OF_ROWS_ELSEWHERE = [
     ("is a LazyFrame of polars. Pass X.collect()", lambda: fit(LazyFrame())),
     (
-        "y has 3 rows and X has 4.",
+        "y has 3 rows. Pass 4, as many as X has.",
         lambda: _distributed_rows.aligned(np.zeros(3), "y", None, [], (2, 2)),
     ),
     (
-        "y has 3 rows and X has 30. Partitions",
+        "y has 3 rows and X has 30. The k-th partitions",
         lambda: _distributed_rows.checked(0, None, X, y=Y[:3]),
     ),
     (
@@ -212,7 +212,7 @@ OF_NUMBERS = [
     ("is too large or too small to compute with", overflows),
     ("variance is negative or no number", lambda: site_loop.check_moments(*-np.ones((3, 2)))),
     ("gradient of the objective is not fin", lambda: start_of_search(0.0, np.full(1, np.nan))),
-    ("The Nyström matrix is not finite", lambda: cholesky(np.full((2, 2), np.nan))),
+    ("The Nyström matrix is not finite or definite", lambda: cholesky(np.full((2, 2), np.nan))),
 ]
 CALLS = OF_KERNELS + OF_SCORES + OF_FITS + OF_PREDICTIONS + OF_ROWS_ELSEWHERE + OF_NUMBERS
 

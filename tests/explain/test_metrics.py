@@ -157,6 +157,9 @@ def test_scorers_of_counts_take_quantiles():
     assert -0.2 < metrics.calibration_error_scorer(pipeline, X, y, offset=offset) < 0
 
 
+TRIPLE = np.ones((3, 2))
+
+
 @pytest.mark.parametrize(
     "call, match",
     [
@@ -169,6 +172,8 @@ def test_scorers_of_counts_take_quantiles():
             lambda: metrics.mean_standardized_log_loss([1.0], [1.0], [1.0], y_train=[2, 2]),
             "different",
         ),
+        (lambda: metrics.crps(*TRIPLE, sample_weight=[1.0]), r"each of the 2 rows.* \(1,\)"),
+        (lambda: metrics.calibration_error(*TRIPLE, sample_weight=[1.0]), "each of the 2 rows"),
     ],
 )
 def test_scores_refuse(call, match):

@@ -150,7 +150,7 @@ def test_offsets_are_those_of_rows():
         (np.nan, "Input at contains NaN"),
         (np.inf, "Input at contains infinity"),
         ("much", "at of SparseGPRegressor.predict_cdf contains text"),
-        ([1.0, 2.0], "inconsistent numbers of samples"),
+        ([1.0, 2.0], r"at must be a number or an array with one number for each .* shape \(2,\)"),
         (np.zeros((len(QUERY), 2)), "so that at must have as many columns"),
     ],
     ids=str,
@@ -159,3 +159,5 @@ def test_wrong_numbers_are_refused(at, match):
     model = SparseGPRegressor(**HELD).fit(X, Y)
     with pytest.raises(ValueError, match=match):
         model.predict_cdf(QUERY, at)
+    with pytest.raises(ValueError, match=r"y must be an array with one number .* shape \(3,\)"):
+        model.log_predictive_density(QUERY, [1.0, 2.0, 3.0])

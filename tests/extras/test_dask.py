@@ -701,12 +701,16 @@ def test_a_fit_leaves_no_thread_process_file_or_future(client, on_workers, table
     me = psutil.Process()
 
     def seen():
-        return me.num_fds(), len(me.children(recursive=True)), threading.active_count()
+        return np.array([me.num_fds(), len(me.children(recursive=True)), threading.active_count()])
 
-    before = seen()
-    DaskSparseGPRegressor(**QUICK).fit(*lazily(X, y))
-    assert_nothing_left(client)
-    assert seen() <= before
+    left = []
+    while len(left) < 6 and (not left or left[-1].max() > 0):
+        before = seen()
+        DaskSparseGPRegressor(**QUICK).fit(*lazily(X, y))
+        assert_nothing_left(client)
+        left.append(seen() - before)
+    # A pool opens connections in any fit in which more run at once, but a leak is in each of them.
+    assert left[-1].max() <= 0, left
 
 
 # -- joblib --------------------------------------------------------------------------------

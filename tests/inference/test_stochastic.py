@@ -5,14 +5,14 @@ import warnings
 import numpy as np
 import pytest
 from conftest import NAMED_BOUNDS, Recorder, raising
-from inside import ArrayDataset, CollapsedObjective, Samples, stochastic
+from inside import ArrayDataset, CollapsedObjective, InducingBasis, Options, Samples, stochastic
 from inside import dataset as engine_table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics import log_loss
 
-from skgp_sparse import SparseGPClassifier, SparseGPRegressor
+from skgp_sparse import SparseGPClassifier, SparseGPRegressor, bounds
 from skgp_sparse.likelihoods import BY_NAME as LIKELIHOODS
 from skgp_sparse.solvers import LBFGS, Stochastic
 
@@ -335,3 +335,12 @@ def test_wrong_parameters(make, data, parameters, match):
     X, y = data()
     with pytest.raises(ValueError, match=match):
         make(**parameters).fit(X, y)
+
+
+def test_noise_that_is_too_small_for_a_sample_is_named():
+    X, y = numbers(200)
+    rows = ArrayDataset(X, y[:, None], noise=-0.1)  # has no factor, as little noise by rounding
+    basis, options = InducingBasis(X[:10]), Options()
+    objective = CollapsedObjective(rows, bounds.TitsiasNew(), basis, options)
+    with pytest.raises(np.linalg.LinAlgError, match="Raise alpha or the noise bounds"):
+        objective.of_sample(RBF())

@@ -148,7 +148,7 @@ def test_predictions_that_need_known_inputs(fitted):
     for other in (SparseGPRegressor(), exact, features):
         with pytest.raises(ValueError, match="X_std is not available"):
             other.predict(X, X_std=X_std)
-    with pytest.raises(ValueError, match="fit was given X_std"):
+    with pytest.raises(ValueError, match="fit was called with X_std"):
         fitted.evidence_bounds()
-    with pytest.raises(ValueError, match="fit was given X_std"):
+    with pytest.raises(ValueError, match="fit was called with X_std"):
         fitted.partial_fit(X, y)

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import pkgutil
 import re
 from functools import cache
 
@@ -90,3 +91,38 @@ def test_classes_are_nouns():
     classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
     adjectives = {"Missing", "Censored", "Fitted"}  # columns, targets, estimators
     assert not {name for name in classes if is_participle(name)} - adjectives
+
+
+def found_at(path):
+    """What a dotted path to a name or a module stands for, None if nothing is there."""
+    try:
+        return pkgutil.resolve_name(path)
+    except (AttributeError, ImportError):
+        return None
+
+
+def missing(script):
+    """What a script imports from the package, or takes from what it imports, and is not there."""
+    wrong = []
+    for scope in ast.walk(ast.parse(script)):
+        imports = [one for one in ast.iter_child_nodes(scope) if isinstance(one, ast.ImportFrom)]
+        ours = [one for one in imports if (one.module or "").split(".")[0] == "skgp_sparse"]
+        known = {a.asname or a.name: f"{one.module}.{a.name}" for one in ours for a in one.names}
+        parts = (one for one in ast.walk(scope) if known and isinstance(one, ast.Attribute))
+        pairs = [(one.value.id, one.attr) for one in parts if isinstance(one.value, ast.Name)]
+        taken = [f"{known[name]}.{part}" for name, part in pairs if name in known]
+        wrong += [path for path in (*known.values(), *taken) if found_at(path) is None]
+    return wrong
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/benchmarks", "examples"])
+def test_what_scripts_import_from_the_package_is_there(folder):
+    pytest.importorskip("distributed")  # some import from skgp_sparse.dask
+    paths = sorted((ROOT / folder).glob("*.py"))
+    wrong = [f"{path.name}: {name}" for path in paths for name in missing(path.read_text("utf-8"))]
+    assert paths and not wrong
+
+
+def test_names_that_scripts_lack_are_found():
+    script = "def f():\n    from skgp_sparse import bounds, nothing\n    bounds.DTC, bounds.No"
+    assert missing(script) == ["skgp_sparse.nothing", "skgp_sparse.bounds.No"]

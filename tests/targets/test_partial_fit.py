@@ -386,7 +386,7 @@ def test_after_a_fit_of_a_large_source_the_rows_are_not_in_memory(model, monkeyp
     y = y[:, 0] if isinstance(model, SparseGPRegressor) else y[:, 0] > 10.0
     model.set_params(max_iter=3).fit(Arrays(X, y))
     before = model.predict(X)
-    with pytest.raises(ValueError, match="from a large source.*pass all rows to partial_fit"):
+    with pytest.raises(ValueError, match="from a large source.*Call fit again with arrays"):
         model.partial_fit(X, y)
     np.testing.assert_array_equal(model.predict(X), before)
 
