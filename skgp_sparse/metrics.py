@@ -580,14 +580,16 @@ def _alike(**arrays: ArrayLike) -> Triple:
     return first, second, third
 
 
-def _average(values: Array, weight: Any) -> float:
+def _average(values: Array, weight: MaybeArray) -> float:
     """Weighted mean over rows of the mean over targets."""
-    return float(np.average(np.reshape(values, (len(values), -1)).mean(axis=1), weights=weight))
+    weights = None if weight is None else np.asarray(weight)
+    return float(np.average(np.reshape(values, (len(values), -1)).mean(axis=1), weights=weights))
 
 
-def _mean_difference(below: AnyArray, weight: Any) -> float:
+def _mean_difference(below: AnyArray, weight: MaybeArray) -> float:
     """Mean of ``|share - probability|`` of what is below the quantiles, (n[, p], levels)."""
-    return float(np.mean(np.abs(np.average(below, axis=0, weights=weight) - _LEVELS)))
+    weights = None if weight is None else np.asarray(weight)
+    return float(np.mean(np.abs(np.average(below, axis=0, weights=weights) - _LEVELS)))
 
 
 def _last_step(estimator: BaseEstimator, X: ArrayLike) -> tuple[BaseEstimator, ArrayLike]:

@@ -1046,12 +1046,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
         return kind(self, type(self).__name__)
 
-    def _question(self, X: Any, offset: MaybeArray) -> tuple[Any, Any, Any]:
+    def _question(self, X: object, offset: MaybeArray) -> tuple[Any, Any, Any]:
         """Query points, the fitted process or the prior in the units of y, and offsets."""
         name = type(self).__name__
         if hasattr(self, "kernel_"):
-            X, view = self._answered(X, offset=offset)
+            at, view = self._answered(X, offset=offset)
         else:
-            X, view = self._query(X, offset=offset), prior_view(self, name)
-        offset = checks.check_offset(offset, X, not isinstance(view, TargetView), name)
-        return X, view, offset
+            at, view = self._query(X, offset=offset), prior_view(self, name)
+        offset = checks.check_offset(offset, at, not isinstance(view, TargetView), name)
+        return at, view, offset

@@ -203,7 +203,7 @@ _PROPAGATION = bounds.FITC, bounds.PEP  # these are expectation propagation ther
 
 
 def resolved(
-    choice: Any, by_name: Mapping[str, type], kind: type, parameter: str, name: str, must: str
+    choice: object, by_name: Mapping[str, type], kind: type, parameter: str, name: str, must: str
 ) -> Any:
     """The object of a name, or a clone of one of that kind; raises at anything else."""
     if is_name(choice, *by_name):

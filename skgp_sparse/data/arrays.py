@@ -141,9 +141,9 @@ class PerRow:
         return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
 
 
-def by_row(function: Callable, *values: Any) -> PerRow:
+def by_row(function: Callable, *values: PerRow) -> PerRow:
     """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
-    return PerRow(map(function, *values))
+    return PerRow(map(function, *(value.parts for value in values)))
 
 
 _COLUMNS = "X", "y", "noise", "weight", "offset", "X_std"

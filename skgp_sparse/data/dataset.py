@@ -66,9 +66,9 @@ class Layout(NamedTuple):
     features: list[bool]  # ... and those whose features may, if nothing else waits
 
 
-def at(values: Any, rows: Index) -> Any:
+def at(values: object, rows: Index) -> Any:
     """Values of some rows, from an array (n, ...); a number or None as it is."""
-    return values if np.ndim(values) == 0 else values[rows]
+    return values[rows] if isinstance(values, np.ndarray) and values.ndim else values
 
 
 class Dataset(ABC):
@@ -300,7 +300,7 @@ class Dataset(ABC):
             Blocks of features (rows, width), threads, and what may wait in memory.
         """
         arrays = _SCRATCH + footprint
-        blocks = row_blocks(len(self), width, block_budget(footprint, options))
+        blocks = row_blocks(len(self), width, block_budget(footprint, options.memory))
         sizes = np.array([block.stop - block.start for block in blocks])
         fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes.max())
         threads = int(max(1, min(worth(options.n_jobs, len(self) * width), fitting_threads)))
@@ -579,6 +579,6 @@ def even_slices(n: int, count: int) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
-def block_budget(footprint: int, options: Any) -> float:
+def block_budget(footprint: int, memory: float) -> float:
     """Bytes that a (rows, m) array of a block may take, if a pullback holds `footprint` of them."""
-    return 0.5 * options.memory / ((_SCRATCH + footprint) * _THREADS)
+    return 0.5 * memory / ((_SCRATCH + footprint) * _THREADS)

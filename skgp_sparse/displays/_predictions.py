@@ -402,7 +402,7 @@ def _average(
 
 
 def _question(
-    estimator: BaseEstimator, target: Any, latent: bool, at: "_display.Table"
+    estimator: BaseEstimator, target: object, latent: bool, at: "_display.Table"
 ) -> tuple[int | None, str, bool]:
     """The number of the class or target that is averaged, its words, and whether it has a band.
 
@@ -419,9 +419,9 @@ def _question(
     if len(shape) == 1:
         _check_target(target is None, target, "None, because there is one target")
         return None, label, has_band
-    is_number = isinstance(target, Integral) and int(target) in range(shape[1])
-    _check_target(is_number, target, f"the number of a target, 0 to {shape[1] - 1}")
-    return int(target), f"{label} of target {target}", has_band
+    number = int(target) if isinstance(target, Integral) else -1
+    _check_target(number in range(shape[1]), target, f"the number of a target, 0 to {shape[1] - 1}")
+    return number, f"{label} of target {target}", has_band
 
 
 def _check_target(is_right: bool, target: object, must: str) -> None:

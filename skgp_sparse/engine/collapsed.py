@@ -151,7 +151,9 @@ class Cotangents(NamedTuple):
     mean_h: Array | Any  # Σ a h / Σ a: all of h that uniform noise needs to know
 
 
-def cotangents(visit: Visit, core: "Core", tau: Any, total_a: float, slope: float) -> Cotangents:
+def cotangents(
+    visit: Visit, core: "Core", tau: Scalars | None, total_a: float, slope: float
+) -> Cotangents:
     """Matrices that the visit to every block multiplies with."""
     Binv = linalg.inverse_from_triangle(core.TB, visit.problems[0].options.n_jobs)
     features, n_targets = visit.features, core.v.shape[1]

@@ -219,6 +219,10 @@ class LeaveOneOut(NamedTuple):
         """Subset of the rows that are left out; the inputs X are shared."""
         return type(self)(self.X, *(column[rows] for column in self[1:]))
 
+    def share(self, total: float) -> float:
+        """So many rows, in units of those that are left out."""
+        return total / self.count.sum()
+
     def blocks(self) -> list["LeaveOneOut"]:
         """Views of blocks of the rows, whose kernel matrices are few enough."""
         return [*map(self.take, slices(len(self.near), block_size(self.near.shape[1])))]
@@ -641,21 +645,21 @@ class NeighborsPosterior(Posterior):
 
     def with_fewer_neighbors(self, most: int) -> "NeighborsPosterior":
         """A copy of the posterior that predicts from at most so many neighbours."""
-        return self if self.k <= most else self._with(k=most)
+        return self if self.k <= most else replace(self, k=most)._searching_as(self)
 
     def with_noise_of(self, prior: Kernel) -> "NeighborsPosterior":
         """A copy of the posterior with a prior of other noise, whose near rows are the same."""
-        return self._with(prior=prior, noise=self.rows.variances(prior))
+        other = replace(self, prior=prior, noise=self.rows.variances(prior))
+        return other._searching_as(self)
 
     def given(self, table: Dataset) -> "NeighborsPosterior":
         """The posterior given the rows of another table."""
         return self.of(self.prior, known_rows(table), self.k, self.metric, self.factor)
 
-    def _with(self, **changes: Any) -> "NeighborsPosterior":
-        """A copy of the posterior that shares the search."""
-        other = replace(self, **changes)
-        vars(other)["search"] = self.search
-        return other
+    def _searching_as(self, other: "NeighborsPosterior") -> "NeighborsPosterior":
+        """The posterior, which shares the search of another one."""
+        vars(self)["search"] = other.search
+        return self
 
     def around(self, X: AnyArray, n_jobs: int = 1, k: int | None = None) -> Ints:
         """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""

@@ -56,7 +56,7 @@ class VectorFunction:
             self.inner_state = evaluation.inner_state  # the inner loop has not diverged
         self.highest = max(self.highest, evaluation.value)
         if self.prior is not NO_PRIOR:
-            evaluation = self.prior.added_to(evaluation, self.unpack(vector)["kernel"])
+            evaluation = with_prior(evaluation, self.prior, self.unpack(vector)["kernel"])
         return evaluation.value, self.pack_gradient(evaluation.gradient)
 
     def on(self, rows: Dataset) -> "VectorFunction":
@@ -110,6 +110,13 @@ def with_more_noise(kernel: Kernel, more: float) -> Kernel:
     return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
 
 
+def with_prior(evaluation: Evaluation, prior: ThetaPrior, theta: Array) -> Evaluation:
+    """The `Evaluation` of an objective and a prior together."""
+    gradient = evaluation.gradient | {"kernel": evaluation.theta_bar + prior.gradient(theta)}
+    value = evaluation.value + prior.log_density(theta)
+    return evaluation._replace(value=value, gradient=gradient)
+
+
 def value_or_minus_inf(
     objective: "Objective", kernel: Kernel, inner_state: object = None, prior: ThetaPrior = NO_PRIOR
 ) -> float:
@@ -126,7 +133,7 @@ def attempt(
     with suppress(np.linalg.LinAlgError), arithmetic():
         evaluation = objective.value_and_gradient(kernel, inner_state=inner_state)
         if np.isfinite(evaluation.value) and np.isfinite(evaluation.theta_bar).all():
-            return prior.added_to(evaluation, kernel.theta)
+            return with_prior(evaluation, prior, kernel.theta)
     return Evaluation(-np.inf, {"kernel": np.zeros(len(kernel.bounds))}, np.nan, inner_state)
 
 
@@ -205,7 +212,7 @@ class Objective(ABC):
     def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """Blocks to optimise from a kernel on: "kernel" first, and "basis" only if it may move."""
         likelihood = self.likelihood
-        units = kernels.units(kernel, self.rows)[:, None]
+        units = kernels.units(kernel, self.rows.n_features, self.rows.scale)[:, None]
         limits = np.reshape(kernel.bounds, (-1, 2)) / units
         blocks = [ParameterBlock("kernel", kernel.theta, scale=units[:, 0], limits=limits)]
         if likelihood is not None and len(likelihood.theta):
@@ -263,14 +270,14 @@ class SparseFit(Objective):
         return 1.0, 0.0
 
     @abstractmethod
-    def of_sample(self, kernel: Kernel) -> tuple[Posterior, Any]:
+    def of_sample(self, kernel: Kernel) -> tuple[Posterior, tuple]:
         """Posterior given rows that stand for all, and what `conclude_from` begins with."""
 
     @abstractmethod
     def log_densities(self, posterior: Posterior) -> Array:
         """Log densities (n,) of the rows, of several targets their means."""
 
-    def conclude_from(self, kernel: Kernel, sample: Any) -> Conclusion:
+    def conclude_from(self, kernel: Kernel, sample: tuple) -> Conclusion:
         """`Conclusion` from all rows at a kernel, of which a sample knew as much already."""
         return self.conclude(kernel)
 

@@ -173,12 +173,12 @@ class CollapsedObjective(contracts.SparseFit):
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def of_sample(self, kernel: Kernel) -> tuple[Posterior, None]:
+    def of_sample(self, kernel: Kernel) -> tuple[Posterior, tuple]:
         """Posterior given the rows; the one of all rows needs no more than its hyperparameters."""
         visit = collapsed.visit_of(self.problem(kernel))
         sums, _ = collapsed.forward_pass(visit, gradient=False)
         core = collapsed.core_of(sums, self.options.n_jobs, failure=NO_POSTERIOR)
-        return Cores([core]).process(visit.features, kernel), None
+        return Cores([core]).process(visit.features, kernel), ()
 
     def log_densities(self, posterior: Posterior) -> Array:
         """Log densities (n,) of the rows, of several targets their means."""

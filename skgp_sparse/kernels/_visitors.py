@@ -238,12 +238,12 @@ _LITTLE, _STILL = 1e-6, 0.5  # share of the variance, and of what covariances va
 # Covariances along a column still vary where rows are far apart, as periodic and linear ones do; a
 # constant does not. Columns that a map mixes, such as places on a sphere, are not asked, and
 # neither are codes.
-def reaches_far(kernel: Kernel, rows: Any) -> bool:
-    """Return whether a kernel does not fall with distance."""
-    tree, d, row = node(kernel), rows.n_features, rows.block(slice(0, 1)).X
+def reaches_far(kernel: Kernel, row: Array, scale: Array) -> bool:
+    """Return whether a kernel does not fall with distance, at a row (1, d) and of scales (d,)."""
+    tree, d = node(kernel), row.shape[1]
     pairs = tree.walk(np.arange(d))
     seen = [part.inputs(own) for part, own in pairs if own is not None and not part.is_map]
-    units = np.max([rows.scale(), *np.nan_to_num(tree.scales(d), posinf=0.0)], axis=0)
+    units = np.max([scale, *np.nan_to_num(tree.scales(d), posinf=0.0)], axis=0)
     codes = [column for _, column in categories(kernel, d)]
     for j in np.setdiff1d(np.concatenate([np.arange(0), *seen]), codes):
         X = np.repeat(row, 1 + _FAR.size, axis=0)

@@ -132,7 +132,7 @@ class ClassLabels(ObservationModel):
             return jobs
         return [job._replace(before=_start_at(fit, job.kernel)) for job, fit in zip(jobs, fits)]
 
-    def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
+    def jobs_of_part(self, part: ArrayDataset, stream: object) -> list[Job]:
         """Jobs of all problems for rows in memory; some problems may have no rows."""
         return [self._job_of_part(part, task) for task in self.tasks]
 
@@ -149,7 +149,7 @@ class ClassLabels(ObservationModel):
             own["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
         return super().attributes(fits, scaler) | own
 
-    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
+    def accept(self, part: ArrayDataset, earlier: AnyArray | None) -> ArrayDataset:
         """The part with indices of classes in the place of labels, all of which are known."""
         if len(unknown := np.setdiff1d(part.y, self.classes)):
             raise ValueError(
