@@ -257,6 +257,7 @@ _MOST_PLAIN = 40  # of these, before turns go on
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
+_ROUGH = 1e-4  # tolerance, relative, as long as hyperparameters move
 _ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 _SITES_WORTH_THREADS = 8192  # sites from which threads gain more than they wait
@@ -274,6 +275,10 @@ class Inner(NamedTuple):
     def within(cls, outer_tol: float, max_iter: int = _MOST, parameter: str = "") -> "Inner":
         """An inner loop that is smooth to an outer one with a tolerance of its own."""
         return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _FINEST), _COARSEST), parameter)
+
+    def roughly(self) -> "Inner":
+        """The loop that ends where an outer one does not see what is left."""
+        return self._replace(tol=max(self.tol, _ROUGH))
 
 
 class NextSites(NamedTuple):

@@ -28,16 +28,14 @@ from skgp_sparse.exceptions import collected
 from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints, Kernel, Pair, Scalars
-from skgp_sparse.inference.contracts import Start, ThoroughSearch, VectorFunction
-from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.likelihoods._labels import EachClass
 from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.small_fits import on_subset
-from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
+from skgp_sparse.solvers import LBFGS, FewIterations
 
 Place = Pair  # theta or logarithms of length scales, and spreads of columns
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
@@ -334,31 +332,11 @@ def _scores(likelihood: Likelihood, block: Batch) -> Array:
 _CLASSES = 8  # that have a latent value in the small fit
 _ROWS_OF_ALL = 250  # of the small fit
 _ITERATIONS_OF_EACH = 5  # of each problem
-_TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
 
 
 def known_points(Z: Array, *args: object) -> Array:
     """Inducing points to begin with, whatever an initialiser is given."""
     return Z
-
-
-class FewIterations(LBFGS):
-    """L-BFGS near an optimum with rough sites; `max_iter` is what the user allows."""
-
-    def __init__(self, max_iter: int) -> None:
-        self.max_iter = max_iter
-
-    def solve(self, start: Start) -> Fit:
-        """Hyperparameters and inducing points, and then exact sites."""
-        objective, kernel, settings, *_ = start
-        rough = replace(objective, inner=_roughly(objective.inner))
-        function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
-        maximum = climb(function, settings)
-        if maximum.n_iter >= self.max_iter:
-            warn_unless_converged(maximum, settings)
-        rough, kernel = function.at(maximum.x)
-        found = replace(rough, inner=objective.inner)
-        return fit_at(found, kernel, maximum.n_iter, function.inner_state)
 
 
 def common_start(problems: Problems) -> Problems:
@@ -390,14 +368,9 @@ def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
     some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
     labels = np.full(n_classes, float(len(some)))
     labels[some] = np.arange(len(some))
-    method, inner = job.objectives.site_method, _roughly(job.objectives.inner)
+    method, inner = job.objectives.site_method, job.objectives.inner.roughly()
     method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
     model = replace(job.objectives, site_method=method, inner=inner)
     rows = rows.of_problem(Task(tuple(labels.tolist()))).in_one_form()
     job = job._replace(name="", rows=rows, objectives=model)
     return job.with_settings(tol=n_classes * job.settings.tol)
-
-
-def _roughly(inner: Inner) -> Inner:
-    """An inner loop that ends where an outer one does not see what is left."""
-    return inner._replace(tol=max(inner.tol, _TOL))
