@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skgp_sparse import kernels
+from skgp_sparse.data.classes import Task
 from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import Distinct, TargetScaler, is_small, moments_of
 from skgp_sparse.ground.linalg import LOG_2PI
@@ -221,7 +222,7 @@ class ArrayDataset(Dataset):
         weight = self.weight if self.mean_weight == 1.0 else self.mean_weight * self.row_weights()
         return ArrayDataset(self.X, self.y, self.noise, weight, offset=offset, X_std=self.X_std)
 
-    def of_problem(self, task: Any) -> "ArrayDataset":
+    def of_problem(self, task: Task) -> "ArrayDataset":
         """The table of the rows of a problem with its labels."""
         rows, label = task.labels(self.y)
         return replace(self if rows is None else self.subset(rows), y=label[:, None], classes=None)

@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse.data import moments
+from skgp_sparse.data.classes import Task
 from skgp_sparse.ground.parallel import ordered_map, slices, worth
 from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Rng, Scalars, Triple
 
@@ -188,13 +189,13 @@ class Dataset(ABC):
         offset = None if self.offset is None else self.offset / scaler.scale[0]
         return replace(self, scaler=scaler, offset=offset)
 
-    def of_problem(self, task: object) -> "Dataset":
+    def of_problem(self, task: Task) -> "Dataset":
         """Make the table of a problem, in which rows with indices of classes have its labels.
 
         Parameters
         ----------
-        task : object with `labels`
-            It has a method that makes labels of indices of classes, and chooses rows.
+        task : Task
+            It makes labels of indices of classes, and chooses rows.
 
         Returns
         -------

@@ -20,12 +20,12 @@ from sklearn.base import clone
 
 from skgp_sparse import kernels
 from skgp_sparse.choices.choices import StandardisedColumns
+from skgp_sparse.data.classes import Task
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import spread_of_the_shortest_quarter
 from skgp_sparse.engine import exact
 from skgp_sparse.exceptions import collected
-from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints, Kernel, Pair, Scalars
 from skgp_sparse.inference.contracts import ThoroughSearch

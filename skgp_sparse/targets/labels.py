@@ -19,11 +19,11 @@ from sklearn.utils.multiclass import unique_labels
 from skgp_sparse.choices import choices
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
+from skgp_sparse.data.classes import Task, tasks
 from skgp_sparse.data.columns import ranks_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.explain import views
-from skgp_sparse.explain.views import LabelView, TargetView, Task
+from skgp_sparse.explain.views import LabelView, TargetView
 from skgp_sparse.ground.validation import AnyArray, as_text, is_name
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
@@ -97,7 +97,7 @@ class ClassLabels(ObservationModel):
         """The problems of these classes."""
         self.classes = classes
         self.multi_class = self.parameters.multi_class if len(classes) > 2 else "one_vs_rest"
-        self.tasks = views.tasks(len(classes), self.multi_class)
+        self.tasks = tasks(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood: Likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         if self.is_ordinal:
