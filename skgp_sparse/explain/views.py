@@ -132,8 +132,9 @@ class TargetView(NamedTuple):
 
     def mean_and_std(self, X: Array, latent: bool, offset: Offset = None) -> Pair:
         """Mean and standard deviation, both (n,) or (n, p)."""
-        mean, std = self._mean_and_std(X, latent)
-        return self._shaped(mean), self._shaped(std)
+        mean, variance = self.moments(X, noise=not latent)
+        std = self.scaler.inverse_std(np.sqrt(variance)[:, None])
+        return self._shaped(_finite(self.scaler.inverse(mean))), self._shaped(_finite(std))
 
     def functions(
         self, k: int, n_frequencies: int, state: RandomState, check: Callable, name: str
@@ -158,27 +159,25 @@ class TargetView(NamedTuple):
 
     def quantiles(self, X: Array, q: Array, offset: Offset = None) -> Array:
         """Quantiles (n, k) or (n, p, k) for probabilities (k,)."""
-        mean, std = self._mean_and_std(X, False)
-        values = mean[:, :, None] + std[:, :, None] * ndtri(q)
-        return values[:, 0] if self.one_column else values
+        mean, std = self.mean_and_std(X, False)
+        return mean[..., None] + std[..., None] * ndtri(q)
 
     def cdf(self, X: Array, at: Array, offset: Offset = None) -> Array:
         """Probability that y is at most a number, in the shape of the numbers."""
-        mean, std = self._mean_and_std(X, False)
+        mean, std = self.mean_and_std(X, False)
         excess = np.reshape(at, mean.shape) - mean
         with np.errstate(divide="ignore", invalid="ignore"):  # of constants
-            p = np.where(std > 0, ndtr(excess / std), excess >= -rounding_of(mean))
-        return self._shaped(p)
+            return np.where(std > 0, ndtr(excess / std), excess >= -rounding_of(mean))
 
     def log_density(self, X: Array, y: Array, offset: Offset = None) -> Array:
         """Log density of y, in its shape."""
-        mean, std = self._mean_and_std(X, False)
-        if not np.all(std[:, self.scaler.scale > 0] > 0):
+        mean, std = self.mean_and_std(X, False)
+        if not np.all((std > 0) | (self.scaler.scale == 0)):
             raise ValueError(
                 f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
                 "density. Add a WhiteKernel to the kernel: predictions leave out noise of alpha."
             )
-        return self._shaped(log_densities_of_targets(np.reshape(y, mean.shape), mean, std))
+        return log_densities_of_targets(np.reshape(y, mean.shape), mean, std)
 
     def sample(self, X: Array, n: int, state: RandomState, latent: bool, offset: Offset) -> Array:
         """Samples (n, n_samples) or (n, p, n_samples); the first target's are as if alone."""
@@ -199,11 +198,6 @@ class TargetView(NamedTuple):
         if noise:
             variance = variance + (own if variance.ndim == 1 else own[:, None])
         return _finite(mean), _finite(variance)
-
-    def _mean_and_std(self, X: Array, latent: bool) -> Pair:
-        mean, variance = self.moments(X, noise=not latent)
-        std = self.scaler.inverse_std(np.sqrt(variance)[:, None])
-        return _finite(self.scaler.inverse(mean)), _finite(std)
 
     def _by_blocks(self, function: Callable, X: Array) -> Any:
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
