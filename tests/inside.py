@@ -133,7 +133,7 @@ from skgp_sparse.methods.contract import (
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.neighbors import NearestNeighborSearch, full
 from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
-from skgp_sparse.methods.small_fits import on_subsets, with_likelier_noise, within_reach
+from skgp_sparse.methods.small_fits import on_subsets, with_likeliest_noise, within_reach
 from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, initial_values
 from skgp_sparse.steps import mean as mean_functions
 from skgp_sparse.steps.fit_warnings import warn_at_bounds

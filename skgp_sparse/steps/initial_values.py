@@ -9,7 +9,6 @@ together (`common_start`).
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -187,7 +186,7 @@ def at_likely_scale(job: Job) -> Job:
     is_alone = best is None
     if is_alone and len(columns) <= 3:  # panels of more are alike along an id without a cycle
         best = _beside_a_trend(job, positions, columns)
-    return job if best is None else _begun_at(job, best, positions, columns, is_alone)
+    return job if best is None else _at_place(job, best, positions, columns, is_alone)
 
 
 def _clearly_better(
@@ -269,7 +268,7 @@ def _start_at(job: Job, rows: Batch, positions: Ints, place: Place) -> tuple[flo
     return value + prior, (theta, spreads)
 
 
-def _begun_at(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: bool) -> Job:
+def _at_place(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: bool) -> Job:
     """The `Job` that begins at a theta; unless it is alone, beside the usual start."""
     theta, spreads = best
     ratio = (spreads / job.spreads)[columns]
@@ -334,11 +333,6 @@ _ROWS_OF_ALL = 250  # of the small fit
 _ITERATIONS_OF_EACH = 5  # of each problem
 
 
-def known_points(Z: Array, *args: object) -> Array:
-    """Inducing points to begin with, whatever an initialiser is given."""
-    return Z
-
-
 def common_start(problems: Problems) -> Problems:
     """The problems, begun by a small fit of all classes, where all rows are seen at once."""
     jobs = problems.jobs
@@ -353,14 +347,9 @@ def common_start(problems: Problems) -> Problems:
     most = jobs[0].settings.max_iter
     settings = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}
     settings["max_iter"] = min(_ITERATIONS_OF_EACH, most)
-    return problems._replace(jobs=[_begun(job, start, Z).with_settings(**settings) for job in jobs])
-
-
-def _begun(job: Job, start: Job, Z: Array) -> Job:
-    """The job of a problem with the hyperparameters and the inducing points of a start."""
-    points = job.points._replace(initialise=partial(known_points, Z))
-    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
-    return job.with_priors(job.priors)
+    jobs = [job.started_at(start.kernel, Z)._replace(spreads=start.spreads) for job in jobs]
+    jobs = [job.with_priors(job.priors).with_settings(**settings) for job in jobs]
+    return problems._replace(jobs=jobs)
 
 
 def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:

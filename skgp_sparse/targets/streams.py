@@ -180,7 +180,7 @@ def advance(observations: Model, stream: StreamState, part: Table) -> tuple[Stre
     for job, warm_start in zip(jobs, stream.warm_starts or repeat(None)):
         job, action = job.within(len(jobs) - len(steps)), _next_action(job, warm_start, due)
         with about(job.name):
-            job = _begun(observations, stream, job, warm_start, action)
+            job = _prepared(observations, stream, job, warm_start, action)
             if action is Action.HOLD and stream.sums is not None:
                 sums = stream.sums.scaled(before / unit)
                 steps.append(_added(observations, sums, part, job, warm_start))
@@ -214,7 +214,7 @@ def _next_action(job: Job, warm_start: WarmStart | None, due: bool) -> Action:
     return Action.GROW if warm_start.Z is None else Action.HOLD
 
 
-def _begun(
+def _prepared(
     observations: Model, stream: StreamState, job: Job, warm_start: WarmStart, action: Action
 ) -> Job:
     """The job in the units in which theta is or will be learned, with what is known."""
@@ -300,9 +300,8 @@ def _at(job: Job, Z: Array | None, kernel: Kernel) -> Job:
         distinct = None if points.are_given else rows.distinct(most=points.size)
         return points.initialise(rows, kernel, random_state) if distinct is None else distinct
 
-    initialise = choose if Z is None else lambda rows, kernel, random_state: Z
-    # others may need more points
-    return job._replace(kernel=kernel, points=points._replace(initialise=initialise, is_auto=False))
+    chosen = points._replace(initialise=choose) if Z is None else points.at(Z)
+    return job._replace(kernel=kernel, points=chosen._replace(is_auto=False))  # others need more
 
 
 def _problem(observations: Model, job: Job, warm_start: WarmStart, rows: Dataset) -> Problem:
