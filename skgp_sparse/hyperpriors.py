@@ -250,7 +250,7 @@ class ThetaPrior(NamedTuple):
         return float(value)
 
     def gradient(self, theta: Array) -> Array:
-        """Its gradient (p,)."""
+        """Gradient (p,) of the log density with respect to theta."""
         gradient = np.zeros(len(theta))
         slopes = (self.mean - theta[self.positions]) / self.variance
         np.add.at(gradient, self.positions, slopes)  # of which two may be of the same entry

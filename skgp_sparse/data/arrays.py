@@ -109,7 +109,7 @@ class Bundles:
         return PerRow(np.concatenate(values.parts[group], axis=-1) for group in self.groups)
 
     def split(self, values: "PerRow") -> "PerRow":
-        """The other way."""
+        """Numbers of every row, from a `PerRow` by bundles to one by blocks, as before `join`."""
         edges = (np.cumsum(self.sizes[group])[:-1] for group in self.groups)
         parts = (np.split(piece, edge, axis=-1) for piece, edge in zip(values.parts, edges))
         return PerRow(chain.from_iterable(parts))

@@ -84,6 +84,7 @@ def _square(pairwise: Array, n_classes: int) -> Array:
 
 
 def _couple(R: Array) -> Array:
+    """Probabilities (n, K) from those of pairs (n, K, K), by a linear system for each row."""
     n, K, _ = R.shape
     system = np.ones((n, K + 1, K + 1))
     system[:, K, K] = 0.0

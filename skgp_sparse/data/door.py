@@ -263,6 +263,7 @@ def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
 
 
 def _read_source(model: BaseEstimator, rules: Rules, raw: RawRows, alpha: MaybeArray) -> Dataset:
+    """The `Dataset` of a source, whose columns the estimator then knows."""
     named = raw._asdict()
     X = named.pop("X")
     if passed := [argument for argument, value in named.items() if value is not None]:

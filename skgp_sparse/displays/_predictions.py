@@ -162,6 +162,7 @@ class PredictionBandDisplay(Display):
         return self
 
     def _plot_line(self, ax: "Axes") -> None:
+        """Draw mean and interval of one input, with data and inducing points."""
         width = ndtri(0.5 + 0.5 * self.coverage) * self.std
         name, on_axis = axis_of(self.grid, self.names[0] if self.names else "x")
         grid = on_axis(self.grid)
@@ -180,6 +181,7 @@ class PredictionBandDisplay(Display):
         ax.legend()
 
     def _plot_maps(self, axes: "AnyArray") -> None:
+        """Draw maps of mean and standard deviation of two inputs."""
         names = self.names or ("first input", "second input")
         names, sides = zip(*map(axis_of, self.grid, names))
 

@@ -429,7 +429,7 @@ class InducingBasis(Basis):
         return np.where(np.isnan(self.points), 0.0, self.points)
 
     def moved(self, parameters: Array) -> "InducingBasis":
-        """Other inducing points."""
+        """The basis of other inducing points (m, d), which lack the same values."""
         missing = np.isnan(self.points)
         return InducingBasis(np.where(missing, np.nan, parameters) if missing.any() else parameters)
 
@@ -476,17 +476,17 @@ class InducingFeatures(Features[Callable]):
         return InducingBasis(self.Z).at(self.kernel, Options(_LITTLE_JITTER)).for_prediction()
 
     def raw(self, X: Array) -> Array:
-        """``Kfu``."""
+        """Kernel matrix ``Kfu`` (n, m)."""
         return kernels.evaluate(self.kernel, X, self.Z)
 
     def whiten(self, K: Array, out: Array | None = None) -> Array:
-        """``Kfu L⁻ᵀ``."""
+        """Whitened features ``Kfu L⁻ᵀ`` (n, m)."""
         if self.T is None:
             return linalg.over_lower_transposed(K, self.L, out)
         return linalg.times_lower_transposed(K, self.T, out)
 
     def weights(self, v: Array) -> Array:
-        """``L⁻ᵀ v``."""
+        """Weights ``L⁻ᵀ v`` (m, p) of raw features."""
         return linalg.over_lower(v.T, self.L).T if self.T is None else self.T.T @ v
 
     def linearise(self, X: Array) -> tuple[Array, Callable]:
@@ -510,7 +510,7 @@ class InducingFeatures(Features[Callable]):
         return linalg.times_lower(A, self.T, out)
 
     def between_whitenings(self, M: Array) -> Array:
-        """``L⁻ᵀ M L⁻¹``."""
+        """``L⁻ᵀ M L⁻¹`` (m, m) of a matrix M."""
         return self.through_whitening(self.weights(M))
 
     def inverse(self) -> Array:
@@ -527,11 +527,11 @@ class InducingFeatures(Features[Callable]):
         return theta_bar, 2.0 * Z_bar if inputs else 0.0  # both arguments of k(Z, Z) move
 
     def residual_variance(self, X: Array, V: Array, signal: Scalars) -> Array:
-        """``kff - diag VVᵀ``."""
+        """Residual variances (n,), ``kff - diag VVᵀ``."""
         return signal - linalg.row_dots(V, V)
 
     def residual_covariance(self, X: Array, V: Array) -> Array:
-        """``Kff - VVᵀ``."""
+        """Residual covariance (n, n), ``Kff - VVᵀ``."""
         return kernels.evaluate(self.kernel, X, X) - V @ V.T
 
 

@@ -274,7 +274,7 @@ class Core(NamedTuple):
     log_det: float  # log |B|
 
     def divergence(self) -> float:
-        """``KL[q(u) ‖ p(u)]``."""
+        """Divergence ``KL[q(u) ‖ p(u)]`` of the posterior of the features from their prior."""
         trace = np.vdot(self.TB, self.TB)
         return 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
 

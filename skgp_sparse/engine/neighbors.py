@@ -175,6 +175,7 @@ def _solve(K: Array, y: Array, noise: Array) -> tuple[LocalPrediction, Array, Ar
 def _pull(
     pull: Callable, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool
 ) -> tuple:
+    """Gradients wrt theta and points, and of noise (s, k), from those of means and variances."""
     X = linalg.back_substituted(L, V)
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
@@ -294,6 +295,7 @@ def _pull_sets(
     g_variance: Array,
     inputs: bool,
 ) -> tuple:
+    """Gradients wrt theta and points, and of noise (s, k + 1), where g rows are left out."""
     (T, b, a), g = of_last, g_variance.shape[1]
     units = np.pad(T, ((0, 0), (L.shape[1] - g, 0), (0, 0)))
     X = linalg.back_substituted(L, np.concatenate([units, z], axis=2))
@@ -426,7 +428,7 @@ class _Noise:
         self.learned = np.broadcast_to(learned, len(X))
 
     def near(self, block: LeaveOneOut) -> Array:
-        """D (s, k)."""
+        """Noise variances D (s, k) of the rows that are near, divided by their weights."""
         return (self.learned[block.near] + block.noise_near) / block.weight_near
 
     def own(self, block: LeaveOneOut) -> Array:

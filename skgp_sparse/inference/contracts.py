@@ -49,6 +49,7 @@ class VectorFunction:
         self.inputs, self.inner_state, self.highest = move_basis, None, -np.inf
 
     def __call__(self, vector: Array) -> tuple[float, Array]:
+        """Value in nats, and gradient (size,), at a vector (size,)."""
         objective, kernel = self.at(vector)
         with arithmetic():
             evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
@@ -67,28 +68,28 @@ class VectorFunction:
         return function
 
     def at(self, vector: Array) -> tuple[Any, Kernel]:
-        """The objective and the kernel at a vector."""
+        """The objective and the kernel at a vector (size,)."""
         blocks = self.unpack(vector)
         kernel = kernels.moved(self.kernel, blocks.pop("kernel"))
         return self.objective.at(**blocks), kernel
 
     def pack(self, **values: Array) -> Array:
-        """Vector of the values of the blocks, or of those given by name."""
+        """Vector (size,) of the values of the blocks, or of those given by name."""
         parts = ((b, values.get(b.name, b.value)) for b in self.blocks)
         return self._flat((value - b.centre) / b.scale for b, value in parts)
 
     def unpack(self, vector: Array) -> dict[str, Array]:
-        """Values by name."""
+        """Values of all blocks by name, each of its own shape, from a vector (size,)."""
         parts = np.split(vector, np.cumsum([block.value.size for block in self.blocks])[:-1])
         pairs = [(b, np.reshape(part, b.value.shape)) for b, part in zip(self.blocks, parts)]
         return {b.name: part * b.scale + b.centre for b, part in pairs}
 
     def pack_gradient(self, gradient: dict) -> Array:
-        """Gradient with respect to the vector, from gradients by name."""
+        """Gradient (size,) with respect to the vector, from gradients by name of the block."""
         return self._flat(gradient[block.name] * block.scale for block in self.blocks)
 
     def limits(self) -> Array:
-        """Limits (size, 2)."""
+        """Lower and upper limits (size, 2) of the vector, infinite where a block has none."""
         limits = ((-np.inf, np.inf) if b.limits is None else b.limits for b in self.blocks)
         pairs = zip(limits, self.blocks)
         return np.vstack([np.broadcast_to(one, (b.value.size, 2)) for one, b in pairs])

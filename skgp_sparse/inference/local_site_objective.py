@@ -65,7 +65,7 @@ class _LeftOutObjective(Objective):
         return [of_kernel, *others]
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
-        """The log density."""
+        """Leave-one-out log density of all rows, less the price of the metric."""
         one = self._followed(kernel)
         J = neighbors.value(kernel, one.left_out, self.metric, self.n_jobs, one._densities)
         return one.left_out.share(self.total) * J - self._price()[0]

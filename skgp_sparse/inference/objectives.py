@@ -155,7 +155,7 @@ class CollapsedObjective(contracts.SparseFit):
         return RowTerms(bound=self.bound)
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
-        """The bound."""
+        """Value of the bound, in nats."""
         return collapsed.value(self.problem(kernel))
 
     def value_and_gradient(

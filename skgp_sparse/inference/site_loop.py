@@ -50,7 +50,7 @@ class Means(NamedTuple):
 
     @property
     def value(self) -> float:
-        """``Q``."""
+        """Value ``Q = Σ w E[log p] - ½ Σ w a m`` at these means, in nats."""
         return self.expected - 0.5 * self.quadratic
 
 
@@ -414,6 +414,7 @@ class SiteLoop:
         return turned._replace(n_iter=plain.n_iter + turned.n_iter)
 
     def _solve_plainly(self, sites: PerRow, history: Sequence, most: int, warm: bool) -> Solution:
+        """The `Solution` of an accelerated fixed-point iteration of all sites."""
         evaluate: Callable = self.evaluate
         admissible: Callable = partial(by_row, _admissible)
         if not self.site_method.likelihood.is_log_concave:  # precisions may have any sign

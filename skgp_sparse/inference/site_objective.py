@@ -116,7 +116,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         return self.site_method.likelihood.constant_log_likelihood(block.observed, weight, offset)
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
-        """The bound."""
+        """Value of the bound at the sites of the inner loop, in nats."""
         return self.infer(kernel, inner_state)[1].step.value
 
     def value_and_gradient(

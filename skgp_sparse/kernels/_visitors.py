@@ -65,6 +65,7 @@ def _tile(at: Node, X: Array) -> Values:
 
 
 def _combined(combine: np.ufunc, left: Values, right: Values) -> Values:
+    """Tiles of a sum or product of kernels, a number of numbers; None: one of them has none."""
     if left is None or right is None:
         return None
     if np.isscalar(left) and np.isscalar(right):
@@ -78,6 +79,7 @@ def _combined(combine: np.ufunc, left: Values, right: Values) -> Values:
 
 
 def _stationary(rule: LengthScaleRule, X: Array, scale: Array) -> Tile | None:
+    """Tiles (rows, columns) in single precision; None where rows are too far for it."""
     x = (X - np.median(X, axis=0)) / scale
     norms, one = np.einsum("ij,ij->i", x, x), np.ones(len(x))
     if not norms.max() <= _WIDEST:

@@ -137,7 +137,7 @@ class ClassLabels(ObservationModel):
         return [self._job_of_part(part, task) for task in self.tasks]
 
     def view(self, fits: list[Fit], scaler: TargetScaler) -> LabelView:
-        """All problems together."""
+        """The `LabelView` of all problems together, given the fit of each."""
         latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
@@ -164,6 +164,7 @@ class ClassLabels(ObservationModel):
         return f"class {self.classes[number]}"
 
     def _job(self, rows: Dataset, task: Task) -> Job:
+        """The `Job` of a problem, whose rows have its labels."""
         given, columns = self.user_kernel(), self.columns()
         kernel = choices.resolve_latent_kernel(given, self.likelihood, rows, columns, 1.0)
         inner = Inner.within(self.tol, self.parameters.max_iter_predict, "max_iter_predict")
@@ -176,7 +177,7 @@ class ClassLabels(ObservationModel):
         return job.with_settings(tol=self.tol / of_a_row)
 
     def _job_of_part(self, part: ArrayDataset, task: Task) -> Job:
-        """The `Job` of a problem for rows in memory.
+        """The `Job` of a problem for rows in memory, which moves nothing until it has both labels.
 
         A pair of classes without rows has those of the others, with weights that say nothing.
         """

@@ -165,7 +165,7 @@ def stream_of(
 
 
 def advance(observations: Model, stream: StreamState, part: Table) -> tuple[StreamState, list[Fit]]:
-    """Learn from a part: the next `StreamState`, and the fits."""
+    """Learn from a part of any number of rows: the next `StreamState`, and a fit per problem."""
     before, stream = stream.mean_weight, stream.with_rows(observations, part)
     total, held, unit = stream.reservoir.total, stream.part(), stream.mean_weight
     part = part if unit == 1.0 else replace(part, weight=in_units(part.row_weights(), unit))
