@@ -48,9 +48,7 @@ from skgp_sparse.targets.streams import StreamState, advance, new_stream, stream
 class Progress:
     """Prints how an optimiser proceeds, and tells callbacks, any of which stops all runs."""
 
-    def __init__(
-        self, estimator: BaseEstimator, reporter: validation.IterationReporter | None = None
-    ) -> None:
+    def __init__(self, estimator: BaseEstimator, reporter: validation.IterationReporter | None):
         self.name, self.verbose = type(estimator).__name__, int(estimator.verbose)
         self.reporter, self.asked_to_stop = reporter, False
 
@@ -214,7 +212,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                     "fitted to all rows at once. Call fit with all rows, or set mean to None."
                 )
             observations = self._observations(**announced)
-            observations.progress = Progress(self)
+            observations.progress = Progress(self, None)
             stream, fitted = self._stream_so_far(observations), self._fitted
             types = None if stream is None else fitted.types
             chunk = read_chunk(self, observations.rules, raw, stream is None, types)

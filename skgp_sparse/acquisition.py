@@ -6,6 +6,7 @@ for their gradients, by ``predict(X, return_std=True, latent=True, return_gradie
 """
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
@@ -27,12 +28,7 @@ _Moments = tuple[Array, Array, Array, Array]
 
 
 def log_expected_improvement(
-    model: BaseEstimator,
-    X: ArrayLike,
-    best: float,
-    *,
-    minimize: bool = True,
-    return_gradient: bool = False,
+    model: Any, X: ArrayLike, best: float, *, minimize: bool = True, return_gradient: bool = False
 ) -> Array | tuple[Array, Array]:
     r"""Compute the logarithm of the expected improvement over a value.
 

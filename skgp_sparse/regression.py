@@ -1017,7 +1017,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 self._check_missing(others.X)
                 others = self._fitted.residuals(others)
             fit, scaler = self._fitted.fits[0], self._fitted.scaler
-            return evidence_bounds(fit, self, others, scaler, Progress(self), name)
+            return evidence_bounds(fit, self, others, scaler, Progress(self, None), name)
 
     def __getstate__(self) -> dict:
         if self._fitted is not None:

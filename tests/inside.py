@@ -126,6 +126,7 @@ from skgp_sparse.methods import small_fits
 from skgp_sparse.methods.contract import (
     Job,
     Points,
+    Problems,
     Request,
     ValidationScore,
     ValidationSet,

@@ -91,7 +91,5 @@ def _couple(R: Array) -> Array:
     system[:, :K, :K] = -R * R.transpose(0, 2, 1)
     diagonal = np.arange(K)
     system[:, diagonal, diagonal] = (R**2).sum(axis=1)
-    right = np.zeros((n, K + 1, 1))
-    right[:, K] = 1.0
-    p = np.maximum(np.linalg.solve(system, right)[:, :K, 0], 0.0)
+    p = np.maximum(np.linalg.solve(system, np.eye(K + 1)[None, :, K:])[:, :K, 0], 0.0)
     return p / p.sum(axis=1, keepdims=True)

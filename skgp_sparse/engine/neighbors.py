@@ -651,8 +651,7 @@ class NeighborsPosterior(Posterior):
 
     def with_noise_of(self, prior: Kernel) -> "NeighborsPosterior":
         """A copy of the posterior with a prior of other noise, whose near rows are the same."""
-        other = replace(self, prior=prior, noise=self.rows.variances(prior))
-        return other._searching_as(self)
+        return replace(self, prior=prior, noise=self.rows.variances(prior))._searching_as(self)
 
     def given(self, table: Dataset) -> "NeighborsPosterior":
         """The posterior given the rows of another table."""

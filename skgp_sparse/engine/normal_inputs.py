@@ -82,13 +82,12 @@ class LatentBlock(NamedTuple):
 #     ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
 def value_and_gradient(problem: Problem, latent: LatentRows, move: bool = True) -> Evaluation:
     """Bound and gradient wrt kernel, mean and variance of rows, and the basis if it may `move`."""
-    features = problem.features()
+    features, penalty = problem.features(), problem.bound.penalty
     value, posterior, slope, layout, waiting = _solve(problem, latent, features, gradient=True)
-    penalty, Kinv = problem.bound.penalty, posterior.Kinv
 
     def run(read: Callable[[], Batch], some: LatentRows, at: LatentBlock | None) -> tuple:
         block = read()
-        at = at or _latent_block(penalty, features, Kinv, block, some.inputs)
+        at = at or _latent_block(penalty, features, posterior.Kinv, block, some.inputs)
         q, t, (theta_bar, Z_bar, *of_inputs) = _pull(posterior, slope, block, some, at)
         n = some.weights(block)[:, some.of_column].sum(axis=1)
         noise_bar = at.precision * (0.5 * at.precision * q - 0.5 * n - t * at.residual)

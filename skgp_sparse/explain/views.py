@@ -87,11 +87,8 @@ class LabelView(NamedTuple):
 
     def _by_problem(self, X: Array) -> Array:
         """Probabilities (n, n_classes) of a softmax or ranks, or a column for each problem."""
-        columns = []
-        for k, likelihood in enumerate(self.likelihoods):
-            mean, variance = self.latent_moments(X, k)
-            columns.append(likelihood.probability(mean.T, variance.T).T)
-        return np.column_stack(columns)
+        pairs = ((one, self.latent_moments(X, k)) for k, one in enumerate(self.likelihoods))
+        return np.column_stack([one.probability(m.T, v.T).T for one, (m, v) in pairs])
 
 
 class TargetView(NamedTuple):
@@ -292,10 +289,8 @@ class ResponseView(NamedTuple):
         of_response = RandomState(state.randint(2**31))
         draws = self.latent.sample(X, n, state, False, None)
         draws = draws + np.reshape(self._offset(offset), (-1, 1))
-        if latent:
-            draws = draws + self.likelihood.intercept
-        else:
-            draws = self.likelihood.sample(draws, of_response)
+        likelihood = self.likelihood
+        draws = draws + likelihood.intercept if latent else likelihood.sample(draws, of_response)
         return self.scaler.inverse(draws)
 
     def _moments(self, X: Array, offset: Offset) -> Pair:

@@ -114,8 +114,7 @@ def with_more_noise(kernel: Kernel, more: float) -> Kernel:
 def with_prior(evaluation: Evaluation, prior: ThetaPrior, theta: Array) -> Evaluation:
     """The `Evaluation` of an objective and a prior together."""
     gradient = evaluation.gradient | {"kernel": evaluation.theta_bar + prior.gradient(theta)}
-    value = evaluation.value + prior.log_density(theta)
-    return evaluation._replace(value=value, gradient=gradient)
+    return evaluation._replace(value=evaluation.value + prior.log_density(theta), gradient=gradient)
 
 
 def value_or_minus_inf(

@@ -257,8 +257,7 @@ _MOST_PLAIN = 40  # of these, before turns go on
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
-_ROUGH = 1e-4  # tolerance, relative, as long as hyperparameters move
-_ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
+_ROUGH = 1e-4  # tolerance of an inner loop that another one follows
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 _SITES_WORTH_THREADS = 8192  # sites from which threads gain more than they wait
 
@@ -430,7 +429,7 @@ class SiteLoop:
         if (majorised := likelihood.majorised()) is None:
             return sites
         method, inner = replace(self.site_method, likelihood=majorised), self.inner
-        rough = replace(self, site_method=method, inner=inner._replace(tol=_ROUGH_START))
+        rough = replace(self, site_method=method, inner=inner._replace(tol=_ROUGH))
         return rough._solve_from(sites).state
 
     def _slopes(self, solution: Solution) -> Array:

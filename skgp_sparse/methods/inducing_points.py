@@ -102,8 +102,7 @@ class InducingPoints(PosteriorMethod):
         if job.settings.solver.starts_on_subset:
             job = with_enough_points(small_fits.on_subset(job, random_state), random_state)
         fit, rows = self.go_on(job, self.objective(job, random_state), random_state), job.rows
-        objective = fit.objective
-        Z = objective.inducing_points
+        objective, Z = fit.objective, fit.objective.inducing_points
         with arithmetic():
             if self.tight_variance:
                 posterior = tightened(fit.posterior, objective.rows.everything(), objective.bound)  # type: ignore[arg-type]

@@ -109,9 +109,8 @@ def _fit_to_some(job: Job, size: int, random_state: Rng) -> tuple[VectorFunction
 def goes_on(objective: Objective, kernel: Kernel, settings: Settings, curvature: object) -> Any:
     """The `VectorFunction` and the `Maximum` of a search that goes on from one of fewer rows."""
     likelier = with_likeliest_noise(objective, kernel, settings.prior)
-    curvature = curvature if likelier is kernel else None
     function = VectorFunction(objective, likelier, prior=settings.prior)
-    return function, climb(function, settings, curvature=curvature)
+    return function, climb(function, settings, curvature=curvature if likelier is kernel else None)
 
 
 def with_likeliest_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior) -> Kernel:

@@ -272,8 +272,7 @@ def _at_place(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: b
     """The `Job` that begins at a theta; unless it is alone, beside the usual start."""
     theta, spreads = best
     ratio = (spreads / job.spreads)[columns]
-    kernel = _within(job.kernel, theta, positions, ratio)
-    thorough = job.thorough
+    kernel, thorough = _within(job.kernel, theta, positions, ratio), job.thorough
     if thorough is not None:
         quiet = _within(thorough.kernel, theta, positions, ratio)
         usual = () if is_alone else (_clipped(job.kernel.theta, kernel),)

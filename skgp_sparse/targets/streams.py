@@ -117,15 +117,12 @@ class StreamState(NamedTuple):
         are_counts = self.are_counts and np.array_equal(weight, np.rint(weight))
         is_free = observations.parameters.kernel is None
         is_relative = is_free and not (observations.has_sites and are_counts)
-        known: dict[str, Any] = {
-            "reservoir": reservoir,
-            "weights": weights,
-            "are_counts": are_counts,
-        }
-        known["mean_weight"] = float(weights.mean) if is_relative else 1.0
-        if not observations.has_sites:
-            known["moments"] = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
-        return self._replace(**known)
+        stream = self._replace(reservoir=reservoir, weights=weights, are_counts=are_counts)
+        stream = stream._replace(mean_weight=float(weights.mean) if is_relative else 1.0)
+        if observations.has_sites:
+            return stream
+        moments = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
+        return stream._replace(moments=moments)
 
 
 Step = tuple[Fit, WarmStart | None, RunningSums | None]  # of one problem
