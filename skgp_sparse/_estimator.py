@@ -49,7 +49,7 @@ from skgp_sparse.targets.streams import StreamState, advance, new_stream, stream
 class Progress:
     """Prints how an optimiser proceeds, and tells callbacks, any of which stops all runs."""
 
-    def __init__(self, estimator: Any, reporter: validation.IterationReporter | None = None):
+    def __init__(self, estimator: BaseEstimator, reporter: validation.IterationReporter | None):
         self.name, self.verbose = type(estimator).__name__, int(estimator.verbose)
         self.reporter, self.asked_to_stop = reporter, False
 
@@ -214,11 +214,11 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                     "fitted to all rows at once. Call fit with all rows, or set mean to None."
                 )
             observations = self._observations(**announced)
-            observations.progress = Progress(self)
+            observations.progress = Progress(self, None)
             stream, fitted = self._stream_so_far(observations), self._fitted
             types = None if stream is None else fitted.types
             chunk = read_chunk(self, observations.rules, raw, stream is None, types)
-            part = observations.accept(chunk, stream)
+            part = observations.accept(chunk, stream and stream.reservoir.columns[1])
             if stream is None:
                 stream = new_stream(observations, part, check_random_state(self.random_state))
             with single_threaded_blas():
@@ -438,7 +438,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         return X, self._fitted.answering(X).each(lambda part: part._replace(n_jobs=self.n_jobs))
 
     @checks.on_numpy
-    def _query(self, X: Any, **others: Any) -> Array:
+    def _query(self, X: Any, **others: object) -> Array:
         """Query points, which may lack values of columns for which the fit knows some."""
         name, fitted = type(self).__name__, self._fitted
         types, values = (None, None) if fitted is None else (fitted.types, fitted.values)

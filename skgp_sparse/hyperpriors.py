@@ -13,7 +13,7 @@ evidence is F without the prior.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -250,19 +250,13 @@ class ThetaPrior(NamedTuple):
         return float(value)
 
     def gradient(self, theta: Array) -> Array:
-        """Its gradient (p,)."""
+        """Gradient (p,) of the log density with respect to theta."""
         gradient = np.zeros(len(theta))
         slopes = (self.mean - theta[self.positions]) / self.variance
         np.add.at(gradient, self.positions, slopes)  # of which two may be of the same entry
         for places, variance in self.groups:
             gradient[places] = (np.mean(theta[places]) - theta[places]) / variance
         return gradient
-
-    def added_to(self, evaluation: Any, theta: Array) -> Any:
-        """The `Evaluation` of an objective and of this prior together."""
-        gradient = evaluation.gradient | {"kernel": evaluation.theta_bar + self.gradient(theta)}
-        value = evaluation.value + self.log_density(theta)
-        return evaluation._replace(value=value, gradient=gradient)
 
 
 NO_PRIOR = ThetaPrior()

@@ -580,24 +580,25 @@ def _alike(**arrays: ArrayLike) -> Triple:
     return first, second, third
 
 
-def _average(values: Array, weight: Any) -> float:
+def _average(values: Array, weight: MaybeArray) -> float:
     """Weighted mean over rows of the mean over targets."""
     return float(_over_rows(np.reshape(values, (len(values), -1)).mean(axis=1), weight))
 
 
-def _mean_difference(below: AnyArray, weight: Any) -> float:
+def _mean_difference(below: AnyArray, weight: MaybeArray) -> float:
     """Mean of ``|share - probability|`` of what is below the quantiles, (n[, p], levels)."""
     return float(np.mean(np.abs(_over_rows(below, weight) - _LEVELS)))
 
 
-def _over_rows(values: AnyArray, weight: Any) -> Any:
+def _over_rows(values: AnyArray, weight: MaybeArray) -> Any:
     """Weighted mean over rows."""
-    if weight is not None and np.shape(weight) != (len(values),):
+    weights = None if weight is None else np.asarray(weight)
+    if weights is not None and weights.shape != (len(values),):
         raise ValueError(
             f"sample_weight must have one weight for each of the {len(values)} rows. Got an array "
-            f"of shape {np.shape(weight)}."
+            f"of shape {weights.shape}."
         )
-    return np.average(values, axis=0, weights=weight)
+    return np.average(values, axis=0, weights=weights)
 
 
 def _last_step(estimator: BaseEstimator, X: ArrayLike) -> tuple[BaseEstimator, ArrayLike]:

@@ -1017,7 +1017,7 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 self._check_missing(others.X)
                 others = self._fitted.residuals(others)
             fit, scaler = self._fitted.fits[0], self._fitted.scaler
-            return evidence_bounds(fit, self, others, scaler, Progress(self), name)
+            return evidence_bounds(fit, self, others, scaler, Progress(self, None), name)
 
     def __getstate__(self) -> dict:
         if self._fitted is not None:
@@ -1042,12 +1042,12 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
         kind = GaussianObservations if is_gaussian(self.likelihood) else LikelihoodObservations
         return kind(self, type(self).__name__)
 
-    def _question(self, X: Any, offset: MaybeArray) -> tuple[Any, Any, Any]:
+    def _question(self, X: object, offset: MaybeArray) -> tuple[Any, Any, Any]:
         """Query points, the fitted process or the prior in the units of y, and offsets."""
         name = type(self).__name__
         if hasattr(self, "kernel_"):
-            X, view = self._answered(X, offset=offset)
+            at, view = self._answered(X, offset=offset)
         else:
-            X, view = self._query(X, offset=offset), prior_view(self, name)
-        offset = checks.check_offset(offset, X, not isinstance(view, TargetView), name)
-        return X, view, offset
+            at, view = self._query(X, offset=offset), prior_view(self, name)
+        offset = checks.check_offset(offset, at, not isinstance(view, TargetView), name)
+        return at, view, offset

@@ -5,6 +5,7 @@ Pass a name or an object as the parameter `solver` of an estimator.
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -245,6 +246,25 @@ class UserOptimizer(BaseEstimator, Solver):
             "The callable given as optimizer must return (theta, value): theta holds "
             f"{len(kernel.theta)} log hyperparameters, and value a number. Got {as_text(answer)}."
         )
+
+
+class FewIterations(LBFGS):
+    """L-BFGS near an optimum with rough sites; `max_iter` is what the user allows."""
+
+    def __init__(self, max_iter: int) -> None:
+        self.max_iter = max_iter
+
+    def solve(self, start: Start) -> Fit:
+        """Hyperparameters and inducing points, and then exact sites."""
+        objective, kernel, settings, *_ = start
+        rough = replace(objective, inner=objective.inner.roughly())
+        function = contracts.VectorFunction(rough, kernel, settings.move_basis, settings.prior)
+        maximum = climb(function, settings)
+        if maximum.n_iter >= self.max_iter:
+            warn_unless_converged(maximum, settings)
+        rough, kernel = function.at(maximum.x)
+        found = replace(rough, inner=objective.inner)
+        return fit_at(found, kernel, maximum.n_iter, function.inner_state)
 
 
 def resolve_solver(solver: Solver | str, optimizer: Optimizer, n: int, n_inducing: int) -> Solver:

@@ -6,8 +6,10 @@ from skgp_sparse.choices import choices, plan
 from skgp_sparse.choices.choices import BOUNDS, StandardisedColumns
 from skgp_sparse.choices.plan import Facts, UncertainInputs
 from skgp_sparse.data import arrays, dataset, moments
+from skgp_sparse.data import classes as class_problems
 from skgp_sparse.data.arrays import ArrayDataset, DistinctInputs, PerRow, by_row
 from skgp_sparse.data.checks import RawRows
+from skgp_sparse.data.classes import Task
 from skgp_sparse.data.columns import ColumnTable, types_of
 from skgp_sparse.data.dataset import Batch, Dataset
 from skgp_sparse.data.door import ChunkedDataset, OpenSource
@@ -65,9 +67,9 @@ from skgp_sparse.engine.posteriors_around import (
     spread_values,
     tightened,
 )
-from skgp_sparse.explain import views, weighted_means
+from skgp_sparse.explain import weighted_means
 from skgp_sparse.explain.leave_one_out import LeftOutRows, left_out, some_rows, width_of
-from skgp_sparse.explain.views import TargetView, Task
+from skgp_sparse.explain.views import TargetView
 from skgp_sparse.explain.weighted_means import Calibration, WeightedMean, calibrated, centred_logs
 from skgp_sparse.ground import integrals, linalg, parallel
 from skgp_sparse.ground.integrals import log_moments
@@ -124,6 +126,7 @@ from skgp_sparse.methods import small_fits
 from skgp_sparse.methods.contract import (
     Job,
     Points,
+    Problems,
     Request,
     ValidationScore,
     ValidationSet,
@@ -131,7 +134,7 @@ from skgp_sparse.methods.contract import (
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.neighbors import NearestNeighborSearch, full
 from skgp_sparse.methods.selection import ExactRival, PosteriorSelection, RivalOfPoints
-from skgp_sparse.methods.small_fits import on_subsets, with_likelier_noise, within_reach
+from skgp_sparse.methods.small_fits import on_subsets, with_likeliest_noise, within_reach
 from skgp_sparse.steps import fit_warnings, heteroscedastic_noise, initial_values
 from skgp_sparse.steps import mean as mean_functions
 from skgp_sparse.steps.fit_warnings import warn_at_bounds

@@ -203,7 +203,7 @@ _PROPAGATION = bounds.FITC, bounds.PEP  # these are expectation propagation ther
 
 
 def resolved(
-    choice: Any, by_name: Mapping[str, type], kind: type, parameter: str, name: str, must: str
+    choice: object, by_name: Mapping[str, type], kind: type, parameter: str, name: str, must: str
 ) -> Any:
     """The object of a name, or a clone of one of that kind; raises at anything else."""
     if is_name(choice, *by_name):
@@ -378,6 +378,7 @@ def resolve_inducing(init: object, n_inducing: int, n_features: int, name: str) 
 
 
 def _check_inducing(Z: Array, n_features: int, name: str) -> Array:
+    """Inducing points (m, d) of a user as a float64 copy; raises unless they have d columns."""
     shape = f"(m, {n_features})"
     require(np.ndim(Z) == 2, "inducing_init", Z, name, f"or return an array of shape {shape}")
     options = {"dtype": float, "copy": True, "ensure_all_finite": "allow-nan"}

@@ -126,7 +126,8 @@ def _reaches_far(rows: Dataset, kernel: Kernel, request: Request) -> bool:
         return False
     own = [one for one in kernels.summands(kernel) if not isinstance(one, StandardisedColumns)]
     has_period = bool(kernels.periods(kernel, rows.n_features))
-    return has_period or any(kernels.reaches_far(one, rows) for one in own)
+    row, scale = rows.block(slice(0, 1)).X, rows.scale()
+    return has_period or any(kernels.reaches_far(one, row, scale) for one in own)
 
 
 def plan(request: Request, facts: Facts) -> Plan:

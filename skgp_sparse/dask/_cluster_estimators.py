@@ -94,6 +94,7 @@ def lazy(method: Callable, probed_by: Callable | None = None) -> Callable:
 
 
 def _lazily(plain: SparseGP, function: Callable, probed_by: Callable, X: Any, **kwargs: Any) -> Any:
+    """Dask arrays of answers, whose blocks are those of X; columns beside X are cut alike."""
     blocks = distributed_rows.blocks_of_inputs(X, f"Dask{type(plain).__name__}.{function.__name__}")
     expected, sizes = getattr(plain, "n_features_in_", X.shape[1]), known_sizes(X)
     if X.shape[1] != expected:

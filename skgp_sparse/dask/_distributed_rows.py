@@ -10,7 +10,7 @@ and their tasks are functions of tables, without any state.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -35,6 +35,7 @@ from skgp_sparse.data.checks import RawRows, Rules, is_lazy, naming
 from skgp_sparse.data.copies import RowWeights
 from skgp_sparse.data.dataset import Batch, Dataset, Layout, block_budget, even_slices, row_blocks
 from skgp_sparse.data.door import check_form
+from skgp_sparse.engine.basis import Options
 from skgp_sparse.ground.parallel import single_threaded_blas, slices
 from skgp_sparse.ground.validation import AnyArray, Array, Index, MaybeArray, as_text
 
@@ -225,7 +226,7 @@ _MOST_NUMBERS = 1 << 24  # ... and it has at most so many numbers
 Loaded = tuple[list[Future], int, ArrayDataset]  # parts, how many rows they have, one without
 
 
-def load(client: Client, rules: Rules, held: ExitStack, X: object, **columns: Any) -> Loaded:
+def load(client: Client, rules: Rules, held: ExitStack, X: Sized, **columns: Any) -> Loaded:
     """Futures of parts of the user's collections, how many rows they have, and one without rows."""
     with ExitStack() as until_loaded:
         blocks, sizes = blocks_of_inputs(X, rules.name), None
@@ -269,7 +270,7 @@ def known_sizes(collection: object) -> Any:
     return None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
 
 
-def aligned(column: Any, what: str, X: Any, blocks: list, sizes: Sequence | None) -> list[Delayed]:
+def aligned(column: Any, what: str, X: Sized, blocks: list, sizes: Sequence | None) -> list:
     """Parts of a column for each block of X: partitions of a collection, or slices of an array."""
     if not is_lazy(column):
         if sizes is None:
@@ -281,7 +282,7 @@ def aligned(column: Any, what: str, X: Any, blocks: list, sizes: Sequence | None
             raise ValueError(f"{what} has {len(column)} rows. Pass {sum(sizes)}, as many as X has.")
         return [once(part) for part in np.split(np.asarray(column), np.cumsum(sizes)[:-1])]
     if known_sizes(X) and known_sizes(column) and len(column) == len(X):
-        column = column.rechunk({0: X.chunks[0]})
+        column = column.rechunk({0: known_sizes(X)})
     parts = blocks_of(column)
     if len(parts) != len(blocks):
         raise ValueError(f"{what} has {len(parts)} partitions and X has {len(blocks)}. {SAME_ROWS}")
@@ -411,9 +412,9 @@ class DaskDataset(Dataset):
         step = -(-len(self) * self.n_features // _MOST_INPUTS)
         return self.subset(np.arange(0, len(self), step)).X
 
-    def layout(self, width: int, footprint: int, options: Any) -> Layout:
+    def layout(self, width: int, footprint: int, options: Options) -> Layout:
         """The `Layout`: no block crosses a part, and nothing waits."""
-        budget = block_budget(footprint, options)
+        budget = block_budget(footprint, options.memory)
         blocks = [
             slice(start + block.start, start + block.stop)
             for start, size in zip(self._edges.tolist(), self.sizes)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skgp_sparse import kernels
+from skgp_sparse.data.classes import Task
 from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import Distinct, TargetScaler, is_small, moments_of
 from skgp_sparse.ground.linalg import LOG_2PI
@@ -108,7 +109,7 @@ class Bundles:
         return PerRow(np.concatenate(values.parts[group], axis=-1) for group in self.groups)
 
     def split(self, values: "PerRow") -> "PerRow":
-        """The other way."""
+        """Numbers of every row, from a `PerRow` by bundles to one by blocks, as before `join`."""
         edges = (np.cumsum(self.sizes[group])[:-1] for group in self.groups)
         parts = (np.split(piece, edge, axis=-1) for piece, edge in zip(values.parts, edges))
         return PerRow(chain.from_iterable(parts))
@@ -141,9 +142,9 @@ class PerRow:
         return np.concatenate(self.parts, axis=-1).astype(dtype or np.float64)
 
 
-def by_row(function: Callable, *values: Any) -> PerRow:
+def by_row(function: Callable, *values: PerRow) -> PerRow:
     """``function(part, ...)`` of the parts of every block, as a `PerRow`."""
-    return PerRow(map(function, *values))
+    return PerRow(map(function, *(value.parts for value in values)))
 
 
 _COLUMNS = "X", "y", "noise", "weight", "offset", "X_std"
@@ -221,7 +222,7 @@ class ArrayDataset(Dataset):
         weight = self.weight if self.mean_weight == 1.0 else self.mean_weight * self.row_weights()
         return ArrayDataset(self.X, self.y, self.noise, weight, offset=offset, X_std=self.X_std)
 
-    def of_problem(self, task: Any) -> "ArrayDataset":
+    def of_problem(self, task: Task) -> "ArrayDataset":
         """The table of the rows of a problem with its labels."""
         rows, label = task.labels(self.y)
         return replace(self if rows is None else self.subset(rows), y=label[:, None], classes=None)

@@ -270,12 +270,12 @@ class Rules(NamedTuple):
         return TargetScaler.none(p)
 
 
-def is_lazy(value: Any) -> bool:
+def is_lazy(value: object) -> bool:
     """Whether a value is a collection of dask, whose numbers are not here."""
-    if not hasattr(type(value), "__dask_graph__"):
-        return False
+    graph = getattr(type(value), "__dask_graph__", None)
     # dask's own need not build a graph; arrays of xarray have one only if they are made of dask's
-    return type(value).__module__.startswith("dask") or value.__dask_graph__() is not None
+    is_of_dask = type(value).__module__.startswith("dask")
+    return graph is not None and (is_of_dask or graph(value) is not None)
 
 
 def check_readable(name: str, **data: object) -> None:

@@ -229,6 +229,7 @@ class ColumnTypes:
         return np.column_stack([self._numbers(j, one, name) for j, one in enumerate(columns)])
 
     def _numbers(self, j: int, column: Column, name: str) -> Array:
+        """Numbers (n,) of column j, codes if it has categories; raises at other types."""
         with _about(self.names[j], name):
             values = column.read()
             if j in self.codes:

@@ -15,7 +15,7 @@ and not the fit. With a kernel of the user, every row counts, and a row of weigh
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -101,7 +101,7 @@ def row_weights(
     return known._replace(weight=weight, class_weight=of_users if of_copies is None else of_copies)
 
 
-def has_copies(rows: Any) -> bool:
+def has_copies(rows: ArrayDataset) -> bool:
     """Whether rows of a fit with a user's kernel are copies, which may be counted by weights."""
     found, weight = RowHashes.of(rows), rows.weight
     if weight is None:

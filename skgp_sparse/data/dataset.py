@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skgp_sparse.data import moments
+from skgp_sparse.data.classes import Task
 from skgp_sparse.ground.parallel import ordered_map, slices, worth
 from skgp_sparse.ground.validation import AnyArray, Array, Index, Ints, Rng, Scalars, Triple
 
@@ -66,9 +67,9 @@ class Layout(NamedTuple):
     features: list[bool]  # ... and those whose features may, if nothing else waits
 
 
-def at(values: Any, rows: Index) -> Any:
+def at(values: object, rows: Index) -> Any:
     """Values of some rows, from an array (n, ...); a number or None as it is."""
-    return values if np.ndim(values) == 0 else values[rows]
+    return values[rows] if isinstance(values, np.ndarray) and values.ndim else values
 
 
 class Dataset(ABC):
@@ -188,13 +189,13 @@ class Dataset(ABC):
         offset = None if self.offset is None else self.offset / scaler.scale[0]
         return replace(self, scaler=scaler, offset=offset)
 
-    def of_problem(self, task: object) -> "Dataset":
+    def of_problem(self, task: Task) -> "Dataset":
         """Make the table of a problem, in which rows with indices of classes have its labels.
 
         Parameters
         ----------
-        task : object with `labels`
-            It has a method that makes labels of indices of classes, and chooses rows.
+        task : Task
+            It makes labels of indices of classes, and chooses rows.
 
         Returns
         -------
@@ -300,7 +301,7 @@ class Dataset(ABC):
             Blocks of features (rows, width), threads, and what may wait in memory.
         """
         arrays = _SCRATCH + footprint
-        blocks = row_blocks(len(self), width, block_budget(footprint, options))
+        blocks = row_blocks(len(self), width, block_budget(footprint, options.memory))
         sizes = np.array([block.stop - block.start for block in blocks])
         fitting_threads = 0.5 * options.memory / (8 * width * arrays * sizes.max())
         threads = int(max(1, min(worth(options.n_jobs, len(self) * width), fitting_threads)))
@@ -579,6 +580,6 @@ def even_slices(n: int, count: int) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
-def block_budget(footprint: int, options: Any) -> float:
+def block_budget(footprint: int, memory: float) -> float:
     """Bytes that a (rows, m) array of a block may take, if a pullback holds `footprint` of them."""
-    return 0.5 * options.memory / ((_SCRATCH + footprint) * _THREADS)
+    return 0.5 * memory / ((_SCRATCH + footprint) * _THREADS)

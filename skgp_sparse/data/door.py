@@ -23,6 +23,7 @@ from sklearn.utils.validation import validate_data
 from skgp_sparse.data import checks
 from skgp_sparse.data.arrays import ArrayDataset, joined
 from skgp_sparse.data.checks import RawRows, Rules
+from skgp_sparse.data.classes import Task
 from skgp_sparse.data.columns import ColumnTypes, as_table, types_of
 from skgp_sparse.data.copies import MOST_HASHED, RowHashes, counted, row_weights
 from skgp_sparse.data.dataset import Batch, Dataset, at
@@ -262,6 +263,7 @@ def encoded(rows: ArrayDataset, rules: Rules) -> ArrayDataset:
 
 
 def _read_source(model: BaseEstimator, rules: Rules, raw: RawRows, alpha: MaybeArray) -> Dataset:
+    """The `Dataset` of a source, whose columns the estimator then knows."""
     named = raw._asdict()
     X = named.pop("X")
     if passed := [argument for argument, value in named.items() if value is not None]:
@@ -354,7 +356,7 @@ class ChunkedDataset(Dataset):
         found = ArrayDataset(X, y, noise, weight, self.scaler, self.least_noise, offset)
         return replace(found, relative=self.relative)
 
-    def of_problem(self, task: Any) -> "ChunkedDataset":
+    def of_problem(self, task: Task) -> "ChunkedDataset":
         """The table of a `Task` with its labels; that of a pair of classes skips other rows."""
         index = None if task.has_all_rows else task.labels(self._labels)[0]
         weight, relabel = self.weight, partial(_labels_of, task)
@@ -387,6 +389,6 @@ class ChunkedDataset(Dataset):
         return (np.concatenate(column)[np.argsort(order)] for column in zip(*pieces))
 
 
-def _labels_of(task: Any, index: AnyArray) -> AnyArray:
+def _labels_of(task: Task, index: AnyArray) -> AnyArray:
     """Labels of rows all of which take part."""
     return task.labels(index[:, 0])[1][:, None]

@@ -162,6 +162,7 @@ class PredictionBandDisplay(Display):
         return self
 
     def _plot_line(self, ax: "Axes") -> None:
+        """Draw mean and interval of one input, with data and inducing points."""
         width = ndtri(0.5 + 0.5 * self.coverage) * self.std
         name, on_axis = axis_of(self.grid, self.names[0] if self.names else "x")
         grid = on_axis(self.grid)
@@ -180,6 +181,7 @@ class PredictionBandDisplay(Display):
         ax.legend()
 
     def _plot_maps(self, axes: "AnyArray") -> None:
+        """Draw maps of mean and standard deviation of two inputs."""
         names = self.names or ("first input", "second input")
         names, sides = zip(*map(axis_of, self.grid, names))
 
@@ -402,7 +404,7 @@ def _average(
 
 
 def _question(
-    estimator: BaseEstimator, target: Any, latent: bool, at: "_display.Table"
+    estimator: BaseEstimator, target: object, latent: bool, at: "_display.Table"
 ) -> tuple[int | None, str, bool]:
     """The number of the class or target that is averaged, its words, and whether it has a band.
 
@@ -419,9 +421,9 @@ def _question(
     if len(shape) == 1:
         _check_target(target is None, target, "None, because there is one target")
         return None, label, has_band
-    is_number = isinstance(target, Integral) and int(target) in range(shape[1])
-    _check_target(is_number, target, f"the number of a target, 0 to {shape[1] - 1}")
-    return int(target), f"{label} of target {target}", has_band
+    number = int(target) if isinstance(target, Integral) else -1
+    _check_target(number in range(shape[1]), target, f"the number of a target, 0 to {shape[1] - 1}")
+    return number, f"{label} of target {target}", has_band
 
 
 def _check_target(is_right: bool, target: object, must: str) -> None:

@@ -11,7 +11,7 @@ sines.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,6 +22,7 @@ from skgp_sparse.data.dataset import Dataset, Layout
 from skgp_sparse.ground import linalg
 from skgp_sparse.ground.validation import Array, Kernel, Pair, Rng, Scalars
 
+Tape = TypeVar("Tape")  # what a gradient wants, of features of its own kind
 Gradients = tuple[Scalars, Scalars]  # wrt theta (p,), and the parameters of the basis; 0.0: none
 
 
@@ -109,7 +110,7 @@ class Basis(ABC):
         """
 
 
-class Features(ABC):
+class Features(ABC, Generic[Tape]):
     """A basis at one kernel.
 
     Features of inducing points come from a kernel matrix in two steps, ``V = K Tᵀ``, of which the
@@ -208,7 +209,7 @@ class Features(ABC):
         return v
 
     @abstractmethod
-    def linearise(self, X: Array) -> tuple[Array, Any]:
+    def linearise(self, X: Array) -> tuple[Array, Tape]:
         """Compute raw features, and remember what their gradient wants.
 
         Parameters
@@ -227,7 +228,7 @@ class Features(ABC):
         """
 
     @abstractmethod
-    def pull(self, tape: object, K_bar: Array, inputs: bool) -> Gradients:
+    def pull(self, tape: Tape, K_bar: Array, inputs: bool) -> Gradients:
         """Pull the gradient with respect to raw features back.
 
         Parameters
@@ -428,7 +429,7 @@ class InducingBasis(Basis):
         return np.where(np.isnan(self.points), 0.0, self.points)
 
     def moved(self, parameters: Array) -> "InducingBasis":
-        """Other inducing points."""
+        """The basis of other inducing points (m, d), which lack the same values."""
         missing = np.isnan(self.points)
         return InducingBasis(np.where(missing, np.nan, parameters) if missing.any() else parameters)
 
@@ -448,7 +449,7 @@ class InducingBasis(Basis):
 
 
 @dataclass(frozen=True, eq=False)
-class InducingFeatures(Features):
+class InducingFeatures(Features[Callable]):
     """Inducing points at one kernel."""
 
     kernel: Kernel
@@ -475,24 +476,24 @@ class InducingFeatures(Features):
         return InducingBasis(self.Z).at(self.kernel, Options(_LITTLE_JITTER)).for_prediction()
 
     def raw(self, X: Array) -> Array:
-        """``Kfu``."""
+        """Kernel matrix ``Kfu`` (n, m)."""
         return kernels.evaluate(self.kernel, X, self.Z)
 
     def whiten(self, K: Array, out: Array | None = None) -> Array:
-        """``Kfu L⁻ᵀ``."""
+        """Whitened features ``Kfu L⁻ᵀ`` (n, m)."""
         if self.T is None:
             return linalg.over_lower_transposed(K, self.L, out)
         return linalg.times_lower_transposed(K, self.T, out)
 
     def weights(self, v: Array) -> Array:
-        """``L⁻ᵀ v``."""
+        """Weights ``L⁻ᵀ v`` (m, p) of raw features."""
         return linalg.over_lower(v.T, self.L).T if self.T is None else self.T.T @ v
 
     def linearise(self, X: Array) -> tuple[Array, Callable]:
         """``Kfu`` and its pullback."""
         return kernels.linearize(self.kernel, X, self.Z)
 
-    def pull(self, tape: Any, K_bar: Array, inputs: bool) -> Gradients:
+    def pull(self, tape: Callable, K_bar: Array, inputs: bool) -> Gradients:
         """Gradients wrt theta and Z through ``Kfu``."""
         return tape(K_bar, inputs=inputs)
 
@@ -509,7 +510,7 @@ class InducingFeatures(Features):
         return linalg.times_lower(A, self.T, out)
 
     def between_whitenings(self, M: Array) -> Array:
-        """``L⁻ᵀ M L⁻¹``."""
+        """``L⁻ᵀ M L⁻¹`` (m, m) of a matrix M."""
         return self.through_whitening(self.weights(M))
 
     def inverse(self) -> Array:
@@ -526,11 +527,11 @@ class InducingFeatures(Features):
         return theta_bar, 2.0 * Z_bar if inputs else 0.0  # both arguments of k(Z, Z) move
 
     def residual_variance(self, X: Array, V: Array, signal: Scalars) -> Array:
-        """``kff - diag VVᵀ``."""
+        """Residual variances (n,), ``kff - diag VVᵀ``."""
         return signal - linalg.row_dots(V, V)
 
     def residual_covariance(self, X: Array, V: Array) -> Array:
-        """``Kff - VVᵀ``."""
+        """Residual covariance (n, n), ``Kff - VVᵀ``."""
         return kernels.evaluate(self.kernel, X, X) - V @ V.T
 
 
@@ -615,7 +616,7 @@ def shares(terms: Sequence, n_frequencies: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Harmonics(Features):
+class Harmonics(Features[Pair]):
     """Cosines and sines at one kernel."""
 
     kernel: Kernel
@@ -641,7 +642,7 @@ class Harmonics(Features):
         V = self.raw(X)
         return V, (X, V)
 
-    def pull(self, tape: Any, K_bar: Array, inputs: bool) -> Gradients:
+    def pull(self, tape: Pair, K_bar: Array, inputs: bool) -> Gradients:
         """Gradient wrt theta, through phases and amplitudes."""
         (X, V), basis = tape, self.basis
         (cosine, sine), (cosine_bar, sine_bar) = (np.split(M, 2, axis=1) for M in (V, K_bar))

@@ -151,7 +151,9 @@ class Cotangents(NamedTuple):
     mean_h: Array | Any  # Σ a h / Σ a: all of h that uniform noise needs to know
 
 
-def cotangents(visit: Visit, core: "Core", tau: Any, total_a: float, slope: float) -> Cotangents:
+def cotangents(
+    visit: Visit, core: "Core", tau: Scalars | None, total_a: float, slope: float
+) -> Cotangents:
     """Matrices that the visit to every block multiplies with."""
     Binv = linalg.inverse_from_triangle(core.TB, visit.problems[0].options.n_jobs)
     features, n_targets = visit.features, core.v.shape[1]
@@ -272,7 +274,7 @@ class Core(NamedTuple):
     log_det: float  # log |B|
 
     def divergence(self) -> float:
-        """``KL[q(u) ‖ p(u)]``."""
+        """Divergence ``KL[q(u) ‖ p(u)]`` of the posterior of the features from their prior."""
         trace = np.vdot(self.TB, self.TB)
         return 0.5 * (trace - len(self.c) + np.vdot(self.v, self.v) + self.log_det)
 

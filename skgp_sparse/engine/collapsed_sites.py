@@ -15,7 +15,7 @@ the same methods where nothing needs to be projected.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class ProjectedRows(NamedTuple):
             V = features_of(read, projection)
             return (V.T @ site[0].T, *(weighted_gram(V, a) for a in site[1])), None
 
-        (Vb, *VaV), _ = self._visit(run, natural, keep=[False] * len(natural))
+        (Vb, *VaV), _ = self._visit(run, natural.parts, keep=[False] * len(natural))
         return Sums(VaV, Vb.T)
 
     def solve(self, natural: PerRow) -> "Cores":
@@ -94,7 +94,7 @@ class ProjectedRows(NamedTuple):
         """The `SparsePosterior` over one of the processes."""
         return collapsed.posterior_of(self.features, core, self.problem.kernel)
 
-    def _visit(self, function: Callable, *states: Any, keep: list[bool] | None = None) -> tuple:
+    def _visit(self, function: Callable, *states: list, keep: list[bool] | None = None) -> tuple:
         kept, reads = (self.projections, *states), [one is None for one in self.projections]
         return self.problem.rows.visit(function, self.layout, *kept, keep=keep, reads=reads)
 
@@ -166,15 +166,15 @@ class RowSums(NamedTuple):
     residual: Array  # (k,) Σ w λ2 r
 
 
-def with_sites(visit: Visit, cores: Cores, site_method: Any, v: Array) -> RowSums:
-    """The `RowSums` of a visit by a `SiteMethod` that needs no last site; shares `v`."""
+def with_sites(visit: Visit, cores: Cores, update: Callable, v: Array) -> RowSums:
+    """The `RowSums` of a visit; `update` of a `SiteMethod` needs no last site; shares `v`."""
     (problem, *_), features, layout = visit
 
     def run(read: Callable) -> tuple:
         block = read()
         projection = problem.project(features, block.X)
         V, rows = projection.V, observe(block, projection.residual)
-        found = site_method.update(rows, *cores.moments(V), None, v)
+        found = update(rows, *cores.moments(V), None, v)
         VaV = (weighted_gram(V, rows.weight * precision) for precision in found.precision)
         Vb = (V.T @ (rows.weight * linear)[:, None] for linear in found.linear)
         value = rows.weight @ found.value

@@ -408,6 +408,7 @@ class JointRows(NamedTuple):
         return ExactPosterior(self.problem.kernel, features, core.alpha[:, None])
 
     def _solve(self, b: Array, a: Array) -> JointCore:
+        """The `JointCore` for linear terms and precisions (n,) of sites."""
         n_jobs = self.problem.options.n_jobs
         noise = self._noise(a, b)
         a, b = self.groups.sum(a / noise.gain), self.groups.sum(b / noise.gain)
@@ -424,6 +425,7 @@ class JointRows(NamedTuple):
         return JointCore(T, s, a, b, alpha, self.K @ alpha, variance, log_det, noise)
 
     def _noise(self, a: Array, b: Array) -> Noise:
+        """What residual variances make of sites (n,), as a `Noise`; raises without a posterior."""
         index, weight = self.groups.index, self.groups.weight
         copies = np.maximum(weight, 1.0)  # less than one is one that says less
         linear, precision = b / copies, a / copies

@@ -175,6 +175,7 @@ def _solve(K: Array, y: Array, noise: Array) -> tuple[LocalPrediction, Array, Ar
 def _pull(
     pull: Callable, L: Array, V: Array, g_mean: Array, g_variance: Array, inputs: bool
 ) -> tuple:
+    """Gradients wrt theta and points, and of noise (s, k), from those of means and variances."""
     X = linalg.back_substituted(L, V)
     u = np.append(-X[:, :, 0], np.ones((len(X), 1)), axis=1)
     q = g_variance[:, None] * u
@@ -218,6 +219,10 @@ class LeaveOneOut(NamedTuple):
     def take(self, rows: Index) -> "LeaveOneOut":
         """Subset of the rows that are left out; the inputs X are shared."""
         return type(self)(self.X, *(column[rows] for column in self[1:]))
+
+    def share(self, total: float) -> float:
+        """So many rows, in units of those that are left out."""
+        return total / self.count.sum()
 
     def blocks(self) -> list["LeaveOneOut"]:
         """Views of blocks of the rows, whose kernel matrices are few enough."""
@@ -290,6 +295,7 @@ def _pull_sets(
     g_variance: Array,
     inputs: bool,
 ) -> tuple:
+    """Gradients wrt theta and points, and of noise (s, k + 1), where g rows are left out."""
     (T, b, a), g = of_last, g_variance.shape[1]
     units = np.pad(T, ((0, 0), (L.shape[1] - g, 0), (0, 0)))
     X = linalg.back_substituted(L, np.concatenate([units, z], axis=2))
@@ -421,7 +427,7 @@ class _Noise:
         self.learned = np.broadcast_to(learned, len(X))
 
     def near(self, block: LeaveOneOut) -> Array:
-        """D (s, k)."""
+        """Noise variances D (s, k) of the rows that are near, divided by their weights."""
         return (self.learned[block.near] + block.noise_near) / block.weight_near
 
     def own(self, block: LeaveOneOut) -> Array:
@@ -640,21 +646,20 @@ class NeighborsPosterior(Posterior):
 
     def with_fewer_neighbors(self, most: int) -> "NeighborsPosterior":
         """A copy of the posterior that predicts from at most so many neighbours."""
-        return self if self.k <= most else self._with(k=most)
+        return self if self.k <= most else replace(self, k=most)._searching_as(self)
 
     def with_noise_of(self, prior: Kernel) -> "NeighborsPosterior":
         """A copy of the posterior with a prior of other noise, whose near rows are the same."""
-        return self._with(prior=prior, noise=self.rows.variances(prior))
+        return replace(self, prior=prior, noise=self.rows.variances(prior))._searching_as(self)
 
     def given(self, table: Dataset) -> "NeighborsPosterior":
         """The posterior given the rows of another table."""
         return self.of(self.prior, known_rows(table), self.k, self.metric, self.factor)
 
-    def _with(self, **changes: Any) -> "NeighborsPosterior":
-        """A copy of the posterior that shares the search."""
-        other = replace(self, **changes)
-        vars(other)["search"] = self.search
-        return other
+    def _searching_as(self, other: "NeighborsPosterior") -> "NeighborsPosterior":
+        """The posterior, which shares the search of another one."""
+        vars(self)["search"] = other.search
+        return self
 
     def around(self, X: AnyArray, n_jobs: int = 1, k: int | None = None) -> Ints:
         """Numbers (n, k) of the distinct rows that are nearest to the rows of X."""

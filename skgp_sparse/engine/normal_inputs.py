@@ -82,12 +82,12 @@ class LatentBlock(NamedTuple):
 #     ∂F/∂Kuu       = Tᵀ [ ½ Σ_d (I - B_d⁻¹) + Σ_i t_i G_i ] T - ½ Σ_d u_d u_dᵀ
 def value_and_gradient(problem: Problem, latent: LatentRows, move: bool = True) -> Evaluation:
     """Bound and gradient wrt kernel, mean and variance of rows, and the basis if it may `move`."""
-    features = problem.features()
+    features, penalty = problem.features(), problem.bound.penalty
     value, posterior, slope, layout, waiting = _solve(problem, latent, features, gradient=True)
 
     def run(read: Callable[[], Batch], some: LatentRows, at: LatentBlock | None) -> tuple:
         block = read()
-        at = at or _latent_block(problem.bound, features, posterior.Kinv, block, some.inputs)
+        at = at or _latent_block(penalty, features, posterior.Kinv, block, some.inputs)
         q, t, (theta_bar, Z_bar, *of_inputs) = _pull(posterior, slope, block, some, at)
         n = some.weights(block)[:, some.of_column].sum(axis=1)
         noise_bar = at.precision * (0.5 * at.precision * q - 0.5 * n - t * at.residual)
@@ -117,8 +117,8 @@ def conclude(problem: Problem, latent: LatentRows) -> tuple[float, InducingPoste
 
 def mean_noise_and_residual(problem: Problem, latent: LatentRows, rows: slice) -> tuple:
     """Mean noise variance σ² and mean residual variance r over the rows of a slice."""
-    features, block = problem.features(), problem.rows.block(rows)
-    at = _latent_block(problem.bound, features, features.inverse(), block, latent.of(rows).inputs)
+    features, block, some = problem.features(), problem.rows.block(rows), latent.of(rows).inputs
+    at = _latent_block(problem.bound.penalty, features, features.inverse(), block, some)
     return np.mean(1.0 / at.precision), np.mean(at.residual)
 
 
@@ -126,7 +126,7 @@ def log_likelihoods(
     bound: Any, posterior: InducingPosterior, block: Batch, latent: LatentRows
 ) -> tuple[Array, Array, Array]:
     """Bounds (n,) of the log likelihood of new rows, the posterior held, and gradients (n, d)."""
-    at = _latent_block(bound, posterior.features, posterior.Kinv, block, latent.inputs)
+    at = _latent_block(bound.penalty, posterior.features, posterior.Kinv, block, latent.inputs)
     n = latent.weights(block)[:, latent.of_column].sum(axis=1)
     penalty, slope = bound.reduce(n * at.phi, np.maximum(n, TINY))
     q, _, (*_, mean_bar, variance_bar) = _pull(posterior, slope, block, latent, at)
@@ -144,7 +144,8 @@ def _solve(
 
     def run(read: Callable[[], Batch], some: LatentRows) -> tuple:
         block = read()
-        at, weights = _latent_block(bound, features, Kinv, block, some.inputs), some.weights(block)
+        at = _latent_block(bound.penalty, features, Kinv, block, some.inputs)
+        weights = some.weights(block)
         a = weights * at.precision[:, None]
         ay = a[:, some.of_column] * block.y
         sums = Sums(
@@ -177,7 +178,7 @@ def _solve(
 
 
 def _latent_block(
-    bound: Any, features: InducingFeatures, Kinv: Array, block: Batch, inputs: Normals
+    penalty: Callable, features: InducingFeatures, Kinv: Array, block: Batch, inputs: Normals
 ) -> LatentBlock:
     """The `LatentBlock` of a block."""
     expected = kernels.expectations(features.kernel, inputs.mean, inputs.variance, features.Z)
@@ -185,7 +186,7 @@ def _latent_block(
     residual = np.maximum(expected.prior - row_dots(V, V) - expected.inner(Kinv[None])[:, 0], 0.0)
     noise = kernels.diagonal(features.kernel, inputs.mean)[1] + block.noise
     precision = np.broadcast_to(1.0 / noise, len(V))
-    return LatentBlock(expected, V, residual, precision, *bound.penalty(residual * precision))
+    return LatentBlock(expected, V, residual, precision, *penalty(residual * precision))
 
 
 def _pull(

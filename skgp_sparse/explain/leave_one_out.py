@@ -7,12 +7,12 @@ share of scores has at most (Barber, Candès, Ramdas and Tibshirani 2021, with s
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.dataset import Batch, Dataset
+from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import places_among
 from skgp_sparse.engine.posterior import LEAVE_ONE_OUT, Posterior, noise_in_blocks
 from skgp_sparse.engine.posteriors_around import CombinationWeights, MeanWeights
@@ -101,11 +101,11 @@ class LeftOutRows(NamedTuple):
         std = np.sqrt(self.total + self.known)
         return log_normal_density(self.block.y, self.mean, std[:, None])
 
-    def without_own_noise(self, other: Any) -> "LeftOutRows":
+    def without_own_noise(self, other: "LeftOutRows") -> "LeftOutRows":
         """The rows with noise from errors of other rows, where this is known."""
         place = np.minimum(np.searchsorted(other.chosen, self.chosen), len(other.chosen) - 1)
         is_known = other.chosen[place] == self.chosen
-        return self._replace(noise=np.where(is_known, other.noise[place], self.noise))
+        return self._replace(noise=np.where(is_known, at(other.noise, place), self.noise))
 
     def beside(self, predicted: Array, weights: MeanWeights) -> "LeftOutRows":
         """The rows with moments of the weighted mean of the process and predictions (k, p)."""

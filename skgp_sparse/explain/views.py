@@ -5,7 +5,6 @@ answers for the problems that several classes become, and `prior_view` before an
 """
 
 from collections.abc import Callable
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,104 +17,19 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgp_sparse.choices.choices import resolve_likelihood
 from skgp_sparse.choices.parameter_checks import check_kernel
 from skgp_sparse.data.checks import check_one_column, check_std, check_truth, is_gaussian
+from skgp_sparse.data.classes import coupled, normalised, votes
 from skgp_sparse.data.dataset import row_blocks
 from skgp_sparse.data.moments import TargetScaler, log_densities_of_targets, rounding_of
 from skgp_sparse.engine import posterior
 from skgp_sparse.engine.functions import SampledFunctions, in_units
 from skgp_sparse.engine.posterior import Posterior, Prior, noise_in_blocks, require
 from skgp_sparse.exceptions import warn
-from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas, slices
-from skgp_sparse.ground.validation import AnyArray, Array, Ints, Pair, Scalars, as_text
+from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
+from skgp_sparse.ground.validation import Array, Ints, Pair, Scalars, as_text
 from skgp_sparse.likelihoods import Likelihood
 
 Offset = Scalars | None
 Change = Callable[["TargetView"], "TargetView"]
-_ENTRIES_PER_BLOCK = 1 << 20  # entries of the systems that are solved together
-_SMALLEST_PROBABILITY = 1e-12  # pairwise probability
-
-
-class Task(NamedTuple):
-    """A problem of labels, whatever their order or number."""
-
-    of_class: tuple[float, ...]  # label of each class, NaN where its rows take no part
-
-    @property
-    def has_all_rows(self) -> bool:
-        """Whether rows of all classes take part."""
-        return not np.isnan(self.of_class).any()
-
-    def labels(self, index: AnyArray) -> tuple[Ints | None, Array]:
-        """Rows that take part (None: all of them) and their labels, from class indices."""
-        labels = np.array(self.of_class, float)[np.asarray(index, dtype=np.intp)]
-        if self.has_all_rows:
-            return None, labels
-        rows = np.flatnonzero(~np.isnan(labels))
-        return rows, labels[rows]
-
-    def label_of(self, k: int) -> float | None:
-        """The label of a class that no other class has; None if there is none."""
-        return self.of_class[k] if np.sum(np.equal(self.of_class, self.of_class[k])) == 1 else None
-
-    def name(self, classes: AnyArray) -> str:
-        """A binary problem in words."""
-        negative = "the rest" if self.has_all_rows else classes[self.of_class.index(-1.0)]
-        return f"{classes[self.of_class.index(1.0)]} against {negative}"
-
-
-def tasks(n_classes: int, multi_class: str) -> list[Task]:
-    """The problems of a number of classes; one where there are two."""
-    if multi_class == "softmax":
-        return [Task(tuple(range(n_classes)))]
-    if multi_class == "one_vs_one" and n_classes > 2:
-        nothing = dict.fromkeys(range(n_classes), np.nan)
-        pairs = combinations(range(n_classes), 2)
-        return [Task(tuple((nothing | {j: 1.0, i: -1.0}).values())) for i, j in pairs]
-    labels = 2.0 * np.eye(n_classes) - 1.0
-    return [Task(tuple(row)) for row in (labels[1:] if n_classes == 2 else labels).tolist()]
-
-
-def normalised(positive: Array) -> Array:
-    """Probabilities (n, K) from those of each class against the rest."""
-    total = positive.sum(axis=1, keepdims=True)
-    uniform = np.full_like(positive, 1.0 / positive.shape[1])
-    return np.where(total > 0, positive / np.where(total > 0, total, 1.0), uniform)
-
-
-def votes(pairwise: Array, n_classes: int) -> Ints:
-    """Winners (n,) of duels (n, K (K - 1) / 2) as of `tasks`; sums of probabilities break ties."""
-    R = _square(pairwise, n_classes)
-    won = (R > 0.5).sum(axis=2)
-    return np.argmax(won + R.sum(axis=2) / n_classes, axis=1)  # the sum is below n_classes
-
-
-def coupled(pairwise: Array, n_classes: int) -> Array:
-    """Probabilities (n, K) closest to those of all pairs: Wu, Lin and Weng (2004), eq. 21."""
-    size = max(1, _ENTRIES_PER_BLOCK // (n_classes + 1) ** 2)
-    parts = [_couple(_square(pairwise[rows], n_classes)) for rows in slices(len(pairwise), size)]
-    return np.concatenate([np.empty((0, n_classes)), *parts])
-
-
-def _square(pairwise: Array, n_classes: int) -> Array:
-    """``R[:, i, j]``: probability of i where it is i or j; 0 on the diagonal."""
-    R = np.zeros((len(pairwise), n_classes, n_classes))
-    clipped = np.clip(pairwise, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)
-    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        R[:, j, i] = clipped[:, column]
-        R[:, i, j] = 1.0 - clipped[:, column]
-    return R
-
-
-def _couple(R: Array) -> Array:
-    n, K, _ = R.shape
-    system = np.ones((n, K + 1, K + 1))
-    system[:, K, K] = 0.0
-    system[:, :K, :K] = -R * R.transpose(0, 2, 1)
-    diagonal = np.arange(K)
-    system[:, diagonal, diagonal] = (R**2).sum(axis=1)
-    right = np.zeros((n, K + 1, 1))
-    right[:, K] = 1.0
-    p = np.maximum(np.linalg.solve(system, right)[:, :K, 0], 0.0)
-    return p / p.sum(axis=1, keepdims=True)
 
 
 class LabelView(NamedTuple):
@@ -173,11 +87,8 @@ class LabelView(NamedTuple):
 
     def _by_problem(self, X: Array) -> Array:
         """Probabilities (n, n_classes) of a softmax or ranks, or a column for each problem."""
-        columns = []
-        for k, likelihood in enumerate(self.likelihoods):
-            mean, variance = self.latent_moments(X, k)
-            columns.append(likelihood.probability(mean.T, variance.T).T)
-        return np.column_stack(columns)
+        pairs = ((one, self.latent_moments(X, k)) for k, one in enumerate(self.likelihoods))
+        return np.column_stack([one.probability(m.T, v.T).T for one, (m, v) in pairs])
 
 
 class TargetView(NamedTuple):
@@ -218,8 +129,9 @@ class TargetView(NamedTuple):
 
     def mean_and_std(self, X: Array, latent: bool, offset: Offset = None) -> Pair:
         """Mean and standard deviation, both (n,) or (n, p)."""
-        mean, std = self._mean_and_std(X, latent)
-        return self._shaped(mean), self._shaped(std)
+        mean, variance = self.moments(X, noise=not latent)
+        std = self.scaler.inverse_std(np.sqrt(variance)[:, None])
+        return self._shaped(_finite(self.scaler.inverse(mean))), self._shaped(_finite(std))
 
     def functions(
         self, k: int, n_frequencies: int, state: RandomState, check: Callable, name: str
@@ -244,27 +156,25 @@ class TargetView(NamedTuple):
 
     def quantiles(self, X: Array, q: Array, offset: Offset = None) -> Array:
         """Quantiles (n, k) or (n, p, k) for probabilities (k,)."""
-        mean, std = self._mean_and_std(X, False)
-        values = mean[:, :, None] + std[:, :, None] * ndtri(q)
-        return values[:, 0] if self.one_column else values
+        mean, std = self.mean_and_std(X, False)
+        return mean[..., None] + std[..., None] * ndtri(q)
 
     def cdf(self, X: Array, at: Array, offset: Offset = None) -> Array:
         """Probability that y is at most a number, in the shape of the numbers."""
-        mean, std = self._mean_and_std(X, False)
+        mean, std = self.mean_and_std(X, False)
         excess = np.reshape(at, mean.shape) - mean
         with np.errstate(divide="ignore", invalid="ignore"):  # of constants
-            p = np.where(std > 0, ndtr(excess / std), excess >= -rounding_of(mean))
-        return self._shaped(p)
+            return np.where(std > 0, ndtr(excess / std), excess >= -rounding_of(mean))
 
     def log_density(self, X: Array, y: Array, offset: Offset = None) -> Array:
         """Log density of y, in its shape."""
-        mean, std = self._mean_and_std(X, False)
-        if not np.all(std[:, self.scaler.scale > 0] > 0):
+        mean, std = self.mean_and_std(X, False)
+        if not np.all((std > 0) | (self.scaler.scale == 0)):
             raise ValueError(
                 f"A predicted standard deviation is {std.min():.1e}, so that there is no log "
                 "density. Add a WhiteKernel to the kernel: predictions leave out noise of alpha."
             )
-        return self._shaped(log_densities_of_targets(np.reshape(y, mean.shape), mean, std))
+        return log_densities_of_targets(np.reshape(y, mean.shape), mean, std)
 
     def sample(self, X: Array, n: int, state: RandomState, latent: bool, offset: Offset) -> Array:
         """Samples (n, n_samples) or (n, p, n_samples); the first target's are as if alone."""
@@ -285,11 +195,6 @@ class TargetView(NamedTuple):
         if noise:
             variance = variance + (own if variance.ndim == 1 else own[:, None])
         return _finite(mean), _finite(variance)
-
-    def _mean_and_std(self, X: Array, latent: bool) -> Pair:
-        mean, variance = self.moments(X, noise=not latent)
-        std = self.scaler.inverse_std(np.sqrt(variance)[:, None])
-        return _finite(self.scaler.inverse(mean)), _finite(std)
 
     def _by_blocks(self, function: Callable, X: Array) -> Any:
         """Result of a method: one thread per block with one of BLAS; all of BLAS for one block."""
@@ -384,10 +289,8 @@ class ResponseView(NamedTuple):
         of_response = RandomState(state.randint(2**31))
         draws = self.latent.sample(X, n, state, False, None)
         draws = draws + np.reshape(self._offset(offset), (-1, 1))
-        if latent:
-            draws = draws + self.likelihood.intercept
-        else:
-            draws = self.likelihood.sample(draws, of_response)
+        likelihood = self.likelihood
+        draws = draws + likelihood.intercept if latent else likelihood.sample(draws, of_response)
         return self.scaler.inverse(draws)
 
     def _moments(self, X: Array, offset: Offset) -> Pair:

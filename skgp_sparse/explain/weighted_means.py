@@ -44,6 +44,7 @@ class MeanFunction(NamedTuple):
             return averaged(self._of_complete_rows, X, self.values)
 
     def _of_complete_rows(self, X: Array) -> Array:
+        """Latent values (n, q) of rows that lack no values."""
         if self.n_classes:
             classifier, known = self.estimators[0], np.zeros((len(X), self.n_classes))
             known[:, classifier.classes_] = classifier.predict_proba(X)

@@ -118,6 +118,7 @@ def _sinh_rule(limit: float) -> Pair:
 
 @lru_cache(maxsize=64)
 def _rule(std: float) -> Pair:
+    """Nodes and weights of a rule for a standard normal, finer where ``std`` is larger."""
     for edge, count in _FEW_NODES:
         if std <= edge:
             nodes, weights = np.polynomial.hermite_e.hermegauss(count)
@@ -476,6 +477,6 @@ def _smoothed(x: Array, variance: float) -> Sequence[Array]:
 
 
 def _gumbel(x: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """E and -E'."""
+    """``E(x) = exp(-exp x)`` and minus its derivative, of real or complex numbers."""
     a = np.exp(np.where(x.real < _FLAT, x, _FLAT))
     return np.exp(-a), a * np.exp(-a)

@@ -217,7 +217,7 @@ class Deadline:
         return over
 
     def left(self) -> float:
-        """Seconds."""
+        """Seconds that are left, 0 once the moment has come."""
         return max(self.moment - monotonic(), 0.0)
 
     def allows(self, share: float) -> bool:

@@ -8,10 +8,11 @@ or absent in some versions.
 from collections.abc import Callable
 from inspect import signature
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel as Kernel  # for all rooms
 from sklearn.utils.validation import _check_sample_weight
 
@@ -31,7 +32,7 @@ def is_auto(value: object) -> bool:
     return is_name(value, "auto")
 
 
-def is_name(value: object, *names: str) -> bool:
+def is_name(value: object, *names: str) -> TypeGuard[str]:
     """Whether the value of a parameter is one of some names, and not an object or an array."""
     return isinstance(value, str) and value in names
 
@@ -122,7 +123,7 @@ def has_callbacks(estimator: object) -> bool:
 class IterationReporter:
     """Tells scikit-learn's callbacks of a fit, its runs of the optimiser and their iterations."""
 
-    def __init__(self, estimator: Any, X: object, y: object, max_iter: int) -> None:
+    def __init__(self, estimator: BaseEstimator, X: object, y: object, max_iter: int) -> None:
         self.task = {"estimator": estimator, "X": X, "y": y}
         self.max_iter = max_iter
         self.context, self.run, self.iteration = None, None, 0

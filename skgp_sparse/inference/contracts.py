@@ -49,6 +49,7 @@ class VectorFunction:
         self.inputs, self.inner_state, self.highest = move_basis, None, -np.inf
 
     def __call__(self, vector: Array) -> tuple[float, Array]:
+        """Value in nats, and gradient (size,), at a vector (size,)."""
         objective, kernel = self.at(vector)
         with arithmetic():
             evaluation = objective.value_and_gradient(kernel, self.inputs, self.inner_state)
@@ -56,7 +57,7 @@ class VectorFunction:
             self.inner_state = evaluation.inner_state  # the inner loop has not diverged
         self.highest = max(self.highest, evaluation.value)
         if self.prior is not NO_PRIOR:
-            evaluation = self.prior.added_to(evaluation, self.unpack(vector)["kernel"])
+            evaluation = with_prior(evaluation, self.prior, self.unpack(vector)["kernel"])
         return evaluation.value, self.pack_gradient(evaluation.gradient)
 
     def on(self, rows: Dataset) -> "VectorFunction":
@@ -67,28 +68,28 @@ class VectorFunction:
         return function
 
     def at(self, vector: Array) -> tuple[Any, Kernel]:
-        """The objective and the kernel at a vector."""
+        """The objective and the kernel at a vector (size,)."""
         blocks = self.unpack(vector)
         kernel = kernels.moved(self.kernel, blocks.pop("kernel"))
         return self.objective.at(**blocks), kernel
 
     def pack(self, **values: Array) -> Array:
-        """Vector of the values of the blocks, or of those given by name."""
+        """Vector (size,) of the values of the blocks, or of those given by name."""
         parts = ((b, values.get(b.name, b.value)) for b in self.blocks)
         return self._flat((value - b.centre) / b.scale for b, value in parts)
 
     def unpack(self, vector: Array) -> dict[str, Array]:
-        """Values by name."""
+        """Values of all blocks by name, each of its own shape, from a vector (size,)."""
         parts = np.split(vector, np.cumsum([block.value.size for block in self.blocks])[:-1])
         pairs = [(b, np.reshape(part, b.value.shape)) for b, part in zip(self.blocks, parts)]
         return {b.name: part * b.scale + b.centre for b, part in pairs}
 
     def pack_gradient(self, gradient: dict) -> Array:
-        """Gradient with respect to the vector, from gradients by name."""
+        """Gradient (size,) with respect to the vector, from gradients by name of the block."""
         return self._flat(gradient[block.name] * block.scale for block in self.blocks)
 
     def limits(self) -> Array:
-        """Limits (size, 2)."""
+        """Lower and upper limits (size, 2) of the vector, infinite where a block has none."""
         limits = ((-np.inf, np.inf) if b.limits is None else b.limits for b in self.blocks)
         pairs = zip(limits, self.blocks)
         return np.vstack([np.broadcast_to(one, (b.value.size, 2)) for one, b in pairs])
@@ -110,6 +111,12 @@ def with_more_noise(kernel: Kernel, more: float) -> Kernel:
     return kernel.clone_with_theta(np.clip(theta, *np.reshape(kernel.bounds, (-1, 2)).T))
 
 
+def with_prior(evaluation: Evaluation, prior: ThetaPrior, theta: Array) -> Evaluation:
+    """The `Evaluation` of an objective and a prior together."""
+    gradient = evaluation.gradient | {"kernel": evaluation.theta_bar + prior.gradient(theta)}
+    return evaluation._replace(value=evaluation.value + prior.log_density(theta), gradient=gradient)
+
+
 def value_or_minus_inf(
     objective: "Objective", kernel: Kernel, inner_state: object = None, prior: ThetaPrior = NO_PRIOR
 ) -> float:
@@ -126,7 +133,7 @@ def attempt(
     with suppress(np.linalg.LinAlgError), arithmetic():
         evaluation = objective.value_and_gradient(kernel, inner_state=inner_state)
         if np.isfinite(evaluation.value) and np.isfinite(evaluation.theta_bar).all():
-            return prior.added_to(evaluation, kernel.theta)
+            return with_prior(evaluation, prior, kernel.theta)
     return Evaluation(-np.inf, {"kernel": np.zeros(len(kernel.bounds))}, np.nan, inner_state)
 
 
@@ -205,7 +212,7 @@ class Objective(ABC):
     def blocks(self, kernel: Kernel, move_basis: bool = False) -> list[ParameterBlock]:
         """Blocks to optimise from a kernel on: "kernel" first, and "basis" only if it may move."""
         likelihood = self.likelihood
-        units = kernels.units(kernel, self.rows)[:, None]
+        units = kernels.units(kernel, self.rows.n_features, self.rows.scale)[:, None]
         limits = np.reshape(kernel.bounds, (-1, 2)) / units
         blocks = [ParameterBlock("kernel", kernel.theta, scale=units[:, 0], limits=limits)]
         if likelihood is not None and len(likelihood.theta):
@@ -263,14 +270,14 @@ class SparseFit(Objective):
         return 1.0, 0.0
 
     @abstractmethod
-    def of_sample(self, kernel: Kernel) -> tuple[Posterior, Any]:
+    def of_sample(self, kernel: Kernel) -> tuple[Posterior, tuple]:
         """Posterior given rows that stand for all, and what `conclude_from` begins with."""
 
     @abstractmethod
     def log_densities(self, posterior: Posterior) -> Array:
         """Log densities (n,) of the rows, of several targets their means."""
 
-    def conclude_from(self, kernel: Kernel, sample: Any) -> Conclusion:
+    def conclude_from(self, kernel: Kernel, sample: tuple) -> Conclusion:
         """`Conclusion` from all rows at a kernel, of which a sample knew as much already."""
         return self.conclude(kernel)
 

@@ -65,16 +65,17 @@ class _LeftOutObjective(Objective):
         return [of_kernel, *others]
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
-        """The log density."""
+        """Leave-one-out log density of all rows, less the price of the metric."""
         one = self._followed(kernel)
         J = neighbors.value(kernel, one.left_out, self.metric, self.n_jobs, one._densities)
-        return self._share * J - self._price()[0]
+        return one.left_out.share(self.total) * J - self._price()[0]
 
     def value_and_gradient(
         self, kernel: Kernel, inputs: bool = False, inner_state: object = None
     ) -> Evaluation:
         """`Evaluation` with a gradient for each block, sites held."""
-        one, share = self._followed(kernel), self._share
+        one = self._followed(kernel)
+        share = one.left_out.share(self.total)
         J, theta_bar, metric_bar = neighbors.value_and_gradient(
             kernel, one.left_out, self.metric, self.n_jobs, one._densities
         )
@@ -88,11 +89,6 @@ class _LeftOutObjective(Objective):
         """`Conclusion` at a kernel, whose value has no penalty."""
         held = replace(self._followed(kernel), prior=None)
         return Conclusion(held.value(kernel), self.posterior, 0.0, replace(held, moves_sites=True))
-
-    @property
-    def _share(self: Any) -> float:
-        """Rows, in units of those that are left out."""
-        return self.total / self.left_out.count.sum()
 
     def _price(self) -> tuple[float, Scalars]:
         """Price of the metric by its prior, and its gradient."""
@@ -118,7 +114,7 @@ class NeighborsObjective(_LeftOutObjective):
     def value_of(self, mean: Array, variance: Array) -> float:
         """The log density of rows whose moments are known, without a penalty."""
         densities = log_normal_density(self.left_out.y, mean, np.sqrt(variance)[:, None])
-        return self._share * np.sum(self.left_out.count[:, None] * densities)
+        return self.left_out.share(self.total) * np.sum(self.left_out.count[:, None] * densities)
 
 
 _ROWS_PER_SWEEP_BLOCK = 1 << 14  # rows of a sweep that are predicted together

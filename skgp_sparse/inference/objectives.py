@@ -155,7 +155,7 @@ class CollapsedObjective(contracts.SparseFit):
         return RowTerms(bound=self.bound)
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
-        """The bound."""
+        """Value of the bound, in nats."""
         return collapsed.value(self.problem(kernel))
 
     def value_and_gradient(
@@ -173,12 +173,12 @@ class CollapsedObjective(contracts.SparseFit):
         rows = slice(None, None, -(-len(self.rows) // _FEW_ROWS))
         return collapsed.mean_noise_and_residual(self.problem(kernel), rows)
 
-    def of_sample(self, kernel: Kernel) -> tuple[Posterior, None]:
+    def of_sample(self, kernel: Kernel) -> tuple[Posterior, tuple]:
         """Posterior given the rows; the one of all rows needs no more than its hyperparameters."""
         visit = collapsed.visit_of(self.problem(kernel))
         sums, _ = collapsed.forward_pass(visit, gradient=False)
         core = collapsed.core_of(sums, self.options.n_jobs)
-        return Cores([core]).process(visit.features, kernel), None
+        return Cores([core]).process(visit.features, kernel), ()
 
     def log_densities(self, posterior: Posterior) -> Array:
         """Log densities (n,) of the rows, of several targets their means."""

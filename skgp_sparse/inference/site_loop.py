@@ -50,7 +50,7 @@ class Means(NamedTuple):
 
     @property
     def value(self) -> float:
-        """``Q``."""
+        """Value ``Q = Σ w E[log p] - ½ Σ w a m`` at these means, in nats."""
         return self.expected - 0.5 * self.quadratic
 
 
@@ -256,7 +256,7 @@ _MOST_PLAIN = 40  # of these, before turns go on
 FEW_ROWS = 500  # up to which Newton's method for the precisions pays
 _OF_THE_OUTER = 1e-3  # the inner loop closes to this share of what the outer one stops at ...
 _FINEST, _COARSEST = 1e-11, 1e-6  # ... within these limits
-_ROUGH_START = 1e-4  # tolerance of an inner loop that another one follows
+_ROUGH = 1e-4  # tolerance of an inner loop that another one follows
 _RELEASE = 10.0  # largest factor by which an accelerated precision may leave the plain one
 _SITES_WORTH_THREADS = 8192  # sites from which threads gain more than they wait
 
@@ -273,6 +273,10 @@ class Inner(NamedTuple):
     def within(cls, outer_tol: float, max_iter: int = _MOST, parameter: str = "") -> "Inner":
         """An inner loop that is smooth to an outer one with a tolerance of its own."""
         return cls(max_iter, min(max(_OF_THE_OUTER * outer_tol, _FINEST), _COARSEST), parameter)
+
+    def roughly(self) -> "Inner":
+        """The loop that ends where an outer one does not see what is left."""
+        return self._replace(tol=max(self.tol, _ROUGH))
 
 
 class NextSites(NamedTuple):
@@ -408,6 +412,7 @@ class SiteLoop:
         return turned._replace(n_iter=plain.n_iter + turned.n_iter)
 
     def _solve_plainly(self, sites: PerRow, history: Sequence, most: int, warm: bool) -> Solution:
+        """The `Solution` of an accelerated fixed-point iteration of all sites."""
         evaluate: Callable = self.evaluate
         admissible: Callable = partial(by_row, _admissible)
         if not self.site_method.likelihood.is_log_concave:  # precisions may have any sign
@@ -423,7 +428,7 @@ class SiteLoop:
         if (majorised := likelihood.majorised()) is None:
             return sites
         method, inner = replace(self.site_method, likelihood=majorised), self.inner
-        rough = replace(self, site_method=method, inner=inner._replace(tol=_ROUGH_START))
+        rough = replace(self, site_method=method, inner=inner._replace(tol=_ROUGH))
         return rough._solve_from(sites).state
 
     def _slopes(self, solution: Solution) -> Array:

@@ -14,7 +14,7 @@ the row.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -116,7 +116,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         return self.site_method.likelihood.constant_log_likelihood(block.observed, weight, offset)
 
     def value(self, kernel: Kernel, inner_state: object = None) -> float:
-        """The bound."""
+        """Value of the bound at the sites of the inner loop, in nats."""
         return self.infer(kernel, inner_state)[1].step.value
 
     def value_and_gradient(
@@ -155,7 +155,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
             mean, variance = mean[0], variance[0]
         return self.likelihood.log_density(block.observed, mean, variance)
 
-    def conclude_from(self, kernel: Kernel, sample: Any) -> Conclusion:
+    def conclude_from(self, kernel: Kernel, sample: tuple) -> Conclusion:
         """`Conclusion` after passes over all rows until one gains little; losses halve the step."""
         if self.site_method.uses_last_site:
             return self.conclude(kernel)
@@ -165,7 +165,7 @@ class SiteObjective(ExactFit, contracts.SparseFit):
         value, share = -np.inf, 1.0
         for _ in range(_PASSES):
             v = self.site_method.share(now.residual)
-            rows = collapsed_sites.with_sites(visit, now.cores, self.site_method, v)
+            rows = collapsed_sites.with_sites(visit, now.cores, self.site_method.update, v)
             trial = self.site_method.total(now.cores, rows.value, rows.n, v)
             if value == -np.inf and not np.isfinite(trial):
                 raise np.linalg.LinAlgError(_NOT_FINITE)

@@ -190,7 +190,8 @@ def starts(objective: ExactFit, kernel: Kernel, prior: ThetaPrior) -> Array:
     are_periods = np.isin(np.arange(len(kernel.theta)), period_places(kernel))
     periods = [np.where(are_periods, one.theta, kernel.theta) for one in (best, near)]
     found = np.unique([*periods, best.theta], axis=0)
-    moves = np.abs(found - kernel.theta) / kernels.units(kernel, objective.rows)
+    rows = objective.rows
+    moves = np.abs(found - kernel.theta) / kernels.units(kernel, rows.n_features, rows.scale)
     return found[moves.max(axis=1, initial=0.0) > _IN_A_BASIN]
 
 

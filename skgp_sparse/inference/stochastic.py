@@ -196,7 +196,7 @@ class Search:
         self.unfinished: Maximum | None = None
 
     def start(self, objective: SparseFit, kernel: Kernel) -> State:
-        """The first state."""
+        """The `State` before the first stage, with densities of held-out rows."""
         sample = self.samples.draw(STAGES[0].rows * self.width)
         return self.better(State(objective, kernel), objective, kernel, sample)
 
@@ -243,6 +243,7 @@ class Search:
         return self.stopped
 
     def _climb(self, state: State, stage: Stage, sample: ArrayDataset) -> State:
+        """The state after L-BFGS on a sample, or the one before if that was better."""
         rows = self.samples.for_all(sample) if stage.stand_for_all else sample
         if state.ascent is None:
             part = state.objective.on(rows)

@@ -91,7 +91,7 @@ def gauss_hermite(per_column: int, d: int) -> Rule:
 #
 # and a gradient wrt μ and s is ``Σ_h`` and ``Σ_h ξ_h / (2 √s)`` of that wrt the rows.
 class NodeExpectations:
-    """Expectations by nodes."""
+    """Expectations of a kernel under one normal per row, by nodes of a quadrature rule."""
 
     def __init__(self, kernel: Kernel, mean: Array, variance: Array, Z: Array, rule: Rule) -> None:
         self.kernel, self.Z, (self.nodes, self.weights) = kernel, Z, rule

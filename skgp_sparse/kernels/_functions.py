@@ -4,7 +4,7 @@ Each makes the tree of nodes of a kernel (`node`) and traverses it once. Only th
 return full arrays: below, a value that is the same for all entries is a scalar.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -344,11 +344,11 @@ def periods(kernel: Kernel, d: int) -> list[tuple[Ints, Ints, float]]:
 
 
 # a period moves so far that the phases of rows a standard deviation apart change by one
-def units(kernel: Kernel, rows: Any) -> Array:
-    """Return the lengths (p,) of sensible steps in theta, given a `Dataset`: less for periods."""
+def units(kernel: Kernel, d: int, scale: Callable[[], Array]) -> Array:
+    """Return lengths (p,) of sensible steps in theta: less for periods, given scales (d,)."""
     lengths = np.ones(len(kernel.theta))
-    for positions, columns, period in periods(kernel, rows.n_features):
-        waves = np.linalg.norm(rows.scale()[columns]) / period
+    for positions, columns, period in periods(kernel, d):
+        waves = np.linalg.norm(scale()[columns]) / period
         lengths[positions] = 1.0 / np.maximum(1.0, 2.0 * np.pi * waves)
     return lengths
 

@@ -651,7 +651,7 @@ class MissingNode(MappedNode):
         return [*super().places(X), np.isnan(X) * np.sqrt(-np.log(correlation))]
 
     def _pull_cross(
-        self, X: Array, Z: Array, value: Scalars, factor: Any, pull: Pull, G: Array, inputs: bool
+        self, X: Array, Z: Array, value: Scalars, factor: tuple, pull: Pull, G: Array, inputs: bool
     ) -> Pulled:
         kernel, slopes, bars = self.kernel, np.zeros(X.shape[-1]), []
         K, pull_factor, used = factor

@@ -108,6 +108,7 @@ class Separation:
         return factor * log_scale, Z_bar * (factor / self.scale)
 
     def _pull_expanded(self, W: Array) -> Pair:
+        """Gradients of log l (d,) and of Z (m, d) by products of matrices, for pairs not near."""
         x, d = self.x, self.x.shape[1]
         if len(self.distant):
             x, W = np.delete(x, self.distant, axis=0), np.delete(W, self.distant, axis=0)
@@ -122,6 +123,7 @@ class Separation:
         return -0.5 * cdist(self.X_distant, self.Z, "sqeuclidean", w=w)
 
     def _add_distant(self, W: Array, log_scale: Array, Z_bar: Array) -> None:
+        """Add the gradients of the rows far away, pair by pair."""
         W = np.where(-self._half_of_distant() < self.far, W[self.distant], 0.0)
         for column, (x, z, scale) in enumerate(zip(self.X_distant.T, self.Z.T, self.scale)):
             with np.errstate(over="ignore"):
@@ -131,6 +133,7 @@ class Separation:
             log_scale[column] += np.vdot(pulled, offsets)
 
     def _repair(self, norms: Array) -> None:
+        """Compute the entries of close pairs, which cancel in products of matrices, one by one."""
         # a pair is close only if its norms are alike, so each row has its own threshold
         limit = -_CLOSE * norms
         limit[self.distant] = 0.0
@@ -193,7 +196,7 @@ LOWEST = 230.0  # minus the exponent of the smallest value
 
 
 def squared_exponential(H: Array) -> Profiled:
-    """Profile of RBF."""
+    """Profile ``exp(H)`` of RBF, and its pullback; H is overwritten."""
     K = np.exp(H, out=H)
     return K, partial(_times, K, 1.0)
 
@@ -327,6 +330,7 @@ class RationalQuadraticRule(StationaryRule):
 def _pull_rational_quadratic(
     kernel: Kernel, pairs: Pairs, alpha: float, c: Array, K: Array, G: Array, inputs: bool
 ) -> Pulled:
+    """Gradients wrt ``alpha``, length scales and Z from a cotangent G, which is overwritten."""
     np.multiply(G, K, out=G)
     log_alpha = 0.0
     if not kernel.hyperparameter_alpha.fixed:  # dk/dlog a = a k (c / (1 + c) - log(1 + c))
@@ -359,6 +363,7 @@ class ExpSineSquaredRule(StationaryRule):
 
 
 def _pull_sine(pairs: Pairs, rate: float, t: Array, K: Array, G: Array, inputs: bool) -> Pulled:
+    """Gradients wrt length scale, period and Z from a cotangent G, which is overwritten."""
     np.multiply(G, K, out=G)
     sine = np.sin(t)
     cosine = np.cos(t)
@@ -453,7 +458,7 @@ def _both_times(factor: Scalars, pulled: Pulled) -> Pulled:
 
 
 class _Pair(Node):
-    """Two children; abstract."""
+    """Base of the nodes of two kernels that are added or multiplied."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
@@ -469,7 +474,7 @@ class _Pair(Node):
 
 
 class SumNode(_Pair):
-    """``k1 + k2``."""
+    """Node of a sum ``k1 + k2``."""
 
     combine = np.add
 
@@ -502,7 +507,7 @@ def _pull_sum_diag(pull1: Pull, pull2: Pull, *args: object) -> Pulled:
 
 
 class ProductNode(_Pair):
-    """``k1 * k2``."""
+    """Node of a product ``k1 * k2``."""
 
     combine = np.multiply
 

@@ -65,6 +65,7 @@ def _tile(at: Node, X: Array) -> Values:
 
 
 def _combined(combine: np.ufunc, left: Values, right: Values) -> Values:
+    """Tiles of a sum or product of kernels, a number of numbers; None: one of them has none."""
     if left is None or right is None:
         return None
     if np.isscalar(left) and np.isscalar(right):
@@ -78,6 +79,7 @@ def _combined(combine: np.ufunc, left: Values, right: Values) -> Values:
 
 
 def _stationary(rule: LengthScaleRule, X: Array, scale: Array) -> Tile | None:
+    """Tiles (rows, columns) in single precision; None where rows are too far for it."""
     x = (X - np.median(X, axis=0)) / scale
     norms, one = np.einsum("ij,ij->i", x, x), np.ones(len(x))
     if not norms.max() <= _WIDEST:
@@ -238,12 +240,12 @@ _LITTLE, _STILL = 1e-6, 0.5  # share of the variance, and of what covariances va
 # Covariances along a column still vary where rows are far apart, as periodic and linear ones do; a
 # constant does not. Columns that a map mixes, such as places on a sphere, are not asked, and
 # neither are codes.
-def reaches_far(kernel: Kernel, rows: Any) -> bool:
-    """Return whether a kernel does not fall with distance."""
-    tree, d, row = node(kernel), rows.n_features, rows.block(slice(0, 1)).X
+def reaches_far(kernel: Kernel, row: Array, scale: Array) -> bool:
+    """Return whether a kernel does not fall with distance, at a row (1, d) and of scales (d,)."""
+    tree, d = node(kernel), row.shape[1]
     pairs = tree.walk(np.arange(d))
     seen = [part.inputs(own) for part, own in pairs if own is not None and not part.is_map]
-    units = np.max([rows.scale(), *np.nan_to_num(tree.scales(d), posinf=0.0)], axis=0)
+    units = np.max([scale, *np.nan_to_num(tree.scales(d), posinf=0.0)], axis=0)
     codes = [column for _, column in categories(kernel, d)]
     for j in np.setdiff1d(np.concatenate([np.arange(0), *seen]), codes):
         X = np.repeat(row, 1 + _FAR.size, axis=0)

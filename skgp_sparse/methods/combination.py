@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import huber
 
+from skgp_sparse.engine.neighbors import NeighborsPosterior
 from skgp_sparse.engine.posterior import noise_in_blocks
 from skgp_sparse.engine.posteriors_around import CombinationWeights, CombinedPosterior, MeanWeights
 from skgp_sparse.ground.linalg import TINY, log_normal_density
@@ -63,7 +64,7 @@ class Combination(NamedTuple):
                     parts.append(Part(few, table, process.moments(few.block.X, n_jobs)))
         return cls(fit, parts=tuple(parts))
 
-    def local(self, near: Any, first: tuple) -> list[Triple]:
+    def local(self, near: NeighborsPosterior, first: tuple) -> list[Triple]:
         """Moments of the rows of all parts from neighbours, from those of the first part."""
         others = self.parts[1:]
         with arithmetic():
@@ -102,7 +103,9 @@ class StackedPredictions:
     `mean` has the weights that were learned without the global process, None where there is none.
     """
 
-    def __init__(self, parts: Sequence[Part], near: Sequence, mean: Any, predicted: Sequence):
+    def __init__(
+        self, parts: Sequence[Part], near: Sequence, mean: MeanWeights | None, predicted: Sequence
+    ):
         rows = [part.rows for part in parts]
         self.near, self.other = _joined(near), _joined([part.moments for part in parts])
         self.mean, self.predicted = mean, np.concatenate(predicted) if predicted else np.zeros(0)
@@ -148,8 +151,8 @@ class StackedPredictions:
 
     def _at(self, theta: Array) -> tuple[CombinationWeights, Any]:
         """The weights of numbers, the intercept and slope of the combination first."""
-        of_mean = dict(zip(("intercept", "slope"), theta[2:].reshape(2, -1)))
-        mean = None if self.mean is None else self.mean._replace(**of_mean)
+        intercept, slope = theta[2:].reshape(2, -1)
+        mean = self.mean and self.mean._replace(intercept=intercept, slope=slope)
         return CombinationWeights(float(theta[0]), float(theta[1]), self.noise), mean
 
 

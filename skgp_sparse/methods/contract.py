@@ -42,6 +42,14 @@ class Points(NamedTuple):
         """`Points` of another number, where nobody asked for one."""
         return self._replace(size=size, initialise=partial(self.initialise, n_inducing=size))
 
+    def at(self, Z: Array) -> "Points":
+        """`Points` that are known."""
+        return self._replace(initialise=partial(_known_points, Z))
+
+
+def _known_points(Z: Array, *args: object) -> Array:
+    return Z
+
 
 class Job(NamedTuple):
     """Job of a fit: plain data, which may travel to another thread or process.
@@ -77,6 +85,10 @@ class Job(NamedTuple):
     def within(self, share: float) -> "Job":
         """A copy of the job with one of so many shares of the time that is left."""
         return self.with_settings(deadline=self.settings.deadline.share(share))
+
+    def started_at(self, kernel: Kernel, Z: Array) -> "Job":
+        """A copy of the job that begins at learned hyperparameters and inducing points."""
+        return self._replace(kernel=kernel, points=self.points.at(Z), is_started=True)
 
     def with_priors(self, priors: Sequence) -> "Job":
         """A copy of the job with priors of its kernel's hyperparameters, in units of its rows."""

@@ -275,7 +275,7 @@ class FourierFeatures(PosteriorMethod):
         kernel = job.kernel
         if settings.solver.starts_on_subset and not job.objectives.has_sites:
             some = rows.sampled(rows.sample(_ROWS_OF_FEATURE_NOISE, random_state))
-            kernel = _with_likelier_noise(kernel, objective.on(some))
+            kernel = _with_noise_raised(kernel, objective.on(some))
         _, kernel = small_fits.best_start(objective, kernel, objective, job)
         start = contracts.Start(objective, kernel, settings, random_state, job.objectives)
         return settings.solver.solve(start)
@@ -300,7 +300,7 @@ class FourierFeatures(PosteriorMethod):
         return None
 
 
-def _with_likelier_noise(kernel: Kernel, objective: SparseFit) -> Kernel:
+def _with_noise_raised(kernel: Kernel, objective: SparseFit) -> Kernel:
     """The kernel with its noise, too low after an exact fit, times 4 while the objective rises."""
     best, louder = -np.inf, kernel
     while (value := contracts.value_or_minus_inf(objective, louder)) > best:

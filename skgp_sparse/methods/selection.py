@@ -84,10 +84,10 @@ class Trials:
     def __init__(self, job: Job, random_state: Rng) -> None:
         first, self.deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
         rival = job.posterior_method.rival
-        begun = rival.begun(first, random_state).with_settings(deadline=self.deadline)
+        started = rival.started(first, random_state).with_settings(deadline=self.deadline)
         validation = ValidationSet(job.rows, random_state, job.objectives.has_sites)
-        self.rival, self.validation = rival(begun, validation, random_state), validation
-        self.search = search_of(job, begun, validation, random_state)
+        self.rival, self.validation = rival(started, validation, random_state), validation
+        self.search = search_of(job, started, validation, random_state)
         failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
         self.of_neighbors = self.of_rival = failed
         self.places: Index = slice(None)  # of the rows held out that the score of neighbours is of
@@ -143,7 +143,7 @@ class Trials:
 
 
 class Rival:
-    """A posterior that is tried beside neighbours: `begun`, `first`, `again`, and its `fit`."""
+    """A posterior that is tried beside neighbours: `started`, `first`, `again`, and its `fit`."""
 
     best: ValidationScore | Any = None  # of a `Fit`
 
@@ -167,7 +167,7 @@ class ExactRival(Rival):
     """The exact process of all rows, hyperparameters held that were learned from fewer rows."""
 
     @staticmethod
-    def begun(job: Job, random_state: Rng) -> Job:
+    def started(job: Job, random_state: Rng) -> Job:
         """The `Job` with the hyperparameters of exact fits to random subsets."""
         return small_fits.on_subsets(job, random_state)
 
@@ -197,7 +197,7 @@ class RivalOfPoints(Rival):
         return not neighbors.is_better_than(score)
 
     @staticmethod
-    def begun(job: Job, random_state: Rng) -> Job:
+    def started(job: Job, random_state: Rng) -> Job:
         """The `Job` with the hyperparameters of a small exact fit, and enough points."""
         return with_enough_points(small_fits.on_subset(job, random_state), random_state)
 

@@ -117,14 +117,13 @@ def _fit_to_some(job: Job, size: int, random_state: Rng) -> tuple[VectorFunction
 
 def goes_on(objective: Objective, kernel: Kernel, settings: Settings, curvature: object) -> Any:
     """The `VectorFunction` and the `Maximum` of a search that goes on from one of fewer rows."""
-    likelier = with_likelier_noise(objective, kernel, settings.prior)
-    curvature = curvature if likelier is kernel else None
+    likelier = with_likeliest_noise(objective, kernel, settings.prior)
     function = VectorFunction(objective, likelier, prior=settings.prior)
-    return function, climb(function, settings, curvature=curvature)
+    return function, climb(function, settings, curvature=curvature if likelier is kernel else None)
 
 
-def with_likelier_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior) -> Kernel:
-    """The kernel, or the same with more noise where that is likelier."""
+def with_likeliest_noise(objective: Objective, kernel: Kernel, prior: ThetaPrior) -> Kernel:
+    """The kernel with the likeliest of its own noise and of three amounts of more noise."""
     if not kernels.positions_of(kernel, "noise_level"):
         return kernel
     found = [kernel, *(contracts.with_more_noise(kernel, more) for more in _MORE_NOISE)]

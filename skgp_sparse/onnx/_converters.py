@@ -25,6 +25,7 @@ from sklearn.gaussian_process import kernels as sk
 from skgp_sparse import kernels
 from skgp_sparse._estimator import fitted_view
 from skgp_sparse.classification import SparseGPClassifier
+from skgp_sparse.engine.basis import Harmonics, InducingFeatures
 from skgp_sparse.engine.feature_posterior import ExactPosterior, SparsePosterior
 from skgp_sparse.explain.views import ResponseView
 from skgp_sparse.ground.linalg import inverse_lower, is_well_conditioned
@@ -190,9 +191,9 @@ def _times_transposed(ops: Operators, A: Node, B: Array) -> Node:
     return ops.MatMul(A, np.ascontiguousarray(B.T))
 
 
-def _raw_features(ops: Operators, features: Any, X: Node) -> Node:
+def _raw_features(ops: Operators, features: InducingFeatures | Harmonics, X: Node) -> Node:
     """Kernel functions, or cosines and sines (n, m)."""
-    if not features.complete:
+    if isinstance(features, InducingFeatures):
         K = _formula(ops, features.kernel, X, features.Z)
         if isinstance(K, float):
             return ops.Add(ops.MatMul(X, np.zeros(features.Z.T.shape)), K)

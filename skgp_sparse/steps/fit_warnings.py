@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from scipy.special import xlogy
 from sklearn.exceptions import ConvergenceWarning
 
+from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.copies import has_copies
 from skgp_sparse.data.moments import or_one
 from skgp_sparse.engine.exact import lag_correlation, linear_residual
@@ -49,10 +50,10 @@ def warn_of_fits(found: Problems) -> Problems:
 
 def warn_of_copies(job: Job, fit: Fit) -> None:
     """Warn where rows that are copies of others have driven the noise to its bound."""
-    places = [*chain(*positions_of(fit.kernel, "noise_level"))] if job.rows.in_memory else []
+    places = [*chain(*positions_of(fit.kernel, "noise_level"))]
     if not places or np.any(fit.kernel.theta[places] > fit.kernel.bounds[places, 0] + _NEAR):
         return
-    if has_copies(job.rows):
+    if isinstance(job.rows, ArrayDataset) and has_copies(job.rows):
         warn(
             "The noise is at its lower bound, as rows are copies of others. Remove the copies, or "
             "set kernel to None: the default kernel takes them as one row.",

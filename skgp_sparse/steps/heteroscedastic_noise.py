@@ -35,7 +35,7 @@ from skgp_sparse.ground.validation import Array, Ints, Kernel, Rng
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
 from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.methods.contract import Job, Points, Problems, with_fewer_neighbors
+from skgp_sparse.methods.contract import Job, Problems, with_fewer_neighbors
 from skgp_sparse.posteriors import Exact, InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
 
@@ -233,19 +233,13 @@ def _second_process(job: Job, table: Dataset, problems: Problems, before: Fit | 
     other = other.with_settings(solver=LBFGS(), n_restarts=0, move_basis=False, start_rows=_FEW)
     other = other.with_settings(max_iter=_ITERATIONS, tol=tol, believes_noise=True, progress=None)
     fit = (Exact() if other.are_few(_FEW) else InducingPoints()).fit
+    started = lambda job, fit: job.started_at(fit.kernel, fit.posterior.features.Z)
     with collected():  # it need not converge
-        found = fit(other if before is None else _begun_at(before, other), random_state)
+        found = fit(other if before is None else started(other, before), random_state)
         if size < len(table):
-            other = _begun_at(found, other._replace(rows=table))
+            other = started(other._replace(rows=table), found)
             found = fit(other.with_settings(solver=KeepParameters()), random_state)
     return found
-
-
-def _begun_at(fit: Fit, job: Job) -> Job:
-    """The job that goes on from hyperparameters and inducing points of a fit."""
-    posterior: Any = fit.posterior
-    Z = posterior.features.Z
-    return job._replace(kernel=fit.kernel, points=Points(len(Z), lambda *_: Z), is_started=True)
 
 
 def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: Rng) -> Fit:

@@ -9,7 +9,6 @@ together (`common_start`).
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -20,24 +19,22 @@ from sklearn.base import clone
 
 from skgp_sparse import kernels
 from skgp_sparse.choices.choices import StandardisedColumns
+from skgp_sparse.data.classes import Task
 from skgp_sparse.data.columns import ColumnTable
 from skgp_sparse.data.dataset import Batch, Dataset, at
 from skgp_sparse.data.moments import spread_of_the_shortest_quarter
 from skgp_sparse.engine import exact
 from skgp_sparse.exceptions import collected
-from skgp_sparse.explain.views import Task
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Ints, Kernel, Pair, Scalars
-from skgp_sparse.inference.contracts import Start, ThoroughSearch, VectorFunction
-from skgp_sparse.inference.optimizers import climb
-from skgp_sparse.inference.site_loop import Inner
+from skgp_sparse.inference.contracts import ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.likelihoods._labels import EachClass
 from skgp_sparse.methods.contract import Job, Problems
 from skgp_sparse.methods.exact import Exact
 from skgp_sparse.methods.small_fits import on_subset
-from skgp_sparse.solvers import LBFGS, Fit, fit_at, warn_unless_converged
+from skgp_sparse.solvers import LBFGS, FewIterations
 
 Place = Pair  # theta or logarithms of length scales, and spreads of columns
 _QUIET = 1e-2  # noise variance, as a share of that of the targets, below which there is little
@@ -188,7 +185,7 @@ def at_likely_scale(job: Job) -> Job:
     is_alone = best is None
     if is_alone and len(columns) <= 3:  # panels of more are alike along an id without a cycle
         best = _beside_a_trend(job, positions, columns)
-    return job if best is None else _begun_at(job, best, positions, columns, is_alone)
+    return job if best is None else _at_place(job, best, positions, columns, is_alone)
 
 
 def _clearly_better(
@@ -270,12 +267,12 @@ def _start_at(job: Job, rows: Batch, positions: Ints, place: Place) -> tuple[flo
     return value + prior, (theta, spreads)
 
 
-def _begun_at(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: bool) -> Job:
+def _at_place(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: bool) -> Job:
     """The `Job` that begins at a theta; unless it is alone, beside the usual start."""
     theta, spreads = best
     ratio = (spreads / job.spreads)[columns]
-    kernel = _within(job.kernel, theta, positions, ratio)
-    if (thorough := job.thorough) is not None:
+    kernel, thorough = _within(job.kernel, theta, positions, ratio), job.thorough
+    if thorough is not None:
         quiet = _within(thorough.kernel, theta, positions, ratio)
         usual = () if is_alone else (_clipped(job.kernel.theta, kernel),)
         thorough = thorough._replace(kernel=quiet, starts=usual)
@@ -332,31 +329,6 @@ def _scores(likelihood: Likelihood, block: Batch) -> Array:
 _CLASSES = 8  # that have a latent value in the small fit
 _ROWS_OF_ALL = 250  # of the small fit
 _ITERATIONS_OF_EACH = 5  # of each problem
-_TOL = 1e-4  # of inner loops, relative, as long as hyperparameters move
-
-
-def known_points(Z: Array, *args: object) -> Array:
-    """Inducing points to begin with, whatever an initialiser is given."""
-    return Z
-
-
-class FewIterations(LBFGS):
-    """L-BFGS near an optimum with rough sites; `max_iter` is what the user allows."""
-
-    def __init__(self, max_iter: int) -> None:
-        self.max_iter = max_iter
-
-    def solve(self, start: Start) -> Fit:
-        """Hyperparameters and inducing points, and then exact sites."""
-        objective, kernel, settings, *_ = start
-        rough = replace(objective, inner=_roughly(objective.inner))
-        function = VectorFunction(rough, kernel, settings.move_basis, settings.prior)
-        maximum = climb(function, settings)
-        if maximum.n_iter >= self.max_iter:
-            warn_unless_converged(maximum, settings)
-        rough, kernel = function.at(maximum.x)
-        found = replace(rough, inner=objective.inner)
-        return fit_at(found, kernel, maximum.n_iter, function.inner_state)
 
 
 def common_start(problems: Problems) -> Problems:
@@ -373,14 +345,9 @@ def common_start(problems: Problems) -> Problems:
     most = jobs[0].settings.max_iter
     settings = {"n_restarts": 0, "find_periods": False, "solver": FewIterations(most)}
     settings["max_iter"] = min(_ITERATIONS_OF_EACH, most)
-    return problems._replace(jobs=[_begun(job, start, Z).with_settings(**settings) for job in jobs])
-
-
-def _begun(job: Job, start: Job, Z: Array) -> Job:
-    """The job of a problem with the hyperparameters and the inducing points of a start."""
-    points = job.points._replace(initialise=partial(known_points, Z))
-    job = job._replace(kernel=start.kernel, spreads=start.spreads, points=points, is_started=True)
-    return job.with_priors(job.priors)
+    jobs = [job.started_at(start.kernel, Z)._replace(spreads=start.spreads) for job in jobs]
+    jobs = [job.with_priors(job.priors).with_settings(**settings) for job in jobs]
+    return problems._replace(jobs=jobs)
 
 
 def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
@@ -388,14 +355,9 @@ def job_of_all(job: Job, rows: Dataset, n_classes: int) -> Job:
     some = np.linspace(0, n_classes - 1, min(n_classes, _CLASSES)).round().astype(int)
     labels = np.full(n_classes, float(len(some)))
     labels[some] = np.arange(len(some))
-    method, inner = job.objectives.site_method, _roughly(job.objectives.inner)
+    method, inner = job.objectives.site_method, job.objectives.inner.roughly()
     method = replace(method, likelihood=EachClass(method.likelihood, len(some)))
     objectives = replace(job.objectives, site_method=method, inner=inner)
     rows = rows.of_problem(Task(tuple(labels.tolist()))).in_one_form()
     job = job._replace(name="", rows=rows, objectives=objectives)
     return job.with_settings(tol=n_classes * job.settings.tol)
-
-
-def _roughly(inner: Inner) -> Inner:
-    """An inner loop that ends where an outer one does not see what is left."""
-    return inner._replace(tol=max(inner.tol, _TOL))

@@ -47,7 +47,7 @@ _MOST = 3.0  # nats that a row can gain or lose
 def residuals(problems: Problems) -> Problems:
     """The problem of a process that explains what a mean leaves, as residuals or beside offsets."""
     observations, rows = problems.observations, problems.rows
-    function, latent = cross_fitted(observations, rows)
+    function, latent = cross_fitted(problems)
     is_gaussian = observations.likelihood is None
     seen = {"y": rows.y - latent} if is_gaussian else {"offset": latent[:, 0]}
     jobs = observations.jobs(replace(rows, **seen))
@@ -118,19 +118,19 @@ def why_not_left_out(found: Problems) -> str | None:
 
 def mean_beside(found: Problems) -> CrossFitted:
     """A `MeanFunction` and latent values (n, q) by fits without the rows; None where none pays."""
-    observations, rows, reason = found.observations, found.rows, why_not_left_out(found)
+    observations, reason = found.observations, why_not_left_out(found)
     if is_chosen(observations.parameters.mean):
         if reason is not None:
             raise ValueError(
                 f"{observations.name}: mean={as_text(observations.parameters.mean)} has a weight "
                 f"from rows that are left out, which {reason} Set mean to None, or change this."
             )
-        return cross_fitted(observations, rows)
+        return cross_fitted(found)
     if reason is not None or observations.deadline.left() <= 0.0:
         return _NO_MEAN
-    pays = None if rows.classes is None else partial(_may_pay, found)
+    pays = None if found.rows.classes is None else partial(_may_pay, found)
     try:
-        return cross_fitted(observations, rows, pays)
+        return cross_fitted(found, pays)
     except MemoryError:
         raise
     except Exception as error:  # whatever its model raises, the processes are there
@@ -189,8 +189,9 @@ _FEWEST_ROWS = 10
 _OF_SEVERAL_CLASSES = {"learning_rate": 0.2, "max_iter": 50}  # half of the time, as good
 
 
-def cross_fitted(observations: Any, rows: Table, pays: Pays = None) -> CrossFitted:
+def cross_fitted(problems: Problems, pays: Pays = None) -> CrossFitted:
     """A `MeanFunction`, and latent values (n, q) by fits without rows; None: `pays` says no."""
+    observations, rows = problems.observations, problems.rows
     given, name = observations.parameters, observations.name
     form = rows.in_one_form().counting()
     seed = check_random_state(given.random_state).randint(2**31 - 1)

@@ -19,11 +19,11 @@ from sklearn.utils.multiclass import unique_labels
 from skgp_sparse.choices import choices
 from skgp_sparse.data.arrays import ArrayDataset
 from skgp_sparse.data.checks import Rules
+from skgp_sparse.data.classes import Task, tasks
 from skgp_sparse.data.columns import ranks_of
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.explain import views
-from skgp_sparse.explain.views import LabelView, TargetView, Task
+from skgp_sparse.explain.views import LabelView, TargetView
 from skgp_sparse.ground.validation import AnyArray, as_text, is_name
 from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
@@ -97,7 +97,7 @@ class ClassLabels(ObservationModel):
         """The problems of these classes."""
         self.classes = classes
         self.multi_class = self.parameters.multi_class if len(classes) > 2 else "one_vs_rest"
-        self.tasks = views.tasks(len(classes), self.multi_class)
+        self.tasks = tasks(len(classes), self.multi_class)
         is_softmax = self.multi_class == "softmax"
         self.likelihood: Likelihood = Softmax(len(classes)) if is_softmax else self.sigmoid
         if self.is_ordinal:
@@ -132,12 +132,12 @@ class ClassLabels(ObservationModel):
             return jobs
         return [job._replace(before=_start_at(fit, job.kernel)) for job, fit in zip(jobs, fits)]
 
-    def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
+    def jobs_of_part(self, part: ArrayDataset, stream: object) -> list[Job]:
         """Jobs of all problems for rows in memory; some problems may have no rows."""
         return [self._job_of_part(part, task) for task in self.tasks]
 
     def view(self, fits: list[Fit], scaler: TargetScaler) -> LabelView:
-        """All problems together."""
+        """The `LabelView` of all problems together, given the fit of each."""
         latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
@@ -149,7 +149,7 @@ class ClassLabels(ObservationModel):
             own["ordinal_classes_"] = self.classes[np.argsort(self.ranks)]
         return super().attributes(fits, scaler) | own
 
-    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
+    def accept(self, part: ArrayDataset, earlier: AnyArray | None) -> ArrayDataset:
         """The part with indices of classes in the place of labels, all of which are known."""
         if len(unknown := np.setdiff1d(part.y, self.classes)):
             raise ValueError(
@@ -164,6 +164,7 @@ class ClassLabels(ObservationModel):
         return f"class {self.classes[number]}"
 
     def _job(self, rows: Dataset, task: Task) -> Job:
+        """The `Job` of a problem, whose rows have its labels."""
         given, columns = self.user_kernel(), self.columns()
         kernel = choices.resolve_latent_kernel(given, self.likelihood, rows, columns, 1.0)
         inner = Inner.within(self.tol, self.parameters.max_iter_predict, "max_iter_predict")
@@ -176,7 +177,7 @@ class ClassLabels(ObservationModel):
         return job.with_settings(tol=self.tol / of_a_row)
 
     def _job_of_part(self, part: ArrayDataset, task: Task) -> Job:
-        """The `Job` of a problem for rows in memory.
+        """The `Job` of a problem for rows in memory, which moves nothing until it has both labels.
 
         A pair of classes without rows has those of the others, with weights that say nothing.
         """

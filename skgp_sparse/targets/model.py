@@ -107,13 +107,13 @@ class ObservationModel(ABC):
             found |= {"inducing_points_": Z, "n_inducing_": [len(points) for points in Z]}
         return {name: one_or_all(of_problems) for name, of_problems in found.items()}
 
-    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
-        """The part as streams take it, labels as indices; raises unless it goes with the stream."""
-        if stream is not None:
-            check_columns(part.y, stream.reservoir.columns[1].shape[1], self.name)
+    def accept(self, part: ArrayDataset, earlier: Array | None) -> ArrayDataset:
+        """The part as streams take it, labels as indices; raises unless it has as many targets."""
+        if earlier is not None:
+            check_columns(part.y, earlier.shape[1], self.name)
         return part
 
-    def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
+    def jobs_of_part(self, part: ArrayDataset, stream: object) -> list[Job]:
         """Jobs of rows that stand for all of a stream, in the units of all targets that came."""
         return self.jobs(part)
 

@@ -52,14 +52,14 @@ class GaussianObservations(ObservationModel):
         """The process in units of y."""
         return TargetView(fits[0].posterior, scaler)
 
-    def accept(self, part: ArrayDataset, stream: Any) -> ArrayDataset:
+    def accept(self, part: ArrayDataset, earlier: Array | None) -> ArrayDataset:
         """The part, unless it has other targets, or its noise is to be learned."""
-        if stream is None and self.parameters.noise == "learned":
+        if earlier is None and self.parameters.noise == "learned":
             raise ValueError(
                 f"{self.name}: noise='learned' needs all rows at once. Call fit first, whose noise "
                 "partial_fit goes on with, or set noise to 'auto'."
             )
-        return super().accept(part, stream)
+        return super().accept(part, earlier)
 
     def jobs_of_part(self, part: ArrayDataset, stream: Any) -> list[Job]:
         """The job of rows of a stream."""

@@ -117,12 +117,12 @@ class StreamState(NamedTuple):
         are_counts = self.are_counts and np.array_equal(weight, np.rint(weight))
         is_free = observations.parameters.kernel is None
         is_relative = is_free and not (observations.has_sites and are_counts)
-        state = self._replace(reservoir=reservoir, weights=weights, are_counts=are_counts)
-        state = state._replace(mean_weight=float(weights.mean) if is_relative else 1.0)
+        stream = self._replace(reservoir=reservoir, weights=weights, are_counts=are_counts)
+        stream = stream._replace(mean_weight=float(weights.mean) if is_relative else 1.0)
         if observations.has_sites:
-            return state
+            return stream
         moments = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
-        return state._replace(moments=moments)
+        return stream._replace(moments=moments)
 
 
 Step = tuple[Fit, WarmStart | None, RunningSums | None]  # of one problem
@@ -162,7 +162,7 @@ def stream_of(
 
 
 def advance(observations: Model, stream: StreamState, part: Table) -> tuple[StreamState, list[Fit]]:
-    """Learn from a part: the next `StreamState`, and the fits."""
+    """Learn from a part of any number of rows: the next `StreamState`, and a fit per problem."""
     before, stream = stream.mean_weight, stream.with_rows(observations, part)
     total, held, unit = stream.reservoir.total, stream.part(), stream.mean_weight
     part = part if unit == 1.0 else replace(part, weight=in_units(part.row_weights(), unit))
@@ -177,7 +177,7 @@ def advance(observations: Model, stream: StreamState, part: Table) -> tuple[Stre
     for job, warm_start in zip(jobs, stream.warm_starts or repeat(None)):
         job, action = job.within(len(jobs) - len(steps)), _next_action(job, warm_start, due)
         with about(job.name):
-            job = _begun(observations, stream, job, warm_start, action)
+            job = _prepared(observations, stream, job, warm_start, action)
             if action is Action.HOLD and stream.sums is not None:
                 sums = stream.sums.scaled(before / unit)
                 steps.append(_added(observations, sums, part, job, warm_start))
@@ -211,7 +211,7 @@ def _next_action(job: Job, warm_start: WarmStart | None, due: bool) -> Action:
     return Action.GROW if warm_start.Z is None else Action.HOLD
 
 
-def _begun(
+def _prepared(
     observations: Model, stream: StreamState, job: Job, warm_start: WarmStart, action: Action
 ) -> Job:
     """The job in the units in which theta is or will be learned, with what is known."""
@@ -297,9 +297,8 @@ def _at(job: Job, Z: Array | None, kernel: Kernel) -> Job:
         distinct = None if points.are_given else rows.distinct(most=points.size)
         return points.initialise(rows, kernel, random_state) if distinct is None else distinct
 
-    initialise = choose if Z is None else lambda rows, kernel, random_state: Z
-    # others may need more points
-    return job._replace(kernel=kernel, points=points._replace(initialise=initialise, is_auto=False))
+    chosen = points._replace(initialise=choose) if Z is None else points.at(Z)
+    return job._replace(kernel=kernel, points=chosen._replace(is_auto=False))  # others need more
 
 
 def _problem(observations: Model, job: Job, warm_start: WarmStart, rows: Dataset) -> Problem:

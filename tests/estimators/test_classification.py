@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from conftest import agree, differences
-from inside import ArrayDataset, SiteObjectives, Softmax, Variational, plan, views
+from inside import ArrayDataset, SiteObjectives, Softmax, Variational, class_problems, plan
 from inside import model as family
 from joblib import parallel_config
 from sklearn import config_context
@@ -341,17 +341,17 @@ def test_coupling_recovers_probabilities_that_the_pairs_came_from():
     p = rng.dirichlet(np.ones(5), size=40)
     pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
     pairwise = np.column_stack([p[:, j] / (p[:, i] + p[:, j]) for i, j in pairs])
-    np.testing.assert_allclose(views.coupled(pairwise, 5), p, atol=1e-9)
-    np.testing.assert_array_equal(views.votes(pairwise, 5), np.argmax(p, axis=1))
+    np.testing.assert_allclose(class_problems.coupled(pairwise, 5), p, atol=1e-9)
+    np.testing.assert_array_equal(class_problems.votes(pairwise, 5), np.argmax(p, axis=1))
 
 
 def test_coupling_of_certain_and_of_circular_pairs():
-    certain = views.coupled(np.array([[0.0, 0.0, 0.5]]), 3)
+    certain = class_problems.coupled(np.array([[0.0, 0.0, 0.5]]), 3)
     proper(certain, 3)
     assert certain[0, 0] > 0.99
     circular = np.array([[0.1, 0.9, 0.1]])  # 0 beats 1, 2 beats 0, 1 beats 2
-    np.testing.assert_allclose(views.coupled(circular, 3), 1 / 3, atol=1e-9)
-    np.testing.assert_allclose(views.normalised(np.zeros((1, 3))), 1 / 3)
+    np.testing.assert_allclose(class_problems.coupled(circular, 3), 1 / 3, atol=1e-9)
+    np.testing.assert_allclose(class_problems.normalised(np.zeros((1, 3))), 1 / 3)
 
 
 def test_parameters_set_after_a_fit_change_no_prediction():

@@ -54,4 +54,4 @@ def test_kernels_say_whether_they_fall_with_distance(name):
     X = np.random.RandomState(0).uniform(0.0, 50.0, size=(30, 3))
     X[:, 2] = np.arange(30.0)
     rows = ArrayDataset(X, X[:, :1])
-    assert reaches_far((FALL | REACH)[name], rows) == (name in REACH)
+    assert reaches_far((FALL | REACH)[name], X[:1], rows.scale()) == (name in REACH)

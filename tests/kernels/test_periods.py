@@ -195,7 +195,8 @@ def test_a_column_of_several_may_have_a_period_that_begins_beside_it():
 
 def test_a_search_moves_periods_in_units_of_the_phase_of_far_rows():
     kernel = RBF() + ExpSineSquared(1.0, 13.0) + ExpSineSquared(1.0, 1e6)
-    lengths = units(kernel, table(np.arange(520.0)))
+    days = np.arange(520.0)[:, None]
+    lengths = units(kernel, 1, lambda: days.std(axis=0))
     np.testing.assert_allclose(lengths, [1, 1, 13 / (2 * np.pi * np.std(np.arange(520))), 1, 1])
     hours = kernel.clone_with_theta(kernel.theta + np.log(24.0))
-    np.testing.assert_allclose(units(hours, table(24.0 * np.arange(520))), lengths)
+    np.testing.assert_allclose(units(hours, 1, lambda: 24.0 * days.std(axis=0)), lengths)

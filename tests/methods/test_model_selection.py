@@ -142,12 +142,12 @@ def test_noise_that_few_rows_put_at_nothing_is_raised():
         rows, job_of(RBF(), X, y).settings.options
     )
     quiet = ConstantKernel() * RBF(np.full(6, 4.0)) + WhiteKernel(1e-6, (1e-8, 10.0))
-    raised = inside.with_likelier_noise(objective, quiet, NO_PRIOR)
+    raised = inside.with_likeliest_noise(objective, quiet, NO_PRIOR)
     assert_allclose(raised.k2.noise_level, 1e-6 * np.exp(6.0))
     loud = quiet.clone_with_theta(np.append(quiet.theta[:-1], np.log(0.3)))
-    assert inside.with_likelier_noise(objective, loud, NO_PRIOR) is loud
+    assert inside.with_likeliest_noise(objective, loud, NO_PRIOR) is loud
     without = ConstantKernel() * RBF(np.ones(6))
-    assert inside.with_likelier_noise(objective, without, NO_PRIOR) is without
+    assert inside.with_likeliest_noise(objective, without, NO_PRIOR) is without
 
 
 @pytest.mark.second

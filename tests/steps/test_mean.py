@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from chunked_arrays import Arrays
 from conftest import agree, raising, row_differences
-from inside import ArrayDataset, StandardisedColumns, mean_functions
+from inside import ArrayDataset, Problems, StandardisedColumns, mean_functions
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 from scipy.stats import norm
@@ -231,7 +231,8 @@ def of_residuals(mean, y, **options):
     options = {"kernel": RBF(), "random_state": 0, "tol": 1e-2} | options
     model = SparseGPRegressor(mean=mean, **options).fit(PLACES, y)
     rows = ArrayDataset(PLACES, np.reshape(y, (80, -1)))
-    latent = mean_functions.cross_fitted(model._observations(), rows)[1]
+    problems = Problems(model._observations(), rows, [], [])
+    latent = mean_functions.cross_fitted(problems)[1]
     return model, latent, SparseGPRegressor(mean=None, **options)
 
 
@@ -422,12 +423,12 @@ def test_a_mean_of_labels_that_does_not_pay_is_fitted_once(monkeypatch):
 def test_the_first_fit_tells_of_the_rows_that_it_leaves_out(monkeypatch):
     told, cross_fitted = [], mean_functions.cross_fitted
 
-    def spied(observations, rows, may_pay=None):
+    def spied(problems, may_pay=None):
         def pays(*args):
-            told.append((rows, *args))
+            told.append((problems.rows, *args))
             return True
 
-        function, latent = cross_fitted(observations, rows, pays)
+        function, latent = cross_fitted(problems, pays)
         told[-1] += (latent,)
         return function, latent
 
