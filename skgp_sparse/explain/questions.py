@@ -26,7 +26,7 @@ from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, as_text
 from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.solvers import Fit
+from skgp_sparse.methods.contract import FittedJob
 
 Rows = ArrayDataset | None  # rows of a call; None: those of the fit
 _RESIDUAL = 1e-3  # of the solve: it costs the bound about its square over the noise
@@ -64,7 +64,12 @@ class EvidenceBounds(NamedTuple):
 
 
 def evidence_bounds(
-    fit: Fit, fitted: BaseEstimator, others: Rows, scaler: TargetScaler, tell: Callable, name: str
+    fit: FittedJob,
+    fitted: BaseEstimator,
+    others: Rows,
+    scaler: TargetScaler,
+    tell: Callable,
+    name: str,
 ) -> EvidenceBounds:
     """Bounds of the evidence of the rows of a fit, or of `others`, whose targets have its units."""
     rows, n_jobs = fit.rows, resolve_n_jobs(fitted.n_jobs)
@@ -75,7 +80,7 @@ def evidence_bounds(
         )
     require(fit.posterior, BOUNDS, name)
     bound = resolve_bound(fitted.bound, name)
-    value = None if fit.all_rows is not None or others is not None else fit.value
+    value = None if fit.all_rows is not None or others is not None else fit.fit.value
     if others is not None:
         check_columns(others.y, len(scaler.scale), name)
         rows = with_noise_floor(others.in_one_form().in_units(scaler), fit.kernel)

@@ -21,6 +21,7 @@ from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posterior import Posterior
+from skgp_sparse.engine.posteriors_around import CombinedPosterior
 from skgp_sparse.ground.linalg import LOG_2PI, weighted_quantile
 from skgp_sparse.ground.validation import Array, Index, Ints, Kernel, Rng, is_auto
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
@@ -88,6 +89,61 @@ class Job(NamedTuple):
         return self._replace(settings=self.settings._replace(**changes))
 
 
+class FittedJob(NamedTuple):
+    """A job after its fit: the `Fit` of the posterior method, and what the estimator adds to it."""
+
+    fit: Fit
+    plan: str = ""  # which posterior was fitted or tried, and why; "" after `partial_fit`
+    steps: tuple[str, ...] = ()  # that came before and after the search
+    method_name: str = ""  # of the posterior method
+    all_rows: Dataset | None = None  # of the problem, where the objective has others
+    mean: Array | Any = None  # (n, q) of rows, from a model beside the process, fitted without them
+    left_out: Any = None  # `LeftOutRows` of training rows that were left out already
+
+    @property
+    def name(self) -> str:
+        """Value of `posterior_`: the name of the method or, if it has none, of the posterior."""
+        of_fit = self.posterior if self.fit.combination is None else CombinedPosterior
+        return self.method_name or of_fit.name
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the fit."""
+        return self.fit.kernel
+
+    @property
+    def objective(self) -> Any:
+        """Objective of the fit, None where there is none."""
+        return self.fit.objective
+
+    @property
+    def posterior(self) -> Posterior:
+        """Posterior of the fit."""
+        return self.fit.posterior
+
+    @property
+    def likelihood(self) -> Any:
+        """Likelihood of the rows with its parameters, None where the noise is Gaussian."""
+        return self.fit.likelihood
+
+    @property
+    def rows(self) -> Any:
+        """`Dataset` of rows that `fit` was given, None where they are not known any more."""
+        return self.used_rows if self.all_rows is None else self.all_rows
+
+    @property
+    def used_rows(self) -> Any:
+        """`Dataset` of rows that the objective is of."""
+        return self.all_rows if self.objective is None else self.objective.rows
+
+    def with_fit(self, **changes: Any) -> "FittedJob":
+        """A copy of the job whose fit has other values."""
+        return self._replace(fit=self.fit._replace(**changes))
+
+
+Fits = Sequence[FittedJob]  # of an estimator, one for each problem
+
+
 class Problems(NamedTuple):
     """All problems of a fit: their jobs, and after the search their fits; a step changes them."""
 
@@ -95,7 +151,7 @@ class Problems(NamedTuple):
     rows: Any  # `Dataset` of the user
     jobs: list[Job]
     random_states: list[Rng]
-    fits: Sequence[Fit] = ()
+    fits: Fits = ()
     blend: Any = None  # `WeightedMean` or `Calibration` beside the processes
     mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
     scores: tuple[Array, Array | None] | None = None  # of rows for conformal intervals, if known

@@ -28,8 +28,7 @@ from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import openmp_threads, single_threaded_blas
 from skgp_sparse.ground.validation import Array, Bools, Ints, Kernel
 from skgp_sparse.kernels import has_noise, length_scale_places, positions_of
-from skgp_sparse.methods.contract import Job, Problems
-from skgp_sparse.solvers import Fit
+from skgp_sparse.methods.contract import FittedJob, Job, Problems
 from skgp_sparse.steps.initial_values import sampled_batch
 
 
@@ -47,7 +46,7 @@ def warn_of_fits(found: Problems) -> Problems:
     return found
 
 
-def warn_of_copies(job: Job, fit: Fit) -> None:
+def warn_of_copies(job: Job, fit: FittedJob) -> None:
     """Warn where rows that are copies of others have driven the noise to its bound."""
     places = [*chain(*positions_of(fit.kernel, "noise_level"))] if job.rows.in_memory else []
     if not places or np.any(fit.kernel.theta[places] > fit.kernel.bounds[places, 0] + _NEAR):
@@ -208,7 +207,7 @@ def _of_labels(probabilities: Array, labels: Ints, weight: Array) -> float:
     return max(_of_gain(gain, weight, -np.sum(xlogy(share, share))), _at_most(squares, weight))
 
 
-def _of_fit(job: Job, fit: Fit, blend: WeightedMean | None) -> list[float]:
+def _of_fit(job: Job, fit: FittedJob, blend: WeightedMean | None) -> list[float]:
     """Shares of the variances of its targets that a fit explains of some rows."""
     chosen = job.rows.sample(_ROWS, np.random.RandomState(0))
     n_jobs = job.settings.options.n_jobs

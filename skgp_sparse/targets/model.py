@@ -32,8 +32,9 @@ from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, s
 from skgp_sparse.ground.validation import Array, Bools, as_text, has_callbacks, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, PosteriorMethod, Problems, Request, Selection
+from skgp_sparse.methods.contract import Fits, FittedJob, Job, Problems, Request, Selection
 from skgp_sparse.methods.selection import PosteriorSelection, agree
+from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.solvers import Fit, resolve_solver
 
 View = TargetView | ResponseView | LabelView
@@ -89,16 +90,16 @@ class ObservationModel(ABC):
         """Jobs of all problems of rows."""
 
     @abstractmethod
-    def view(self, fits: list[Fit], scaler: TargetScaler) -> View:
+    def view(self, fits: Fits, scaler: TargetScaler) -> View:
         """The view that predicts with fits in the units of y, also from pickles."""
 
-    def attributes(self, fits: list[Fit], scaler: TargetScaler) -> dict[str, Any]:
+    def attributes(self, fits: Fits, scaler: TargetScaler) -> dict[str, Any]:
         """Fitted attributes that describe posteriors: lists, where there are several problems."""
         found: dict[str, list[Any]] = {
             "posterior_": [fit.name for fit in fits],
             "likelihood_": [fit.likelihood for fit in fits],
             "metric_": [fit.posterior.metric for fit in fits],
-            "selection_": [Selection(fit.selection, fit.plan, fit.steps) for fit in fits],
+            "selection_": [Selection(one.fit.selection, one.plan, one.steps) for one in fits],
         }
         if not self.rules.labels:
             found["variance_factor_"] = [fit.posterior.factor for fit in fits]
@@ -117,7 +118,7 @@ class ObservationModel(ABC):
         """Jobs of rows that stand for all of a stream, in the units of all targets that came."""
         return self.jobs(part)
 
-    def rows_of(self, fits: list[Fit]) -> ArrayDataset:
+    def rows_of(self, fits: Fits) -> ArrayDataset:
         """Return the rows of fits as a part that `accept` has accepted."""
         return fits[0].rows.in_units_of_y().counting()
 
@@ -267,7 +268,7 @@ def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
     return Deadline(limit, partial(print, text) if parameters.verbose else None)
 
 
-def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimator) -> list[Fit]:
+def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimator) -> Fits:
     """Fits of all jobs, in order, whatever `n_jobs`; by default, those that print one by one."""
     n_jobs, count = parameters.n_jobs, len(jobs)
     threads, are_watched = resolve_n_jobs(n_jobs), parameters.verbose or has_callbacks(parameters)
@@ -291,14 +292,14 @@ def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimato
         found = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
         results = [(_with_rows(fit, job.rows), told) for job, (fit, told) in zip(jobs, found)]
     fits = []
-    for k, (fit, warnings) in enumerate(results):
+    for k, (fitted, warnings) in enumerate(results):
         warn_again(warnings)
-        fits.append(fit._replace(selection=candidates.get(k, fit.selection)))
+        fits.append(fitted.with_fit(selection=candidates.get(k, fitted.fit.selection)))
     return fits
 
 
-def _fit(job: Job, random_state: RandomState) -> Fit:
-    """The `Fit` of a job; errors of a user's method name it, with its parameters."""
+def _fit(job: Job, random_state: RandomState) -> FittedJob:
+    """The `FittedJob` of a job; errors of a user's method name it, with its parameters."""
     with about(job.name), single_threaded_blas():
         method = job.posterior_method
         try:
@@ -314,29 +315,29 @@ def _fit(job: Job, random_state: RandomState) -> Fit:
                 f"{type(fit).__name__}."
             )
         rows = None if _is_of(fit, job.rows) else job.rows
-        return fit._replace(all_rows=rows, plan=job.plan, steps=job.steps, method_name=method.name)
+        return FittedJob(fit, job.plan, job.steps, method.name, rows)
 
 
-def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
+def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[FittedJob, Any]:
     """A fit that has so many seconds from now on, and its warnings."""
     job = job.with_settings(deadline=Deadline(seconds))
     with collected() as warnings:
         return _fit(job, random_state), warnings
 
 
-def _fit_elsewhere(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
+def _fit_elsewhere(job: Job, random_state: RandomState, seconds: float) -> tuple[FittedJob, Any]:
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state, seconds)
     if fit.all_rows is not None:
         return fit._replace(all_rows=None), warnings
-    return fit._replace(objective=replace(fit.objective, rows=None)), warnings
+    return fit.with_fit(objective=replace(fit.objective, rows=None)), warnings
 
 
-def _with_rows(fit: Fit, rows: Dataset) -> Fit:
+def _with_rows(fit: FittedJob, rows: Dataset) -> FittedJob:
     """The fit with the rows of its job, which it was made without or from a copy of."""
-    if not _is_of(fit, rows):
+    if not _is_of(fit.fit, rows):
         return fit._replace(all_rows=rows)
-    return fit._replace(objective=replace(fit.objective, rows=rows))
+    return fit.with_fit(objective=replace(fit.objective, rows=rows))
 
 
 def _is_of(fit: Fit, rows: Dataset) -> bool:

@@ -88,7 +88,7 @@ def test_rows_that_are_left_out_for_the_noise_are_not_combined(soon_many):
     fit = model._fitted.fits[0]
     known = fit.left_out
     assert model.posterior_ == "neighbors+inducing"
-    alone = fit._replace(posterior=known.posterior, combination=None, left_out=None)
+    alone = fit.with_fit(posterior=known.posterior, combination=None)._replace(left_out=None)
     again = inside.left_out(alone, known.chosen, 1)
     assert_allclose(known.mean, again.mean, rtol=1e-12)
     assert_allclose(known.variance, again.variance, rtol=1e-12)
