@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse.engine.posterior import Posterior, RowTerms
+from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.validation import Array, Kernel, Optimizer, as_text
 from skgp_sparse.inference import contracts, stochastic
@@ -70,16 +70,6 @@ class Fit(NamedTuple):
     refit: Callable[..., Any] | None = None
     combination: Any = None
 
-    @property
-    def terms(self) -> RowTerms:
-        """How training rows entered the posterior."""
-        return RowTerms() if self.objective is None else self.objective.terms(self.kernel)
-
-    @property
-    def likelihood(self) -> Any:
-        """Likelihood of the rows with its parameters, None where the noise is Gaussian."""
-        return None if self.objective is None else self.objective.likelihood
-
 
 class KeepParameters(BaseEstimator, Solver):
     """Solver that moves no parameters, as with ``optimizer=None``."""
@@ -109,9 +99,9 @@ class LBFGS(BaseEstimator, Solver):
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
-        objective, kernel, settings, random_state, objectives = start
+        objective, kernel, settings, _, objectives, _ = start
         if objectives is None:
-            function, maximum = fit_exact(objective, kernel, settings, random_state)
+            function, maximum = fit_exact(start)
         else:
             moves = settings.move_basis and _can_move(kernel)
             function = contracts.VectorFunction(objective, kernel, moves, settings.prior)
@@ -147,7 +137,7 @@ class Stochastic(BaseEstimator, Solver):
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
-        objective, kernel, settings, random_state, objectives = start
+        objective, kernel, settings, _, objectives, _ = start
         if objectives is None:
             return LBFGS().solve(start)
         size, n = objective.basis.size, len(objective.rows)
@@ -174,7 +164,7 @@ class UserOptimizer(BaseEstimator, Solver):
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
-        objective, kernel, settings, random_state, _ = start
+        objective, kernel, settings, random_state, *_ = start
         prior, inner_state = settings.prior, None  # an evaluation begins where the last one ended
 
         def negative(theta: Array, eval_gradient: bool = True) -> Any:

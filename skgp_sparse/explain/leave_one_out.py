@@ -235,8 +235,7 @@ def why_unknown(fit: FittedJob) -> str | None:
         )
     if rows.X_std is not None:
         return "takes inputs as known, but fit was given X_std. Call fit without it."
-    terms = fit.fit.terms
-    if terms.site_method is not None and terms.sites is None:
+    if fit.terms.site_method is not None and fit.terms.sites is None:
         return "needs sites of all rows, which samples of them do not have. Set solver to 'lbfgs'."
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
@@ -249,12 +248,12 @@ def _moments(fit: FittedJob, chosen: Ints, n_jobs: int) -> Pair:
             place = np.searchsorted(known.chosen, chosen)
             return known.mean[place], known.variance[place]
     if used is given:
-        return posterior.leave_one_out(used, chosen, fit.fit.terms, n_jobs)
+        return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
     place = _places_among(used.everything(), given.block(chosen))
     is_there = place >= 0
     there, of_row = np.unique(place[is_there], return_inverse=True)
     mean, variance = posterior.mean_and_variance(given.block(chosen).X, n_jobs)
-    left = posterior.leave_one_out(used, there, fit.fit.terms, n_jobs)
+    left = posterior.leave_one_out(used, there, fit.terms, n_jobs)
     mean[is_there], variance[is_there] = (moment[of_row] for moment in left)
     return mean, variance
 

@@ -1,4 +1,4 @@
-"""The contract of a posterior method, the job that it fits, and rows that are held out.
+"""The contract of a posterior method, the job that it fits and what becomes of it, rows held out.
 
 Models are compared by these rows (`ValidationSet`), and variances have a common factor by them
 (`variance_factor`).
@@ -20,10 +20,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.posterior import Posterior
+from skgp_sparse.engine.posterior import Posterior, RowTerms
 from skgp_sparse.engine.posteriors_around import CombinedPosterior
 from skgp_sparse.ground.linalg import LOG_2PI, weighted_quantile
-from skgp_sparse.ground.validation import Array, Index, Ints, Kernel, Rng, is_auto
+from skgp_sparse.ground.validation import Array, Index, Ints, Kernel, Rng
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, ThoroughSearch
 from skgp_sparse.inference.stochastic import held_out_rows
@@ -60,9 +60,7 @@ class Job(NamedTuple):
     points: Points
     settings: Settings
     before: tuple | Any = None  # (kernel, Z) of an earlier fit, to go on from
-    curvature: object = None  # of the objective, which fits to subsets have found
-    is_complete: bool = True  # whether there is something to learn
-    thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
+    thorough: ThoroughSearch | None = None  # of its fit, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     plan: str = ""  # which method this is, and why, in words
     steps: tuple[str, ...] = ()  # of the plan, beside the search
@@ -90,7 +88,7 @@ class Job(NamedTuple):
 
 
 class FittedJob(NamedTuple):
-    """A job after its fit: the `Fit` of the posterior method, and what the estimator adds to it."""
+    """A job after its fit: what its posterior method returned, and what the estimator adds."""
 
     fit: Fit
     plan: str = ""  # which posterior was fitted or tried, and why; "" after `partial_fit`
@@ -124,7 +122,12 @@ class FittedJob(NamedTuple):
     @property
     def likelihood(self) -> Any:
         """Likelihood of the rows with its parameters, None where the noise is Gaussian."""
-        return self.fit.likelihood
+        return None if self.objective is None else self.objective.likelihood
+
+    @property
+    def terms(self) -> RowTerms:
+        """How training rows entered the posterior."""
+        return RowTerms() if self.objective is None else self.objective.terms(self.kernel)
 
     @property
     def rows(self) -> Any:
@@ -255,12 +258,6 @@ class Request(NamedTuple):
     def points_are_given(self) -> bool:
         """Whether the inducing points are an array of the user."""
         return not (isinstance(self.inducing_init, str) or callable(self.inducing_init))
-
-    @property
-    def asks_for_points(self) -> bool:
-        """Whether any parameter was chosen that is one of inducing points."""
-        given = self.bound, self.inducing_init, self.solver
-        return self.n_inducing is not None or not all(is_auto(one) for one in given)
 
     @property
     def starts_on_subset(self) -> bool:

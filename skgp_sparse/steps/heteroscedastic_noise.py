@@ -255,7 +255,7 @@ def _fit_again(job: Job, fit: FittedJob, kernel: Kernel, random_state: Rng) -> F
     before = fit.fit
     if before.refit is not None:
         return fit._replace(fit=before.refit(job, before, kernel))
-    settings = job.settings._replace(n_restarts=0, find_periods=False, thorough=None)
+    settings = job.settings._replace(n_restarts=0, find_periods=False)
     if job.is_free and len(fit.used_rows) > _FEW_ROWS:
         settings = settings._replace(solver=KeepParameters())
     objectives = None if fit.posterior.is_exact else job.objectives

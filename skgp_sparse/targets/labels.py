@@ -187,7 +187,7 @@ class ClassLabels(ObservationModel):
         job = self._job(part.of_problem(task).in_one_form(), task)
         if len(label) > 0 and np.ptp(label) > 0:
             return job
-        return job._replace(is_complete=False).with_settings(solver=KeepParameters())
+        return job.with_settings(solver=KeepParameters())  # there is nothing to learn yet
 
     def rows_of(self, fits: Fits) -> ArrayDataset:
         """The rows of a classifier from the tables of its problems, class by class."""

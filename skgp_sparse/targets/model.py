@@ -190,9 +190,8 @@ class ObservationModel(ABC):
         )
         points = points._replace(is_auto=is_auto(parameters.n_inducing))
         job = Job(name, rows, kernel, objectives, planned.posterior_method, points, settings)
-        job = job._replace(is_free=is_free, plan=planned.summary, steps=planned.steps)
-        spreads = rows.scale(NO_EFFECT if is_free else 1.0)
-        job = job._replace(metric=parameters.metric, spreads=spreads)
+        job = job._replace(plan=planned.summary, steps=planned.steps, metric=parameters.metric)
+        job = job._replace(is_free=is_free, spreads=rows.scale(NO_EFFECT if is_free else 1.0))
         return job.with_priors(resolve_priors(parameters, rows, self.rows_with_prior))
 
     def _check_rows(self, facts: plan.Facts, planned: PosteriorMethod) -> None:
@@ -290,16 +289,18 @@ def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimato
         alone = [j.with_settings(options=options, progress=None, deadline=None) for j in jobs]
         calls = ((job, state, seconds) for job, state in zip(alone, states))
         found = Parallel(n_jobs=n_jobs)(delayed(_fit_elsewhere)(*call) for call in calls)
-        results = [(_with_rows(fit, job.rows), told) for job, (fit, told) in zip(jobs, found)]
+        results = [(_with_rows(fit, job, job.rows), told) for job, (fit, told) in zip(jobs, found)]
     fits = []
-    for k, (fitted, warnings) in enumerate(results):
+    for k, (job, (fit, warnings)) in enumerate(zip(jobs, results)):
         warn_again(warnings)
-        fits.append(fitted.with_fit(selection=candidates.get(k, fitted.fit.selection)))
+        fit = fit._replace(selection=candidates.get(k, fit.selection))
+        others = None if _is_of(fit, job) else job.rows
+        fits.append(FittedJob(fit, job.plan, job.steps, job.posterior_method.name, others))
     return fits
 
 
-def _fit(job: Job, random_state: RandomState) -> FittedJob:
-    """The `FittedJob` of a job; errors of a user's method name it, with its parameters."""
+def _fit(job: Job, random_state: RandomState) -> Fit:
+    """The `Fit` of a job; errors of a user's method name it, with its parameters."""
     with about(job.name), single_threaded_blas():
         method = job.posterior_method
         try:
@@ -314,36 +315,31 @@ def _fit(job: Job, random_state: RandomState) -> FittedJob:
                 f"{type(method).__name__}.fit must return a Fit of skgp_sparse.posteriors. Got "
                 f"{type(fit).__name__}."
             )
-        rows = None if _is_of(fit, job.rows) else job.rows
-        return FittedJob(fit, job.plan, job.steps, method.name, rows)
+        return fit
 
 
-def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[FittedJob, Any]:
+def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
     """A fit that has so many seconds from now on, and its warnings."""
     job = job.with_settings(deadline=Deadline(seconds))
     with collected() as warnings:
         return _fit(job, random_state), warnings
 
 
-def _fit_elsewhere(job: Job, random_state: RandomState, seconds: float) -> tuple[FittedJob, Any]:
+def _fit_elsewhere(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state, seconds)
-    if fit.all_rows is not None:
-        return fit._replace(all_rows=None), warnings
-    return fit.with_fit(objective=replace(fit.objective, rows=None)), warnings
+    return _with_rows(fit, job, None), warnings
 
 
-def _with_rows(fit: FittedJob, rows: Dataset) -> FittedJob:
-    """The fit with the rows of its job, which it was made without or from a copy of."""
-    if not _is_of(fit.fit, rows):
-        return fit._replace(all_rows=rows)
-    return fit.with_fit(objective=replace(fit.objective, rows=rows))
+def _with_rows(fit: Fit, job: Job, rows: Dataset | None) -> Fit:
+    """The fit; an objective of all rows has those of the job, or none while it travels."""
+    return fit._replace(objective=replace(fit.objective, rows=rows)) if _is_of(fit, job) else fit
 
 
-def _is_of(fit: Fit, rows: Dataset) -> bool:
+def _is_of(fit: Fit, job: Job) -> bool:
     """Whether the objective of a fit is of all rows of a job, which it may have lost since."""
     own = None if fit.objective is None else fit.objective.rows
-    return fit.objective is not None and (own is None or len(own) == len(rows))
+    return fit.objective is not None and (own is None or len(own) == len(job.rows))
 
 
 def one_or_all(of_problems: list[Any]) -> Any:

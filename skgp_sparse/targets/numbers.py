@@ -72,8 +72,7 @@ class GaussianObservations(ObservationModel):
         thorough = choices.thorough_search(kernel, self.parameters, rows, self.columns())
         rows = choices.with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianObjectives(self.bound), "")
-        has_few = self.parameters.normalize_y and rows.in_memory
-        has_few = has_few and rows.distinct(most=moments.FEW_ROWS) is not None
+        has_few = self.parameters.normalize_y and rows.in_memory and job.are_few(moments.FEW_ROWS)
         if has_few and not np.any(rows.targets()):  # which say nothing of a scale
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job

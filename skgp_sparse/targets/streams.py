@@ -117,15 +117,12 @@ class StreamState(NamedTuple):
         are_counts = self.are_counts and np.array_equal(weight, np.rint(weight))
         is_free = observations.parameters.kernel is None
         is_relative = is_free and not (observations.has_sites and are_counts)
-        known: dict[str, Any] = {
-            "reservoir": reservoir,
-            "weights": weights,
-            "are_counts": are_counts,
-        }
-        known["mean_weight"] = float(weights.mean) if is_relative else 1.0
-        if not observations.has_sites:
-            known["moments"] = merge([self.moments, moments_of(part.y / self.unit, part.weight)])
-        return self._replace(**known)
+        stream = self._replace(reservoir=reservoir, weights=weights, are_counts=are_counts)
+        stream = stream._replace(mean_weight=float(weights.mean) if is_relative else 1.0)
+        if observations.has_sites:
+            return stream
+        targets = moments_of(part.y / self.unit, part.weight)
+        return stream._replace(moments=merge([self.moments, targets]))
 
 
 Step = tuple[Fit, WarmStart | None, RunningSums | None]  # of one problem
@@ -260,9 +257,11 @@ def _learned(
         kept = _at(job, None if action is Action.GROW else Z, kernel)
         fit = InducingPoints().fit(kept.with_settings(solver=KeepParameters()), random_state)
         fit = fit._replace(n_iter=n_iter)
-    warm_start = WarmStart(fit.kernel, fit.objective.inducing_points, fit.likelihood, _are_few(job))
+    objective, few = fit.objective, _are_few(job)
+    warm_start = WarmStart(fit.kernel, objective.inducing_points, objective.likelihood, few)
     if observations.has_sites:
-        return fit, warm_start if job.is_complete else None, None
+        has_one_kind = observations.rules.labels and not np.ptp(job.rows.targets())
+        return fit, None if has_one_kind else warm_start, None
     problem = _problem(observations, job, warm_start, job.rows)
     sums = RunningSums.of(problem)
     return _of_sums(sums, problem, fit.n_iter), warm_start, sums
