@@ -518,6 +518,11 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                 )
 
 
+def fits_of(estimator: BaseEstimator) -> Fits:
+    """A `FittedJob` for each problem of a fitted estimator."""
+    return estimator._fitted.fits
+
+
 def fitted_view(estimator: BaseEstimator) -> Any:
     """The view of a fitted estimator, for rooms that write predictions in another language."""
     check_is_fitted(estimator, "kernel_")

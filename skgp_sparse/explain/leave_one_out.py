@@ -142,8 +142,7 @@ def left_out(
         left = left.without_own_noise(fit.left_out)
     if not (weights is None or weights.is_added):
         left = left.beside(fit.mean[some], weights)
-    both = fit.fit.combination
-    if both is None or both.weights is None:
+    if (both := fit.fit.combination) is None or both.weights is None:
         return left
     return left.combined(left_out(FittedJob(both.fit), some, n_jobs), both.weights)
 

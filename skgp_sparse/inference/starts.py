@@ -39,10 +39,9 @@ def fit_exact(start: contracts.Start) -> tuple:
     each of those that follow, unless it comes to where another one has ended or explains nothing.
     Of periods with equal values, the longest wins.
     """
-    objective, kernel, settings, random_state, _, thorough = start
-    prior, ends = settings.prior, list[Maximum]()
-    function = VectorFunction(objective, kernel, prior=prior)
-    within = VectorFunction(objective, thorough.kernel, prior=prior) if thorough else function
+    objective, kernel, settings, random_state, _, search = start
+    function, ends = VectorFunction(objective, kernel, prior=settings.prior), list[Maximum]()
+    within = VectorFunction(objective, search.kernel, prior=settings.prior) if search else function
     periods = period_places(kernel)
     first = _IN_A_BASIN if periods else 1.0
 
@@ -50,12 +49,12 @@ def fit_exact(start: contracts.Start) -> tuple:
         return climb(function, settings, function.pack(kernel=theta), first=first)
 
     def fine(maximum: Maximum, least: float = -np.inf) -> Maximum:
-        if not thorough or any(_is_over(maximum, end, least) for end in ends):
+        if not search or any(_is_over(maximum, end, least) for end in ends):
             return maximum
         ends.append(_finished(within, settings, maximum))
         return ends[-1]
 
-    others = settings.deadline.until(_others(objective, kernel, thorough))
+    others = settings.deadline.until(_others(objective, kernel, search))
     best = fine(_best(rough, rough(kernel.theta), others, periods))
     if len(kernel.theta) == 0:
         return within, best

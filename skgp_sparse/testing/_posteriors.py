@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skgp_sparse import kernels
-from skgp_sparse._estimator import SparseGP
+from skgp_sparse._estimator import SparseGP, fits_of
 from skgp_sparse.classification import SparseGPClassifier
 from skgp_sparse.ground.validation import AnyArray, Array, MaybeArray
 from skgp_sparse.posteriors import Posterior, PosteriorMethod
@@ -71,7 +71,7 @@ def check_posterior(method: PosteriorMethod) -> dict[str, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = call(f"fitting {name}", _model(method).fit, X, y)
-        fit = model._fitted.fits[0]
+        fit = fits_of(model)[0]
         check_predictions(fit.posterior, X[:12] + 0.05)
         uses = _uses(method, model, X, y).items()
         refused = {use: _outcome(f"{use} with {name}", act) for use, act in uses}
