@@ -40,8 +40,8 @@ from skgp_sparse.hyperpriors import AnyPrior
 from skgp_sparse.inference.contracts import Solver, split_thetas
 from skgp_sparse.kernels import Missing, parts, touched
 from skgp_sparse.likelihoods import Censored, Likelihood
+from skgp_sparse.methods.contract import Fits
 from skgp_sparse.posteriors import PosteriorMethod
-from skgp_sparse.solvers import Fit
 from skgp_sparse.targets.model import ObservationModel, fit_problems, one_or_all
 from skgp_sparse.targets.streams import StreamState, advance, new_stream, stream_of
 
@@ -182,7 +182,7 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         observations.progress = Progress(self, reporter)
         found = fit_problems(observations, rows, check_random_state(self.random_state))
         known |= {"blend": found.blend, "rows": rows, "scores": found.scores}
-        self._store(observations, [*found.fits], found.scaler, **known)
+        self._store(observations, found.fits, found.scaler, **known)
         reporter.end()
 
     def _observed(self, raw: RawRows) -> tuple[ObservationModel, Dataset, dict]:
@@ -393,18 +393,18 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
         return [name for name in names if hasattr(self, name)]  # as scikit-learn has it
 
     def _store(
-        self, observations: ObservationModel, fits: list[Fit], scaler: TargetScaler, **state: Any
+        self, observations: ObservationModel, fits: Fits, scaler: TargetScaler, **state: Any
     ) -> None:
         """Set the fitted attributes; of several problems they are lists, means and maxima."""
         kernels = [clone(fit.kernel) for fit in fits]  # clone_kernel=False changes them
         self.kernel_ = kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
         for former in ("inducing_points_", "n_inducing_", "ordinal_classes_", "n_samples_seen_"):
             self.__dict__.pop(former, None)
-        self.log_marginal_likelihood_value_ = float(np.mean([fit.value for fit in fits]))
-        of_rows = [fit.value / fit.used_rows.total_weight() for fit in fits]
+        self.log_marginal_likelihood_value_ = float(np.mean([one.fit.value for one in fits]))
+        of_rows = [one.fit.value / one.used_rows.total_weight() for one in fits]
         self.evidence_per_row_ = float(np.mean(of_rows))
-        self.n_iter_ = max(fit.n_iter for fit in fits)
-        self.jitter_ = max(fit.jitter for fit in fits)
+        self.n_iter_ = max(one.fit.n_iter for one in fits)
+        self.jitter_ = max(one.fit.jitter for one in fits)
         self.__dict__.update(observations.attributes(fits, scaler))
         blend = state.get("blend")
         function = getattr(blend, "function", None)
@@ -509,9 +509,8 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
                 )
 
 
-def fits_of(estimator: BaseEstimator) -> list[Fit]:
-    """The list of a `Fit` for each problem of a fitted estimator."""
-    check_is_fitted(estimator, "kernel_")
+def fits_of(estimator: BaseEstimator) -> Fits:
+    """A `FittedJob` for each problem of a fitted estimator."""
     return estimator._fitted.fits
 
 

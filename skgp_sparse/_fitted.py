@@ -15,14 +15,14 @@ from skgp_sparse.explain.weighted_means import of_all_classes
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Kernel
 from skgp_sparse.inference.contracts import attempt, value_or_minus_inf
-from skgp_sparse.solvers import Fit
+from skgp_sparse.methods.contract import Fits, FittedJob
 
 
 @dataclass(eq=False, repr=False)
 class Fitted:
     """State of a fitted estimator; the constructor puts the `blend` into the `view`."""
 
-    fits: list[Fit]
+    fits: Fits
     scaler: Any  # `TargetScaler`
     view: Any  # that predicts in the units of y
     blend: Any = None  # `WeightedMean` or `Calibration`
@@ -40,7 +40,7 @@ class Fitted:
     def __post_init__(self, rows: Dataset | None) -> None:
         self.has_scores = rows is not None and rows.in_memory and self.scores is None
         self.weight = rows.weight if rows is not None and self.has_scores else None
-        around = [self.blend, self.fits[0].combination]
+        around = [self.blend, self.fits[0].fit.combination]
         if all(around) and self.blend.weights.is_added:
             around.reverse()
         for one in around:
@@ -122,9 +122,9 @@ class Fitted:
         return np.mean(values), total / len(found)
 
 
-def _as_kept(fit: Fit) -> Fit:
+def _as_kept(fit: FittedJob) -> FittedJob:
     """The fit as pickles hold it: its objective has the rows, which not every posterior keeps."""
     fit = fit._replace(left_out=None)
     if fit.rows is None or (fit.posterior.n_rows_kept and fit.rows.in_memory):
         return fit
-    return fit._replace(objective=None, all_rows=None, mean=None)
+    return fit._replace(all_rows=None, mean=None).with_fit(objective=None)

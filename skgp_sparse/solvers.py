@@ -14,9 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skgp_sparse import kernels
-from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.engine.posterior import Posterior, RowTerms
-from skgp_sparse.engine.posteriors_around import CombinedPosterior
+from skgp_sparse.engine.posterior import Posterior
 from skgp_sparse.exceptions import warn
 from skgp_sparse.ground.validation import Array, Kernel, Optimizer, as_text
 from skgp_sparse.inference import contracts, stochastic
@@ -50,25 +48,11 @@ class Fit(NamedTuple):
         Jitter that factorisations took.
     selection : tuple of Candidate, default=()
         Posteriors that were tried, in order.
-    plan : str, default=""
-        Which posterior was fitted or tried, and why. It is filled in by the estimator.
-    steps : tuple of str, default=()
-        What came before and after the search. It is filled in by the estimator.
-    method_name : str, default=""
-        Name of the posterior method. It is filled in by the estimator.
-    all_rows : Dataset or None, default=None
-        All rows of `fit`, where the objective has others. It is filled in by the estimator.
     refit : callable or None, default=None
         ``(job, fit, kernel) -> Fit``, which goes on from the fit with a kernel of other
         noise; None: its solver does.
-    mean : ndarray of shape (n, q) or None, default=None
-        Predictions of rows by another model, which is beside the process, fitted without them. It
-        is filled in by the estimator.
     combination : Combination or None, default=None
         A global process, which the posterior is beside.
-    left_out : LeftOutRows or None, default=None
-        What the posterior says of training rows that were left out already. It is filled in by the
-        estimator.
 
     Examples
     --------
@@ -84,40 +68,8 @@ class Fit(NamedTuple):
     n_iter: int = 1
     jitter: float = 0.0
     selection: tuple[Any, ...] = ()
-    plan: str = ""
-    steps: tuple[str, ...] = ()
-    method_name: str = ""
-    all_rows: Dataset | None = None
     refit: Callable[..., Any] | None = None
-    mean: Array | Any = None
     combination: Any = None
-    left_out: Any = None
-
-    @property
-    def name(self) -> str:
-        """Value of `posterior_`: the name of the method or, if it has none, of the posterior."""
-        of_fit = self.posterior if self.combination is None else CombinedPosterior
-        return self.method_name or of_fit.name
-
-    @property
-    def rows(self) -> Any:
-        """`Dataset` of rows that `fit` was given, None where they are not known any more."""
-        return self.used_rows if self.all_rows is None else self.all_rows
-
-    @property
-    def used_rows(self) -> Any:
-        """`Dataset` of rows that the objective is of."""
-        return self.all_rows if self.objective is None else self.objective.rows
-
-    @property
-    def terms(self) -> RowTerms:
-        """How training rows entered the posterior."""
-        return RowTerms() if self.objective is None else self.objective.terms(self.kernel)
-
-    @property
-    def likelihood(self) -> Any:
-        """Likelihood of the rows with its parameters, None where the noise is Gaussian."""
-        return None if self.objective is None else self.objective.likelihood
 
 
 class KeepParameters(BaseEstimator, Solver):
@@ -148,9 +100,9 @@ class LBFGS(BaseEstimator, Solver):
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters by L-BFGS: with inducing points, or with restarts."""
-        objective, kernel, settings, random_state, objectives = start
+        objective, kernel, settings, _, objectives, _ = start
         if objectives is None:
-            function, maximum = fit_exact(objective, kernel, settings, random_state)
+            function, maximum = fit_exact(start)
         else:
             moves = settings.move_basis and _can_move(kernel)
             function = contracts.VectorFunction(objective, kernel, moves, settings.prior)
@@ -186,7 +138,7 @@ class Stochastic(BaseEstimator, Solver):
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters and inducing points on parts of the rows, then the posterior of all."""
-        objective, kernel, settings, random_state, objectives = start
+        objective, kernel, settings, _, objectives, _ = start
         if objectives is None:
             return LBFGS().solve(start)
         size, n = objective.basis.size, len(objective.rows)
@@ -212,7 +164,7 @@ class UserOptimizer(BaseEstimator, Solver):
 
     def solve(self, start: Start) -> Fit:
         """Hyperparameters by the optimiser, from the kernel and from restarts."""
-        objective, kernel, settings, random_state, _ = start
+        objective, kernel, settings, random_state, *_ = start
         prior, inner_state = settings.prior, None  # an evaluation begins where the last one ended
 
         def negative(theta: Array, eval_gradient: bool = True) -> Any:

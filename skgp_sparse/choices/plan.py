@@ -182,7 +182,8 @@ def _may_be_exact(request: Request, facts: Facts) -> bool:
 
 def _why_points(request: Request, facts: Facts) -> str | None:
     """Why "auto" leads to inducing points without a selection, None where it does not."""
-    if request.asks_for_points:
+    of_points = request.bound, request.inducing_init, request.solver
+    if request.n_inducing is not None or not all(map(is_auto, of_points)):
         return "parameters of inducing points were chosen"
     if request.n_latent > 1:
         return "rows have several latent values"

@@ -174,7 +174,7 @@ class OnCluster(SparseGP):
             finally:
                 del self._held
             if any(isinstance(fit.used_rows, DaskDataset) for fit in self._fitted.fits):
-                self._fitted.fits = [fit._replace(objective=None) for fit in self._fitted.fits]
+                self._fitted.fits = [fit.with_fit(objective=None) for fit in self._fitted.fits]
         return self
 
     def _read(self, rules: Rules, raw: RawRows, types: ColumnTypes | None, reset: bool) -> Dataset:

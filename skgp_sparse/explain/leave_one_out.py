@@ -5,7 +5,6 @@ other rows give it. A conformal interval has as many standard deviations of its 
 share of scores has at most (Barber, Candès, Ramdas and Tibshirani 2021, with scores in units of s).
 """
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import BOOLS, Array, Ints, Pair, Scalars, is_name, require
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.solvers import Fit
+from skgp_sparse.methods.contract import Fits, FittedJob
 
 
 class LooPrediction(NamedTuple):
@@ -65,7 +64,7 @@ class LeftOutRows(NamedTuple):
     noise: Scalars  # (k,) learned, 0 with a likelihood
 
     @classmethod
-    def of(cls, fit: Fit, chosen: Ints, moments: Pair) -> "LeftOutRows":
+    def of(cls, fit: FittedJob, chosen: Ints, moments: Pair) -> "LeftOutRows":
         """The rows with moments of latent values, and noise as the posterior has it."""
         block, noise = fit.rows.block(chosen), np.zeros(len(chosen))
         if fit.likelihood is None:
@@ -131,29 +130,29 @@ Weights = MeanWeights | None  # of another prediction beside the process; None: 
 
 
 def left_out(
-    fit: Fit, chosen: Ints, n_jobs: int | None, weights: Weights = None, own_noise: bool = True
+    fit: FittedJob, some: Ints, n_jobs: int | None, weights: Weights = None, own_noise: bool = True
 ) -> LeftOutRows:
-    """`LeftOutRows` of chosen rows of a table, beside another prediction where it has weights.
+    """`LeftOutRows` of some rows of a table, beside another prediction where it has weights.
 
     With `own_noise` False, noise that varies comes from the errors of other rows only.
     """
     with np.errstate(all="ignore"), single_threaded_blas():
-        left = LeftOutRows.of(fit, chosen, _moments(fit, chosen, resolve_n_jobs(n_jobs)))
+        left = LeftOutRows.of(fit, some, _moments(fit, some, resolve_n_jobs(n_jobs)))
     if not own_noise and fit.left_out is not None:
         left = left.without_own_noise(fit.left_out)
     if not (weights is None or weights.is_added):
-        left = left.beside(fit.mean[chosen], weights)
-    if fit.combination is None or fit.combination.weights is None:
+        left = left.beside(fit.mean[some], weights)
+    if (both := fit.fit.combination) is None or both.weights is None:
         return left
-    return left.combined(left_out(fit.combination.fit, chosen, n_jobs), fit.combination.weights)
+    return left.combined(left_out(FittedJob(both.fit), some, n_jobs), both.weights)
 
 
-def as_left_out(fit: Fit) -> Fit:
+def as_left_out(fit: FittedJob) -> FittedJob:
     """The fit as its rows were left out, which may be with fewer neighbours."""
-    return fit if fit.left_out is None else fit._replace(posterior=fit.left_out.posterior)
+    return fit if fit.left_out is None else fit.with_fit(posterior=fit.left_out.posterior)
 
 
-def left_out_labels(fits: Sequence[Fit], view: LabelView, some: Ints, n_jobs: int | None) -> Array:
+def left_out_labels(fits: Fits, view: LabelView, some: Ints, n_jobs: int | None) -> Array:
     """Probabilities (k, n_classes) of some of the rows of fits to labels, as a view has them."""
     columns = []
     for fit in fits:
@@ -174,7 +173,9 @@ def places_of(rows: ArrayDataset) -> Ints:
     return np.arange(len(rows)) if rows.places is None else rows.places
 
 
-def loo_prediction(fit: Fit, weights: Weights, n_jobs: int | None, name: str) -> LooPrediction:
+def loo_prediction(
+    fit: FittedJob, weights: Weights, n_jobs: int | None, name: str
+) -> LooPrediction:
     """The `LooPrediction` of the user's own rows, in their order; raises where it is not known."""
     rows = _rows_of(fit, name)
     scaler, places, likelihood = rows.scaler, places_of(rows), fit.likelihood
@@ -193,7 +194,7 @@ def loo_prediction(fit: Fit, weights: Weights, n_jobs: int | None, name: str) ->
     return LooPrediction(*(c[places, 0] if mean.shape[1] == 1 else c[places] for c in columns))
 
 
-def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name: str) -> Array:
+def loo_probabilities(fits: Fits, view: LabelView, n_jobs: int | None, name: str) -> Array:
     """Probabilities (n, n_classes) of the user's own rows, in their order."""
     if view.n_classes > 2 and view.multi_class == "one_vs_one":
         raise ValueError(
@@ -204,7 +205,7 @@ def loo_probabilities(fits: list[Fit], view: LabelView, n_jobs: int | None, name
     return left_out_labels(fits, view, np.arange(len(places_of(rows))), n_jobs)
 
 
-def _rows_of(fit: Fit, name: str) -> ArrayDataset:
+def _rows_of(fit: FittedJob, name: str) -> ArrayDataset:
     """The table of a fit, all rows of which can be left out; raises otherwise."""
     if (reason := why_unknown(fit)) is not None:
         raise ValueError(f"{name} {reason}")
@@ -217,7 +218,7 @@ def _rows_of(fit: Fit, name: str) -> ArrayDataset:
     return rows
 
 
-def why_no_rows(fit: Fit, remedy: str = "Call fit again with arrays.") -> str | None:
+def why_no_rows(fit: FittedJob, remedy: str = "Call fit again with arrays.") -> str | None:
     """Why the rows of a fit cannot be read as known inputs, as part of an error; None: they can."""
     if fit.rows is None or not fit.rows.in_memory:
         return (
@@ -228,7 +229,7 @@ def why_no_rows(fit: Fit, remedy: str = "Call fit again with arrays.") -> str | 
     return None if fit.rows.X_std is None else known
 
 
-def why_unknown(fit: Fit) -> str | None:
+def why_unknown(fit: FittedJob) -> str | None:
     """Why rows cannot be left out of a fit, as part of an error; None: they can."""
     if (reason := why_no_rows(fit)) is not None:
         return reason
@@ -237,7 +238,7 @@ def why_unknown(fit: Fit) -> str | None:
     return fit.posterior.why_not(LEAVE_ONE_OUT)
 
 
-def _moments(fit: Fit, chosen: Ints, n_jobs: int) -> Pair:
+def _moments(fit: FittedJob, chosen: Ints, n_jobs: int) -> Pair:
     """Moments of chosen rows, each given all others; a row that was not given is predicted."""
     posterior, used, given, known = fit.posterior, fit.used_rows, fit.rows, fit.left_out
     if known is not None and known.posterior is posterior and np.isin(chosen, known.chosen).all():
@@ -265,7 +266,7 @@ Scores = tuple[Array, Array | None]  # (k, p) of rows, and how often (k,) these 
 
 
 def scores_of(
-    fit: Fit, weights: Weights, weight: Array | None, is_learned: bool, n_jobs: int | None
+    fit: FittedJob, weights: Weights, weight: Array | None, is_learned: bool, n_jobs: int | None
 ) -> Scores | None:
     """`Scores` of some rows of a fit, weighted as the user's (n,); None where they are unknown."""
     if why_unknown(fit) is not None:
@@ -286,7 +287,7 @@ def scores_of(
     return values[of_row[kept]], None if weight is None else weight[kept]
 
 
-def _optimism(fit: Fit) -> float:
+def _optimism(fit: FittedJob) -> float:
     """Factor by which errors of new rows exceed those of rows that parameters have seen.
 
     Squared errors are larger by ``(n + p)/(n - p)`` for n numbers and p parameters (Akaike 1969),
@@ -325,7 +326,7 @@ def interval(
     return view.within_domain(lower), view.within_domain(upper)
 
 
-def width_of(fit: Fit, scores: Scores | None, coverage: float, side: str, name: str) -> Array:
+def width_of(fit: FittedJob, scores: Scores | None, coverage: float, side: str, name: str) -> Array:
     """Standard deviations (p,) between mean and end: scores that enough rows do not exceed."""
     if scores is None:
         reason = why_unknown(fit) or (

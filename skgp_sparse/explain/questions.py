@@ -15,8 +15,7 @@ from skgp_sparse.bounds import Titsias
 from skgp_sparse.choices.choices import resolve_bound, with_noise_floor
 from skgp_sparse.choices.plan import tolerance
 from skgp_sparse.data.arrays import ArrayDataset
-from skgp_sparse.data.checks import check_columns, is_gaussian
-from skgp_sparse.data.moments import TargetScaler
+from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.engine.basis import InducingBasis, Options, Problem
 from skgp_sparse.engine.iterative import upper_bound
 from skgp_sparse.engine.posterior import BOUNDS, GRADIENTS, require
@@ -27,7 +26,7 @@ from skgp_sparse.ground.parallel import resolve_n_jobs, single_threaded_blas
 from skgp_sparse.ground.validation import Array, as_text
 from skgp_sparse.inference.contracts import arithmetic
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.solvers import Fit
+from skgp_sparse.methods.contract import FittedJob
 
 Rows = ArrayDataset | None  # rows of a call; None: those of the fit
 _RESIDUAL = 1e-3  # of the solve: it costs the bound about its square over the noise
@@ -65,9 +64,9 @@ class EvidenceBounds(NamedTuple):
 
 
 def evidence_bounds(
-    fit: Fit, fitted: BaseEstimator, others: Rows, scaler: TargetScaler, tell: Callable, name: str
+    fit: FittedJob, fitted: BaseEstimator, others: Rows, tell: Callable, name: str
 ) -> EvidenceBounds:
-    """Bounds of the evidence of the rows of a fit, or of `others`, whose targets have its units."""
+    """Bounds of the evidence of the rows of a fit, or of others in its units."""
     rows, n_jobs = fit.rows, resolve_n_jobs(fitted.n_jobs)
     if rows is not None and rows.X_std is not None:
         raise ValueError(
@@ -76,10 +75,9 @@ def evidence_bounds(
         )
     require(fit.posterior, BOUNDS, name)
     bound = resolve_bound(fitted.bound, name)
-    value = None if fit.all_rows is not None or others is not None else fit.value
+    value = None if fit.all_rows is not None or others is not None else fit.fit.value
     if others is not None:
-        check_columns(others.y, len(scaler.scale), name)
-        rows = with_noise_floor(others.in_one_form().in_units(scaler), fit.kernel)
+        rows = with_noise_floor(others, fit.kernel)
     elif fit.posterior.is_exact and value is not None:
         return EvidenceBounds(float(value), float(value), 0.0)
     elif (reason := why_no_rows(fit, "Pass X and y.")) is not None:

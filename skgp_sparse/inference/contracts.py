@@ -377,6 +377,7 @@ class Start(NamedTuple):
     settings: "Settings"
     random_state: Rng
     objectives: ObjectiveFactory | Any = None  # of a `SparseFit`; None: an `ExactFit`
+    thorough: "ThoroughSearch | None" = None  # of an `ExactFit` whose evaluation is cheap
 
 
 class ThoroughSearch(NamedTuple):
@@ -403,7 +404,6 @@ class Settings(NamedTuple):
     options: Options
     move_basis: bool = True  # whether inducing points are optimised
     progress: Callable | None = None  # (iteration, value) -> stop?
-    thorough: ThoroughSearch | None = None  # where an evaluation is cheap
     deadline: Deadline = Deadline()  # what may be left out after it is left out
     prior: ThetaPrior = NO_PRIOR  # of the hyperparameters of the kernel
     believes_noise: bool = False  # whether an optimum that explains nothing is the last one

@@ -29,7 +29,7 @@ _NEGLIGIBLE_GAIN = 1e-5  # nats, of all rows, that the last iterations of a run 
 _ENOUGH = 0.003  # ... and a whole run, from which the next one follows
 
 
-def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_state: Rng) -> tuple:
+def fit_exact(start: contracts.Start) -> tuple:
     """`VectorFunction` and best `Maximum` of few rows over theta, the prior of theta included.
 
     It starts at the kernel's own theta, at the periods of a periodogram where these are free, at
@@ -39,9 +39,9 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
     each of those that follow, unless it comes to where another one has ended or explains nothing.
     Of periods with equal values, the longest wins.
     """
-    prior, thorough = settings.prior, settings.thorough
-    function, ends = VectorFunction(objective, kernel, prior=prior), list[Maximum]()
-    within = VectorFunction(objective, thorough.kernel, prior=prior) if thorough else function
+    objective, kernel, settings, random_state, _, search = start
+    function, ends = VectorFunction(objective, kernel, prior=settings.prior), list[Maximum]()
+    within = VectorFunction(objective, search.kernel, prior=settings.prior) if search else function
     periods = period_places(kernel)
     first = _IN_A_BASIN if periods else 1.0
 
@@ -49,12 +49,12 @@ def fit_exact(objective: ExactFit, kernel: Kernel, settings: Settings, random_st
         return climb(function, settings, function.pack(kernel=theta), first=first)
 
     def fine(maximum: Maximum, least: float = -np.inf) -> Maximum:
-        if not thorough or any(_is_over(maximum, end, least) for end in ends):
+        if not search or any(_is_over(maximum, end, least) for end in ends):
             return maximum
         ends.append(_finished(within, settings, maximum))
         return ends[-1]
 
-    others = settings.deadline.until(_others(objective, kernel, thorough))
+    others = settings.deadline.until(_others(objective, kernel, search))
     best = fine(_best(rough, rough(kernel.theta), others, periods))
     if len(kernel.theta) == 0:
         return within, best

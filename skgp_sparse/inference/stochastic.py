@@ -187,7 +187,7 @@ class Search:
     """Looks for theta and Z on parts of the rows."""
 
     def __init__(self, start: Start, move_basis: bool) -> None:
-        objective, _, self.settings, random_state, objectives = start
+        objective, _, self.settings, random_state, objectives, _ = start
         self.move_basis = move_basis
         self.rows, self.width = objective.rows, objective.basis.size
         self.samples = Samples(self.rows, objectives.kinds(self.rows), random_state)

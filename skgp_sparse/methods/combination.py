@@ -51,9 +51,9 @@ class Combination(NamedTuple):
     @classmethod
     def of(cls, fit: Fit, validation: ValidationSet, n_jobs: int) -> "Combination":
         """The combination with the `Fit` of a process, before its weights are learned."""
-        rows, process = validation.rows, fit.posterior
+        rows, process, terms = validation.rows, fit.posterior, fit.objective.terms(fit.kernel)
         with arithmetic():
-            moments = process.leave_one_out(rows, validation.chosen, fit.terms, n_jobs)
+            moments = process.leave_one_out(rows, validation.chosen, terms, n_jobs)
             noise = noise_in_blocks(process, validation.block.X)
             parts = [Part(validation, None, (*moments, noise))]
             for share in _PARTS:

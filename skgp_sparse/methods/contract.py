@@ -1,4 +1,4 @@
-"""The contract of a posterior method, the job that it fits, and rows that are held out.
+"""The contract of a posterior method, the job that it fits and what becomes of it, rows held out.
 
 Models are compared by these rows (`ValidationSet`), and variances have a common factor by them
 (`variance_factor`).
@@ -20,9 +20,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from skgp_sparse.bounds import Bound
 from skgp_sparse.data.dataset import Dataset
 from skgp_sparse.data.moments import TargetScaler
-from skgp_sparse.engine.posterior import Posterior
+from skgp_sparse.engine.posterior import Posterior, RowTerms
+from skgp_sparse.engine.posteriors_around import CombinedPosterior
 from skgp_sparse.ground.linalg import LOG_2PI, weighted_quantile
-from skgp_sparse.ground.validation import Array, Index, Ints, Kernel, Rng, is_auto
+from skgp_sparse.ground.validation import Array, Index, Ints, Kernel, Rng
 from skgp_sparse.hyperpriors import NO_PRIOR, joined
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings, ThoroughSearch
 from skgp_sparse.inference.stochastic import held_out_rows
@@ -67,9 +68,7 @@ class Job(NamedTuple):
     points: Points
     settings: Settings
     before: tuple | Any = None  # (kernel, Z) of an earlier fit, to go on from
-    curvature: object = None  # of the objective, which fits to subsets have found
-    is_complete: bool = True  # whether there is something to learn
-    thorough: ThoroughSearch | None = None  # for settings, should an evaluation be cheap
+    thorough: ThoroughSearch | None = None  # of its fit, should an evaluation be cheap
     is_free: bool = False  # whether the kernel is the default one, of any smoothness
     plan: str = ""  # which method this is, and why, in words
     steps: tuple[str, ...] = ()  # of the plan, beside the search
@@ -100,6 +99,66 @@ class Job(NamedTuple):
         return self._replace(settings=self.settings._replace(**changes))
 
 
+class FittedJob(NamedTuple):
+    """A job after its fit: what its posterior method returned, and what the estimator adds."""
+
+    fit: Fit
+    plan: str = ""  # which posterior was fitted or tried, and why; "" after `partial_fit`
+    steps: tuple[str, ...] = ()  # that came before and after the search
+    method_name: str = ""  # of the posterior method
+    all_rows: Dataset | None = None  # of the problem, where the objective has others
+    mean: Array | Any = None  # (n, q) of rows, from a model beside the process, fitted without them
+    left_out: Any = None  # `LeftOutRows` of training rows that were left out already
+
+    @property
+    def name(self) -> str:
+        """Value of `posterior_`: the name of the method or, if it has none, of the posterior."""
+        of_fit = self.posterior if self.fit.combination is None else CombinedPosterior
+        return self.method_name or of_fit.name
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of the fit."""
+        return self.fit.kernel
+
+    @property
+    def objective(self) -> Any:
+        """Objective of the fit, None where there is none."""
+        return self.fit.objective
+
+    @property
+    def posterior(self) -> Posterior:
+        """Posterior of the fit."""
+        return self.fit.posterior
+
+    @property
+    def likelihood(self) -> Any:
+        """Likelihood of the rows with its parameters, None where the noise is Gaussian."""
+        return None if self.objective is None else self.objective.likelihood
+
+    @property
+    def terms(self) -> RowTerms:
+        """How training rows entered the posterior."""
+        return RowTerms() if self.objective is None else self.objective.terms(self.kernel)
+
+    @property
+    def rows(self) -> Any:
+        """`Dataset` of rows that `fit` was given, None where they are not known any more."""
+        return self.used_rows if self.all_rows is None else self.all_rows
+
+    @property
+    def used_rows(self) -> Any:
+        """`Dataset` of rows that the objective is of."""
+        return self.all_rows if self.objective is None else self.objective.rows
+
+    def with_fit(self, **changes: Any) -> "FittedJob":
+        """A copy of the job whose fit has other values."""
+        return self._replace(fit=self.fit._replace(**changes))
+
+
+Fits = Sequence[FittedJob]  # of an estimator, one for each problem
+
+
 class Problems(NamedTuple):
     """All problems of a fit: their jobs, and after the search their fits; a step changes them."""
 
@@ -107,7 +166,7 @@ class Problems(NamedTuple):
     rows: Any  # `Dataset` of the user
     jobs: list[Job]
     random_states: list[Rng]
-    fits: Sequence[Fit] = ()
+    fits: Fits = ()
     blend: Any = None  # `WeightedMean` or `Calibration` beside the processes
     mean: Array | None = None  # (n, q) of left-out rows, of residuals that the one problem has
     scores: tuple[Array, Array | None] | None = None  # of rows for conformal intervals, if known
@@ -211,12 +270,6 @@ class Request(NamedTuple):
     def points_are_given(self) -> bool:
         """Whether the inducing points are an array of the user."""
         return not (isinstance(self.inducing_init, str) or callable(self.inducing_init))
-
-    @property
-    def asks_for_points(self) -> bool:
-        """Whether any parameter was chosen that is one of inducing points."""
-        given = self.bound, self.inducing_init, self.solver
-        return self.n_inducing is not None or not all(is_auto(one) for one in given)
 
     @property
     def starts_on_subset(self) -> bool:

@@ -61,18 +61,18 @@ class Exact(PosteriorMethod):
             job = small_fits.on_subset(job, random_state)
         objective = job.objectives.exact(job.rows, job.settings.options)
         _, kernel = small_fits.best_start(objective, job.kernel, objective, job)
-        if len(objective.inducing_points) <= _THOROUGH:
-            settings = settings._replace(thorough=job.thorough)
-        else:
+        start = Start(objective, kernel, settings, random_state, thorough=job.thorough)
+        if len(objective.inducing_points) > _THOROUGH:
             kernel = small_fits.with_next_to_no_noise(kernel, job)
-        return settings.solver.solve(Start(objective, kernel, settings, random_state))
+            start = start._replace(kernel=kernel, thorough=None)
+        return settings.solver.solve(start)
 
     def _after_subsets(self, job: Job, random_state: Rng) -> Fit:
         """The `Fit` of all rows that goes on from fits to subsets."""
-        begun = small_fits.on_subsets(job, random_state)
+        begun, curvature = small_fits.on_subsets(job, random_state)
         settings, objective = job.settings, job.objectives.exact(job.rows, job.settings.options)
         kernel = small_fits.best_start(objective, begun.kernel, objective, job)[1]
-        curvature = begun.curvature if kernel is begun.kernel else None
+        curvature = curvature if kernel is begun.kernel else None
         kernel = small_fits.with_next_to_no_noise(kernel, job)
         if job.is_free:
             settings = settings._replace(max_iter=min(_ITERATIONS, settings.max_iter))

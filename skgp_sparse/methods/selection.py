@@ -169,14 +169,14 @@ class ExactRival(Rival):
     @staticmethod
     def started(job: Job, random_state: Rng) -> Job:
         """The `Job` with the hyperparameters of exact fits to random subsets."""
-        return small_fits.on_subsets(job, random_state)
+        return small_fits.on_subsets(job, random_state)[0]
 
     def first(self) -> ValidationScore:
         """The `ValidationScore` of the process."""
         job, validation = self.job, self.validation
         fit = fit_at(job.objectives.exact(job.rows, job.settings.options), job.kernel, 0)
         with arithmetic():
-            mean, variance = fit.posterior.leave_one_out(job.rows, validation.chosen, fit.terms)
+            mean, variance = fit.posterior.leave_one_out(job.rows, validation.chosen, RowTerms())
         variance = variance + fit.posterior.noise_variance(validation.block.X) + validation.noise
         self.best = validation.score("exact", mean, variance)._replace(candidate=fit)
         return self.best
@@ -251,7 +251,7 @@ class RivalOfPoints(Rival):
         self.objective = self.objective.at(basis=fit.objective.basis.parameters)
 
     def _scored(self, name: str) -> ValidationScore:
-        fit = fit_at(self.objective, self.job.kernel, 0)
-        name, n_jobs = f"inducing ({name})", self.job.settings.options.n_jobs
-        self.best = self.validation.score_posterior(name, fit.posterior, n_jobs, fit.likelihood)
+        objective, n_jobs = self.objective, self.job.settings.options.n_jobs
+        name, process = f"inducing ({name})", fit_at(objective, self.job.kernel, 0).posterior
+        self.best = self.validation.score_posterior(name, process, n_jobs, objective.likelihood)
         return self.best

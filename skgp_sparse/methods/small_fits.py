@@ -17,7 +17,7 @@ from skgp_sparse.ground.validation import Kernel, Rng
 from skgp_sparse.hyperpriors import ThetaPrior
 from skgp_sparse.inference import contracts
 from skgp_sparse.inference.contracts import Objective, Settings, VectorFunction, value_or_minus_inf
-from skgp_sparse.inference.optimizers import Maximum, climb
+from skgp_sparse.inference.optimizers import climb
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.methods.contract import Job
 from skgp_sparse.solvers import LBFGS, Stochastic
@@ -43,7 +43,7 @@ def on_subset(job: Job, random_state: Rng) -> Job:
     return job.with_settings(n_restarts=0, find_periods=False)._replace(is_started=True)
 
 
-def on_subsets(job: Job, random_state: Rng) -> Job:
+def on_subsets(job: Job, random_state: Rng) -> tuple[Job, object]:
     """The job with the hyperparameters of exact fits to random subsets, and the curvature there.
 
     Each fit goes on from the one before, and hands on its curvature. Of few rows the noise may
@@ -51,23 +51,24 @@ def on_subsets(job: Job, random_state: Rng) -> Job:
     noise is likelier with more rows, it is taken, and the curvature is forgotten. Where the noise
     ends at its lower bound, one more fit, to as many other rows, goes on within wider bounds.
     """
-    few = job.with_settings(tol=max(_TOL, job.settings.tol), progress=None, thorough=None)
+    few, curvature = job.with_settings(tol=max(_TOL, job.settings.tol), progress=None), None
     for starts, most in _SUBSETS:
         rows = starts * job.settings.start_rows
-        if few.curvature is not None and len(job.rows) < _WORTH_A_SUBSET * rows:
+        if curvature is not None and len(job.rows) < _WORTH_A_SUBSET * rows:
             break
-        size, few = rows, _gone_on(few.with_settings(max_iter=most), rows, random_state)
+        size, few = rows, few.with_settings(max_iter=most)
+        few, curvature = _gone_on(few, size, random_state, curvature)
     wide = few._replace(kernel=with_next_to_no_noise(few.kernel, job))
-    if _has_least_noise(few.kernel) and not _has_least_noise(wide.kernel):
-        few = _gone_on(wide, size, random_state)
-    job = job._replace(kernel=few.kernel, curvature=few.curvature, is_started=True)
-    return job.with_settings(n_restarts=0, find_periods=False)
+    if has_least_noise(few.kernel) and not has_least_noise(wide.kernel):
+        few, curvature = _gone_on(wide, size, random_state, curvature)
+    job = job._replace(kernel=few.kernel, is_started=True)
+    return job.with_settings(n_restarts=0, find_periods=False), curvature
 
 
-def _gone_on(job: Job, size: int, random_state: Rng) -> Job:
-    """The job with the hyperparameters and the curvature of a fit to random rows."""
-    function, maximum = _fit_to_some(job, size, random_state)
-    return job._replace(kernel=function.at(maximum.x)[1], curvature=maximum.curvature)
+def _gone_on(job: Job, size: int, random_state: Rng, curvature: object) -> tuple[Job, Any]:
+    """The job with the hyperparameters of a fit to random rows, and the curvature there."""
+    function, maximum = _fit_to_some(job, size, random_state, curvature)
+    return job._replace(kernel=function.at(maximum.x)[1]), maximum.curvature
 
 
 def with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
@@ -83,7 +84,7 @@ def as_variable(kernel: Kernel) -> Kernel:
     return clone(kernel).set_params(**{f"{name}_bounds": (max(low, 0.5 * parameters[name]), high)})
 
 
-def _has_least_noise(kernel: Kernel) -> bool:
+def has_least_noise(kernel: Kernel) -> bool:
     """Whether the noise is learned, and all of it at its lower bound."""
     places = [*chain(*kernels.positions_of(kernel, "noise_level"))]
     return bool(places) and bool(np.all(kernel.theta[places] < kernel.bounds[places, 0] + _NEAR))
@@ -103,16 +104,13 @@ def of_few_rows(solver: contracts.Solver) -> contracts.Solver:
     return LBFGS() if isinstance(solver, Stochastic) else solver
 
 
-def _fit_to_some(job: Job, size: int, random_state: Rng) -> tuple[VectorFunction, Maximum]:
-    """The `VectorFunction` and the `Maximum` of a fit to random rows.
-
-    It goes on if the job has a curvature.
-    """
+def _fit_to_some(job: Job, size: int, random_state: Rng, curvature: object = None) -> Any:
+    """The `VectorFunction` and the `Maximum` of a fit to random rows, from a curvature, if any."""
     rows = job.rows.sampled(job.objectives.sample(job.rows, size, random_state))
     objective = job.objectives.exact(rows, job.settings.options, rough=True)
-    if job.curvature is not None:
-        return goes_on(objective, job.kernel, job.settings, job.curvature)
-    return fit_exact(objective, job.kernel, job.settings, random_state)
+    if curvature is not None:
+        return goes_on(objective, job.kernel, job.settings, curvature)
+    return fit_exact(contracts.Start(objective, job.kernel, job.settings, random_state))
 
 
 def goes_on(objective: Objective, kernel: Kernel, settings: Settings, curvature: object) -> Any:

@@ -18,7 +18,7 @@ from skgp_sparse.explain.leave_one_out import places_of
 from skgp_sparse.explain.weighted_means import Calibration, calibrated
 from skgp_sparse.ground.parallel import single_threaded_blas
 from skgp_sparse.ground.validation import Array, Bools, Ints
-from skgp_sparse.methods.contract import Problems
+from skgp_sparse.methods.contract import FittedJob, Problems
 
 _FOLDS, _SECONDS = 3, 2.5  # and those that their fits take, in units of those of the fit
 
@@ -52,7 +52,7 @@ def _predicted(found: Problems, rows: Table, is_out: Bools) -> Array:
     for job, random_state in zip(found.jobs, found.random_states):
         others = np.unique(_places(found, job.rows)[~is_out])
         part = job._replace(rows=job.rows.subset(others), before=None).with_settings(progress=None)
-        fits.append(job.posterior_method.fit(part, random_state))
+        fits.append(FittedJob(job.posterior_method.fit(part, random_state)))
     if rows.classes is not None:
         return found.observations.view(fits, found.scaler).probabilities(X)
     mean, variance, noise = fits[0].posterior.moments(X)
@@ -67,7 +67,7 @@ def _scaled(found: Problems, rows: Table, predicted: Array) -> Problems:
     # known noise has no factor
     needed = np.average((scores**2).mean(axis=1) - known, weights=weight / (1.0 + known) ** 2)
     factor = max(1.0, needed)
-    fit = fit._replace(posterior=posterior.scaled(factor))
+    fit = fit.with_fit(posterior=posterior.scaled(factor))
     scores /= np.sqrt(factor if known.any() else needed or 1.0)
     return found._replace(fits=[fit], scores=(scores, rows.weight))
 

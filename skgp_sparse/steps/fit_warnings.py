@@ -11,7 +11,6 @@ c of the variance can be explained then.
 """
 
 from collections.abc import Iterator
-from itertools import chain
 
 import numpy as np
 from scipy.optimize import minimize
@@ -28,9 +27,9 @@ from skgp_sparse.explain.weighted_means import WeightedMean, logs_of_labels
 from skgp_sparse.ground.linalg import log_normal_density
 from skgp_sparse.ground.parallel import openmp_threads, single_threaded_blas
 from skgp_sparse.ground.validation import Array, Bools, Ints, Kernel
-from skgp_sparse.kernels import has_noise, length_scale_places, positions_of
-from skgp_sparse.methods.contract import Job, Problems
-from skgp_sparse.solvers import Fit
+from skgp_sparse.kernels import has_noise, length_scale_places
+from skgp_sparse.methods.contract import FittedJob, Job, Problems
+from skgp_sparse.methods.small_fits import has_least_noise
 from skgp_sparse.steps.initial_values import sampled_batch
 
 
@@ -48,12 +47,10 @@ def warn_of_fits(found: Problems) -> Problems:
     return found
 
 
-def warn_of_copies(job: Job, fit: Fit) -> None:
+def warn_of_copies(job: Job, fit: FittedJob) -> None:
     """Warn where rows that are copies of others have driven the noise to its bound."""
-    places = [*chain(*positions_of(fit.kernel, "noise_level"))]
-    if not places or np.any(fit.kernel.theta[places] > fit.kernel.bounds[places, 0] + _NEAR):
-        return
-    if isinstance(job.rows, ArrayDataset) and has_copies(job.rows):
+    rows = job.rows
+    if isinstance(rows, ArrayDataset) and has_least_noise(fit.kernel) and has_copies(rows):
         warn(
             "The noise is at its lower bound, as rows are copies of others. Remove the copies, or "
             "set kernel to None: the default kernel takes them as one row.",
@@ -91,7 +88,6 @@ def _columns_of(kernel: Kernel, columns: list[str]) -> dict[int, str]:
     return found
 
 
-_NEAR = 0.1  # to a lower bound, in logarithms
 _FEWEST_ROWS = 20  # that can tell, also of a class
 _ROWS = 500  # that are predicted
 _LITTLE, _SHARE = 0.05, 0.25  # a fit explains nothing below these shares of the variance, and of c
@@ -209,7 +205,7 @@ def _of_labels(probabilities: Array, labels: Ints, weight: Array) -> float:
     return max(_of_gain(gain, weight, -np.sum(xlogy(share, share))), _at_most(squares, weight))
 
 
-def _of_fit(job: Job, fit: Fit, blend: WeightedMean | None) -> list[float]:
+def _of_fit(job: Job, fit: FittedJob, blend: WeightedMean | None) -> list[float]:
     """Shares of the variances of its targets that a fit explains of some rows."""
     chosen = job.rows.sample(_ROWS, np.random.RandomState(0))
     n_jobs = job.settings.options.n_jobs

@@ -13,12 +13,12 @@ from skgp_sparse.steps.mean import fitted_to
 def beside_a_global_process(found: Problems) -> Problems:
     """The fit beside a global process, unless neighbours are as good alone."""
     fit, blend, n_jobs = found.fits[0], found.blend, found.observations.parameters.n_jobs
-    combination: Combination | None = fit.combination
+    combination: Combination | None = fit.fit.combination
     if combination is None:
         return found
     near = with_fewer_neighbors(fit.posterior)
     chosen = combination.parts[0].rows.chosen
-    left = left_out(fit._replace(posterior=near), chosen, n_jobs, own_noise=False)
+    left = left_out(fit.with_fit(posterior=near), chosen, n_jobs, own_noise=False)
     local = combination.local(near, (left.mean, left.variance, left.noise))
     if blend is None or blend.weights.is_added:
         learned = combination.learned(local)[0]
@@ -32,4 +32,4 @@ def beside_a_global_process(found: Problems) -> Problems:
     kept: Combination | None = learned._replace(parts=())
     if learned.share > 1.0 - ALONE:
         kept, blend = None, found.blend if found.blend and found.blend.pays else None
-    return found._replace(fits=[fit._replace(combination=kept)], blend=blend)
+    return found._replace(fits=[fit.with_fit(combination=kept)], blend=blend)

@@ -35,7 +35,7 @@ from skgp_sparse.ground.validation import Array, Ints, Kernel, Rng
 from skgp_sparse.hyperpriors import CorrelationPrior, LogNormalLengthScales, MissingValuePrior
 from skgp_sparse.inference.contracts import Start, if_possible
 from skgp_sparse.inference.objectives import GaussianObjectives
-from skgp_sparse.methods.contract import Job, Problems, with_fewer_neighbors
+from skgp_sparse.methods.contract import FittedJob, Job, Problems, with_fewer_neighbors
 from skgp_sparse.posteriors import Exact, InducingPoints
 from skgp_sparse.solvers import LBFGS, Fit, KeepParameters, fit_at
 
@@ -83,28 +83,28 @@ def learned_noise(problems: Problems) -> Problems:
     return problems._replace(fits=[other or fit])
 
 
-def _seen(fit: Fit, job: Job) -> Fit:
+def _seen(fit: FittedJob, job: Job) -> FittedJob:
     """The fit with leave-one-out predictions of some of its rows, of all if it is exact."""
     knows_all = fit.posterior.is_exact and fit.used_rows is fit.rows
     chosen = leave_one_out.some_rows(fit.rows, len(fit.rows) if knows_all else _MOST_ROWS)
-    few = fit._replace(posterior=with_fewer_neighbors(fit.posterior))
+    few = fit.with_fit(posterior=with_fewer_neighbors(fit.posterior))
     return fit._replace(left_out=leave_one_out.left_out(few, chosen, job.settings.options.n_jobs))
 
 
-def _varied(job: Job, fit: Fit, problems: Problems) -> Fit | None:
-    """The `Fit` whose noise varies, or None where nobody wants it and rows gain nothing by it."""
+def _varied(job: Job, fit: FittedJob, problems: Problems) -> FittedJob | None:
+    """The fit whose noise varies, or None where nobody wants it and rows gain nothing by it."""
     is_wanted = problems.observations.parameters.noise == "learned"
     n_jobs = job.settings.options.n_jobs
     before = _predicted(fit, fit.left_out.chosen, n_jobs)
     if not is_wanted and np.median(fit.left_out.noise / before.total) < 0.01:
         return None
     copies = _Copies.of(fit.rows, before)
-    first = _step(job, fit, problems, copies, _logarithms(before, copies))
+    first = _step(fit, problems, copies, _logarithms(before, copies))
     if not (is_wanted or first.gain > _NATS):
         return None
     left = _left_again(fit, first.kernel, before, copies, n_jobs)
     logs = first.factor(copies.X) + _logarithms(left, copies)
-    varying = _step(job, fit, problems, copies, logs, first.process)
+    varying = _step(fit, problems, copies, logs, first.process)
     if not (is_wanted or varying.gain > _NATS):
         return None
     other = _seen(_fit_again(job, fit, varying.kernel, problems.random_states[0]), job)
@@ -127,17 +127,18 @@ class _VaryingNoise(NamedTuple):
 
 
 def _step(
-    job: Job, fit: Fit, problems: Problems, copies: "_Copies", logs: Array, last: Fit | None = None
+    fit: FittedJob, problems: Problems, copies: "_Copies", logs: Array, last: Fit | None = None
 ) -> _VaryingNoise:
     """The state after a second process of logarithms (u,), which goes on from the last one."""
     y, table, white = logs[:, None], copies.table, fit.kernel.k2
     scaler = TargetScaler(np.average(y, axis=0, weights=table.weight), np.ones(1))
     table = replace(table, y=y, noise=0.0, scaler=scaler, least_noise=0.0, offset=None)
+    (job,) = problems.jobs
     process = _second_process(job, table, problems, last)
-    k, posterior, mean = process.kernel.k1, process.posterior, process.rows.scaler.mean
+    k, posterior, mean = process.kernel.k1, process.posterior, scaler.mean
     factor = kernels.LogNoiseFunction(k, posterior.features.Z, posterior.u[:, 0], float(mean[0]))
     n_jobs, every = job.settings.options.n_jobs, np.arange(len(logs))
-    of_others = factor.mean + leave_one_out.left_out(process, every, n_jobs).mean[:, 0]
+    of_others = factor.mean + leave_one_out.left_out(FittedJob(process), every, n_jobs).mean[:, 0]
     level, gain = _likeliest_level(copies.before, fit.left_out.noise, of_others[copies.index])
     level = np.clip(level * white.noise_level, *white.noise_level_bounds)
     noise = kernels.HeteroscedasticNoise(factor, level, white.noise_level_bounds)
@@ -170,22 +171,22 @@ class _Copies(NamedTuple):
         return np.bincount(self.index, self.share * values)
 
 
-def _predicted(fit: Fit, chosen: Ints, n_jobs: int) -> Left:
+def _predicted(fit: FittedJob, chosen: Ints, n_jobs: int) -> Left:
     """`LeftOutRows` of chosen rows that the fit knows."""
     return leave_one_out.left_out(leave_one_out.as_left_out(fit), chosen, n_jobs)
 
 
-def _left_again(fit: Fit, kernel: Kernel, before: Left, copies: _Copies, n_jobs: int) -> Left:
+def _left_again(fit: FittedJob, kernel: Kernel, before: Left, copies: _Copies, n_jobs: int) -> Left:
     """`LeftOutRows` with other noise; of many exact rows, the errors of before in its units."""
     if fit.posterior.is_exact and len(fit.used_rows) > _FEW_ROWS:
         noise = np.asarray(kernels.diagonal(kernel, copies.X)[1])
         noise = (noise - fit.posterior.noise_variance(copies.X))[copies.index]
         return before._replace(variance=before.total + noise, noise=0.0)
-    if fit.refit is None:
-        other = fit_at(fit.objective, kernel, 0)._replace(all_rows=fit.all_rows)
+    if fit.fit.refit is None:
+        other = fit._replace(fit=fit_at(fit.objective, kernel, 0))
     else:
         near = with_fewer_neighbors(fit.posterior, *_FEWER)
-        other = fit._replace(kernel=kernel, posterior=near.with_noise_of(kernel))
+        other = fit.with_fit(kernel=kernel, posterior=near.with_noise_of(kernel))
     return leave_one_out.left_out(other, before.chosen, n_jobs)
 
 
@@ -242,14 +243,15 @@ def _second_process(job: Job, table: Dataset, problems: Problems, before: Fit | 
     return found
 
 
-def _fit_again(job: Job, fit: Fit, kernel: Kernel, random_state: Rng) -> Fit:
-    """The `Fit` that goes on from another one with a kernel of other noise."""
-    if fit.refit is not None:
-        return fit.refit(job, fit, kernel)
-    settings = job.settings._replace(n_restarts=0, find_periods=False, thorough=None)
+def _fit_again(job: Job, fit: FittedJob, kernel: Kernel, random_state: Rng) -> FittedJob:
+    """The fit that goes on from another one with a kernel of other noise."""
+    before = fit.fit
+    if before.refit is not None:
+        return fit._replace(fit=before.refit(job, before, kernel))
+    settings = job.settings._replace(n_restarts=0, find_periods=False)
     if job.is_free and len(fit.used_rows) > _FEW_ROWS:
         settings = settings._replace(solver=KeepParameters())
     objectives = None if fit.posterior.is_exact else job.objectives
     other = settings.solver.solve(Start(fit.objective, kernel, settings, random_state, objectives))
-    names = "selection", "plan", "steps", "method_name", "all_rows", "mean"
-    return other._replace(n_iter=fit.n_iter + other.n_iter, **{n: getattr(fit, n) for n in names})
+    other = other._replace(n_iter=before.n_iter + other.n_iter, selection=before.selection)
+    return fit._replace(fit=other)

@@ -26,8 +26,8 @@ from skgp_sparse.data.moments import spread_of_the_shortest_quarter
 from skgp_sparse.engine import exact
 from skgp_sparse.exceptions import collected
 from skgp_sparse.ground.parallel import single_threaded_blas
-from skgp_sparse.ground.validation import Array, Ints, Kernel, Pair, Scalars
-from skgp_sparse.inference.contracts import ThoroughSearch
+from skgp_sparse.ground.validation import Array, Ints, Kernel, Pair, Rng, Scalars
+from skgp_sparse.inference.contracts import Start, ThoroughSearch
 from skgp_sparse.inference.starts import fit_exact
 from skgp_sparse.likelihoods import Likelihood
 from skgp_sparse.likelihoods._labels import EachClass
@@ -155,7 +155,7 @@ def _evidence(job: Job) -> float:
     objective = job.objectives.exact(job.rows.sampled(rows), settings.options, rough=True)
     try:
         with collected():  # the fits that follow warn
-            return fit_exact(objective, job.kernel, settings, np.random.RandomState(0))[1].value
+            return fit_exact(Start(objective, job.kernel, settings, Rng(0)))[1].value
     except np.linalg.LinAlgError:
         return -np.inf
 
@@ -170,7 +170,7 @@ _MOST_COLUMNS = 2  # that are candidates on their own
 
 def at_likely_scale(job: Job) -> Job:
     """The `Job`, whose default kernel begins where the evidence of some rows is highest."""
-    if not (job.is_free and job.is_complete and job.before is None) or job.is_started:
+    if not job.is_free or job.before is not None or job.is_started:
         return job
     places = kernels.length_scale_places(job.kernel, job.rows.n_features)
     if not (places and job.settings.solver.moves):

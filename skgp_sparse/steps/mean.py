@@ -79,7 +79,7 @@ def mean_of_numbers(found: Problems) -> Problems:
     stacking = StackedRows(left, predicted[left.chosen])
     weights = stacking.weights()
     pays = is_chosen(found.observations.parameters.mean) or _pays(stacking, weights)
-    if not pays and fit.combination is None:
+    if not pays and fit.fit.combination is None:
         return found
     mean = weighted_means.WeightedMean(function, found.scaler, level, weights, pays)
     return found._replace(fits=[fit._replace(mean=predicted)], blend=mean)

@@ -29,8 +29,8 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives, Variational
 from skgp_sparse.likelihoods import Likelihood, Ordinal, warn_outside_bounds
 from skgp_sparse.likelihoods._labels import Softmax
-from skgp_sparse.methods.contract import Job
-from skgp_sparse.solvers import Fit, KeepParameters
+from skgp_sparse.methods.contract import Fits, FittedJob, Job
+from skgp_sparse.solvers import KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 from skgp_sparse.targets.numbers import observations_of
 
@@ -136,13 +136,13 @@ class ClassLabels(ObservationModel):
         """Jobs of all problems for rows in memory; some problems may have no rows."""
         return [self._job_of_part(part, task) for task in self.tasks]
 
-    def view(self, fits: list[Fit], scaler: TargetScaler) -> LabelView:
+    def view(self, fits: Fits, scaler: TargetScaler) -> LabelView:
         """The `LabelView` of all problems together, given the fit of each."""
         latent = [TargetView(fit.posterior) for fit in fits]
         likelihoods = [fit.likelihood for fit in fits]
         return LabelView(latent, likelihoods, len(self.classes), self.multi_class, ranks=self.ranks)
 
-    def attributes(self, fits: list[Fit], scaler: TargetScaler) -> dict[str, Any]:
+    def attributes(self, fits: Fits, scaler: TargetScaler) -> dict[str, Any]:
         """The classes, and what the posteriors were given."""
         own = {"classes_": self.classes, "n_classes_": len(self.classes)}
         if self.ranks is not None:
@@ -188,9 +188,9 @@ class ClassLabels(ObservationModel):
         job = self._job(part.of_problem(task).in_one_form(), task)
         if len(label) > 0 and np.ptp(label) > 0:
             return job
-        return job._replace(is_complete=False).with_settings(solver=KeepParameters())
+        return job.with_settings(solver=KeepParameters())  # there is nothing to learn yet
 
-    def rows_of(self, fits: list[Fit]) -> ArrayDataset:
+    def rows_of(self, fits: Fits) -> ArrayDataset:
         """The rows of a classifier from the tables of its problems, class by class."""
         parts = []
         for k in range(len(self.classes)):  # from the first problem that tells it from the others
@@ -203,7 +203,7 @@ class ClassLabels(ObservationModel):
         return ArrayDataset(X, index, weight=weight).counting()
 
 
-def _start_at(fit: Fit, kernel: Kernel) -> tuple | None:
+def _start_at(fit: FittedJob, kernel: Kernel) -> tuple | None:
     """Kernel and inducing points, if any, of an earlier fit whose kernel had this structure."""
 
     def outline(of: Kernel) -> tuple:

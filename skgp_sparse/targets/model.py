@@ -32,8 +32,9 @@ from skgp_sparse.ground.parallel import Deadline, ordered_map, resolve_n_jobs, s
 from skgp_sparse.ground.validation import Array, Bools, as_text, has_callbacks, is_auto, is_name
 from skgp_sparse.inference.contracts import ObjectiveFactory, Settings
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job, PosteriorMethod, Problems, Request, Selection
+from skgp_sparse.methods.contract import Fits, FittedJob, Job, Problems, Request, Selection
 from skgp_sparse.methods.selection import PosteriorSelection, agree
+from skgp_sparse.posteriors import PosteriorMethod
 from skgp_sparse.solvers import Fit, resolve_solver
 
 View = TargetView | ResponseView | LabelView
@@ -89,16 +90,16 @@ class ObservationModel(ABC):
         """Jobs of all problems of rows."""
 
     @abstractmethod
-    def view(self, fits: list[Fit], scaler: TargetScaler) -> View:
+    def view(self, fits: Fits, scaler: TargetScaler) -> View:
         """The view that predicts with fits in the units of y, also from pickles."""
 
-    def attributes(self, fits: list[Fit], scaler: TargetScaler) -> dict[str, Any]:
+    def attributes(self, fits: Fits, scaler: TargetScaler) -> dict[str, Any]:
         """Fitted attributes that describe posteriors: lists, where there are several problems."""
         found: dict[str, list[Any]] = {
             "posterior_": [fit.name for fit in fits],
             "likelihood_": [fit.likelihood for fit in fits],
             "metric_": [fit.posterior.metric for fit in fits],
-            "selection_": [Selection(fit.selection, fit.plan, fit.steps) for fit in fits],
+            "selection_": [Selection(one.fit.selection, one.plan, one.steps) for one in fits],
         }
         if not self.rules.labels:
             found["variance_factor_"] = [fit.posterior.factor for fit in fits]
@@ -117,7 +118,7 @@ class ObservationModel(ABC):
         """Jobs of rows that stand for all of a stream, in the units of all targets that came."""
         return self.jobs(part)
 
-    def rows_of(self, fits: list[Fit]) -> ArrayDataset:
+    def rows_of(self, fits: Fits) -> ArrayDataset:
         """Return the rows of fits as a part that `accept` has accepted."""
         return fits[0].rows.in_units_of_y().counting()
 
@@ -184,9 +185,8 @@ class ObservationModel(ABC):
         )
         points = points._replace(is_auto=is_auto(parameters.n_inducing))
         job = Job(name, rows, kernel, objectives, planned.posterior_method, points, settings)
-        job = job._replace(is_free=is_free, plan=planned.summary, steps=planned.steps)
-        spreads = rows.scale(NO_EFFECT if is_free else 1.0)
-        job = job._replace(metric=parameters.metric, spreads=spreads)
+        job = job._replace(plan=planned.summary, steps=planned.steps, metric=parameters.metric)
+        job = job._replace(is_free=is_free, spreads=rows.scale(NO_EFFECT if is_free else 1.0))
         return job.with_priors(resolve_priors(parameters, rows, self.rows_with_prior))
 
     def _check_rows(self, facts: plan.Facts, planned: PosteriorMethod) -> None:
@@ -262,7 +262,7 @@ def deadline_of(parameters: BaseEstimator, name: str) -> Deadline:
     return Deadline(limit, partial(print, text) if parameters.verbose else None)
 
 
-def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimator) -> list[Fit]:
+def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimator) -> Fits:
     """Fits of all jobs, in order, whatever `n_jobs`; by default, those that print one by one."""
     n_jobs, count = parameters.n_jobs, len(jobs)
     threads, are_watched = resolve_n_jobs(n_jobs), parameters.verbose or has_callbacks(parameters)
@@ -284,11 +284,13 @@ def fit_all(jobs: list[Job], states: list[RandomState], parameters: BaseEstimato
         alone = [j.with_settings(options=options, progress=None, deadline=None) for j in jobs]
         calls = (delayed(_fit_elsewhere)(job, state, seconds) for job, state in zip(alone, states))
         found = Parallel(n_jobs=n_jobs)(calls)
-        results = [(_with_rows(fit, job.rows), told) for job, (fit, told) in zip(jobs, found)]
+        results = [(_with_rows(fit, job, job.rows), told) for job, (fit, told) in zip(jobs, found)]
     fits = []
-    for k, (fit, warnings) in enumerate(results):
+    for k, (job, (fit, warnings)) in enumerate(zip(jobs, results)):
         warn_again(warnings)
-        fits.append(fit._replace(selection=candidates.get(k, fit.selection)))
+        fit = fit._replace(selection=candidates.get(k, fit.selection))
+        others = None if _is_of(fit, job) else job.rows
+        fits.append(FittedJob(fit, job.plan, job.steps, job.posterior_method.name, others))
     return fits
 
 
@@ -308,8 +310,7 @@ def _fit(job: Job, random_state: RandomState) -> Fit:
                 f"{type(method).__name__}.fit must return a Fit of skgp_sparse.posteriors. Got "
                 f"{type(fit).__name__}."
             )
-        rows = None if _is_of(fit, job.rows) else job.rows
-        return fit._replace(all_rows=rows, plan=job.plan, steps=job.steps, method_name=method.name)
+        return fit
 
 
 def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
@@ -322,22 +323,18 @@ def _fit_quietly(job: Job, random_state: RandomState, seconds: float) -> tuple[F
 def _fit_elsewhere(job: Job, random_state: RandomState, seconds: float) -> tuple[Fit, Any]:
     """A fit without its rows, and its warnings, for another process."""
     fit, warnings = _fit_quietly(job, random_state, seconds)
-    if fit.all_rows is not None:
-        return fit._replace(all_rows=None), warnings
-    return fit._replace(objective=replace(fit.objective, rows=None)), warnings
+    return _with_rows(fit, job, None), warnings
 
 
-def _with_rows(fit: Fit, rows: Dataset) -> Fit:
-    """The fit with the rows of its job, which it was made without or from a copy of."""
-    if not _is_of(fit, rows):
-        return fit._replace(all_rows=rows)
-    return fit._replace(objective=replace(fit.objective, rows=rows))
+def _with_rows(fit: Fit, job: Job, rows: Dataset | None) -> Fit:
+    """The fit; an objective of all rows has those of the job, or none while it travels."""
+    return fit._replace(objective=replace(fit.objective, rows=rows)) if _is_of(fit, job) else fit
 
 
-def _is_of(fit: Fit, rows: Dataset) -> bool:
+def _is_of(fit: Fit, job: Job) -> bool:
     """Whether the objective of a fit is of all rows of a job, which it may have lost since."""
     own = None if fit.objective is None else fit.objective.rows
-    return fit.objective is not None and (own is None or len(own) == len(rows))
+    return fit.objective is not None and (own is None or len(own) == len(job.rows))
 
 
 def one_or_all(of_problems: list[Any]) -> Any:

@@ -20,8 +20,8 @@ from skgp_sparse.inference.site_loop import Inner
 from skgp_sparse.inference.site_objective import SiteObjectives
 from skgp_sparse.likelihoods import Censored, Likelihood, warn_outside_bounds
 from skgp_sparse.likelihoods._base import central_spread, weighted_quantile
-from skgp_sparse.methods.contract import Job
-from skgp_sparse.solvers import Fit, KeepParameters
+from skgp_sparse.methods.contract import Fits, Job
+from skgp_sparse.solvers import KeepParameters
 from skgp_sparse.targets.model import ObservationModel
 
 
@@ -48,7 +48,7 @@ class GaussianObservations(ObservationModel):
             raise ValueError(f"{self.name}: noise='learned' {reason}")
         return [job]
 
-    def view(self, fits: list[Fit], scaler: TargetScaler) -> TargetView:
+    def view(self, fits: Fits, scaler: TargetScaler) -> TargetView:
         """The process in units of y."""
         return TargetView(fits[0].posterior, scaler)
 
@@ -72,8 +72,7 @@ class GaussianObservations(ObservationModel):
         thorough = choices.thorough_search(kernel, self.parameters, rows, self.columns())
         rows = choices.with_noise_floor(rows, kernel)
         job = self.job(rows, kernel, GaussianObjectives(self.bound), "")
-        has_few = self.parameters.normalize_y and rows.in_memory
-        has_few = has_few and rows.distinct(most=moments.FEW_ROWS) is not None
+        has_few = self.parameters.normalize_y and rows.in_memory and job.are_few(moments.FEW_ROWS)
         if has_few and not np.any(rows.targets()):  # which say nothing of a scale
             job = job.with_settings(solver=KeepParameters())
         return job._replace(thorough=thorough) if is_auto(self.parameters.tol) else job
@@ -124,11 +123,11 @@ class LikelihoodObservations(ObservationModel):
         rows = rows.in_one_form().in_units(TargetScaler.none(1))
         return [self._job(rows.in_units(self._scaler(rows)))]
 
-    def view(self, fits: list[Fit], scaler: TargetScaler) -> ResponseView:
+    def view(self, fits: Fits, scaler: TargetScaler) -> ResponseView:
         """The response in units of y."""
         return ResponseView(TargetView(fits[0].posterior), fits[0].likelihood, scaler)
 
-    def attributes(self, fits: list[Fit], scaler: TargetScaler) -> dict[str, Any]:
+    def attributes(self, fits: Fits, scaler: TargetScaler) -> dict[str, Any]:
         """Fitted attributes that describe the posterior, and the likelihood in units of y."""
         of_targets = {"likelihood_": self.view(fits, scaler).likelihood_of_targets()}
         return super().attributes(fits, scaler) | of_targets

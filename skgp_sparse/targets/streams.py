@@ -37,7 +37,7 @@ from skgp_sparse.inference.contracts import value_or_minus_inf
 from skgp_sparse.inference.objectives import CollapsedObjective
 from skgp_sparse.inference.stochastic import Reservoir
 from skgp_sparse.likelihoods import Likelihood
-from skgp_sparse.methods.contract import Job
+from skgp_sparse.methods.contract import Fits, FittedJob, Job
 from skgp_sparse.methods.inducing_points import InducingPoints
 from skgp_sparse.methods.small_fits import of_few_rows
 from skgp_sparse.solvers import Fit, KeepParameters
@@ -139,7 +139,7 @@ def new_stream(observations: Model, part: Table, random_state: RandomState) -> S
 
 
 def stream_of(
-    observations: Model, fits: list[Fit], n_iter: int, random_state: RandomState
+    observations: Model, fits: Fits, n_iter: int, random_state: RandomState
 ) -> StreamState:
     """The stream whose rows so far are those of fits, one for every problem."""
     part = observations.rows_of(fits)
@@ -161,7 +161,7 @@ def stream_of(
     return stream._replace(warm_starts=warm_starts)
 
 
-def advance(observations: Model, stream: StreamState, part: Table) -> tuple[StreamState, list[Fit]]:
+def advance(observations: Model, stream: StreamState, part: Table) -> tuple[StreamState, Fits]:
     """Learn from a part of any number of rows: the next `StreamState`, and a fit per problem."""
     before, stream = stream.mean_weight, stream.with_rows(observations, part)
     total, held, unit = stream.reservoir.total, stream.part(), stream.mean_weight
@@ -184,7 +184,7 @@ def advance(observations: Model, stream: StreamState, part: Table) -> tuple[Stre
             else:
                 steps.append(_learned(observations, job, warm_start, action, random_state))
     fits, warm_starts, sums = zip(*steps)
-    scaler = fits[0].rows.scaler
+    scaler = fits[0].objective.rows.scaler
     if everything is part:  # whose rows do not stay
         jobs = observations.jobs_of_part(held, stream)
         objectives = [fit.objective.on(_in_units(job.rows, scaler)) for fit, job in zip(fits, jobs)]
@@ -196,7 +196,7 @@ def advance(observations: Model, stream: StreamState, part: Table) -> tuple[Stre
         at_last_move=total if due else stream.at_last_move,
         calls=stream.calls + 1,
         n_iter=stream.n_iter + due * int(max(fit.n_iter for fit in fits)),
-    ), list(fits)
+    ), [FittedJob(fit) for fit in fits]
 
 
 def _next_action(job: Job, warm_start: WarmStart | None, due: bool) -> Action:
@@ -257,9 +257,11 @@ def _learned(
         kept = _at(job, None if action is Action.GROW else Z, kernel)
         fit = InducingPoints().fit(kept.with_settings(solver=KeepParameters()), random_state)
         fit = fit._replace(n_iter=n_iter)
-    warm_start = WarmStart(fit.kernel, fit.objective.inducing_points, fit.likelihood, _are_few(job))
+    objective, few = fit.objective, _are_few(job)
+    warm_start = WarmStart(fit.kernel, objective.inducing_points, objective.likelihood, few)
     if observations.has_sites:
-        return fit, warm_start if job.is_complete else None, None
+        has_one_kind = observations.rules.labels and not np.ptp(job.rows.targets())
+        return fit, None if has_one_kind else warm_start, None
     problem = _problem(observations, job, warm_start, job.rows)
     sums = RunningSums.of(problem)
     return _of_sums(sums, problem, fit.n_iter), warm_start, sums
@@ -307,7 +309,7 @@ def _problem(observations: Model, job: Job, warm_start: WarmStart, rows: Dataset
     return Problem(warm_start.kernel, basis, rows, observations.bound, job.settings.options)
 
 
-def _warm_start_of(fit: Fit, job: Job) -> WarmStart:
+def _warm_start_of(fit: FittedJob, job: Job) -> WarmStart:
     """The `WarmStart` of a fit to the rows of a job, as far as it is what is asked for now."""
     Z = getattr(fit.objective, "inducing_points", None)
     usable = Z is not None and (job.points.are_given or len(Z) <= job.points.size)

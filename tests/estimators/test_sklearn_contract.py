@@ -373,7 +373,7 @@ def test_callbacks_see_every_class_of_a_classifier(callbacks, n_classes):
     recorder = Recorder()
     model = small_classifier().set_callbacks(recorder).fit(X, y)
     problems = 1 if n_classes == 2 else 3
-    assert recorder.iterations == sum(fit.n_iter for fit in model._fitted.fits) >= problems
+    assert recorder.iterations == sum(one.fit.n_iter for one in model._fitted.fits) >= problems
     assert (recorder.setups, recorder.teardowns) == (1, 1)
     np.testing.assert_array_equal(recorder.fitted.predict_proba(X), model.predict_proba(X))
     recorder = Recorder(at=1, action=lambda: True)

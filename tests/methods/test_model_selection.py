@@ -88,7 +88,7 @@ def test_rows_that_are_left_out_for_the_noise_are_not_combined(soon_many):
     fit = model._fitted.fits[0]
     known = fit.left_out
     assert model.posterior_ == "neighbors+inducing"
-    alone = fit._replace(posterior=known.posterior, combination=None, left_out=None)
+    alone = fit.with_fit(posterior=known.posterior, combination=None)._replace(left_out=None)
     again = inside.left_out(alone, known.chosen, 1)
     assert_allclose(known.mean, again.mean, rtol=1e-12)
     assert_allclose(known.variance, again.variance, rtol=1e-12)
@@ -118,8 +118,8 @@ def test_subsets_go_on_from_one_another():
     X, y = additive(1500)
     kernel = ConstantKernel() * RBF(np.ones(6)) + WhiteKernel(0.5)
     job = job_of(kernel, X, y)
-    begun = inside.on_subsets(job, np.random.RandomState(0))
-    assert begun.curvature.pairs and begun.settings.n_restarts == 0
+    begun, curvature = inside.on_subsets(job, np.random.RandomState(0))
+    assert curvature.pairs and begun.settings.n_restarts == 0
     objective = job.objectives.exact(job.rows, job.settings.options)
     best = SparseGPRegressor(kernel, posterior="exact", random_state=0).fit(X, y)
     gap = objective.value(best.kernel_) - objective.value(begun.kernel)
@@ -131,7 +131,7 @@ def test_subsets_go_on_from_one_another():
 def test_noise_of_subsets_may_be_as_small_as_that_of_few_rows():
     X = np.random.RandomState(0).uniform(-2.0, 2.0, size=(600, 2))
     job = job_of(None, X, np.exp(X.sum(axis=1) / 2.0))
-    noise = inside.on_subsets(job, np.random.RandomState(0)).kernel.k2.noise_level
+    noise = inside.on_subsets(job, np.random.RandomState(0))[0].kernel.k2.noise_level
     assert noise < 0.1 * job.kernel.k2.noise_level_bounds[0]
 
 

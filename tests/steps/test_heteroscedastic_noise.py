@@ -218,7 +218,7 @@ def test_known_rows_are_of_one_posterior():
     model = SparseGPRegressor(posterior="neighbors", random_state=0).fit(X, y)
     fit = model._fitted.fits[0]
     few = fit.posterior.with_fewer_neighbors(5)
-    fewer = left_out_some(fit._replace(posterior=few), 40)
+    fewer = left_out_some(fit.with_fit(posterior=few), 40)
     assert np.abs(fewer.mean - left_out_some(fit, 40).mean).max() > 1e-6
     some = left_out(fit._replace(left_out=None), some_rows(fit.rows, 20), 1)
     others = left_out_some(fit._replace(left_out=some), 40)  # half of which are not known
