@@ -34,7 +34,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
@@ -102,14 +102,14 @@ class Neighbors(PosteriorMethod):
         solver, has_sites = job.settings.solver, job.objectives.has_sites
         compares = solver.moves and (wants_full(job) or not has_sites)
         is_needed = compares or not has_sites
-        rows: Any = ValidationSet(job.rows, random_state, has_sites) if is_needed else None
+        validation = ValidationSet(job.rows, random_state, has_sites) if is_needed else None
         begun = small_fits.on_subset(job, random_state) if solver.starts_on_subset else job
-        k = None if is_auto(self.n_neighbors) else self.n_neighbors
-        search = search_of(job, begun, rows, random_state, k, self.n_neighbors_fit)
-        if not compares:
+        k: Any = None if is_auto(self.n_neighbors) else self.n_neighbors
+        search = search_of(job, begun, validation, random_state, k, self.n_neighbors_fit)
+        if validation is None or not compares:
             return search.conclude(search.learned())
         best, _ = search.completed(search.first())
-        return search.conclude(best.candidate)._replace(selection=tuple(rows.candidates))
+        return search.conclude(best.candidate)._replace(selection=tuple(validation.candidates))
 
     @property
     def exact_rows(self) -> int:  # type: ignore[override]
@@ -212,9 +212,20 @@ class NeighborSearch(ABC):
         return self.stopped or self.job.settings.deadline.is_over()
 
 
-def search_of(job: Job, *args: Any) -> NeighborSearch:
-    """The `NeighborSearch` of the rows of a job."""
-    return (SiteSearch if job.objectives.has_sites else NearestNeighborSearch)(job, *args)
+def search_of(
+    job: Job,
+    begun: Job,
+    validation: ValidationSet | Any,
+    random_state: Rng,
+    k: int | None = None,
+    k_fit: int = _FIT,
+) -> NeighborSearch:
+    """The `NeighborSearch` of the rows of a job, within its part of the time."""
+    if job.objectives.has_sites:
+        first = begun.within(_SEARCH_OF_SITES)
+        return SiteSearch(first, begun, validation, random_state, k or FEW, k_fit)
+    first = job.within(_SEARCH)
+    return NearestNeighborSearch(first, begun, validation, random_state, k, k_fit)
 
 
 _SEARCH = 1.25  # time that is left, in units of that of the search: others follow
@@ -255,9 +266,10 @@ class NearestNeighborSearch(NeighborSearch):
 
     doubt = 1.0
 
-    def __init__(self, job: Job, *args: Any) -> None:
-        super().__init__(job.within(_SEARCH), *args)
-        self.known = neighbors.known_rows(job.rows, job.settings.options.memory)
+    @cached_property
+    def known(self) -> DistinctRows:
+        """Rows that predict."""
+        return neighbors.known_rows(self.job.rows, self.job.settings.options.memory)
 
     def learned(self) -> NeighborModel:
         """The model from the likeliest of some hyperparameters, after a run."""
@@ -560,10 +572,12 @@ LocalSites = tuple[LocalSiteObjective, Kernel]  # sites of some rows, found at a
 class SiteSearch(NeighborSearch):
     """Looks for sites and hyperparameters of rows with a likelihood; its job has begun."""
 
-    def __init__(self, job: Job, begun: Job, *args: Any) -> None:
-        super().__init__(begun.within(_SEARCH_OF_SITES), begun, *args)
-        self.is_wide = job.rows.n_features > _WIDE
-        self.k: int = self.k or FEW
+    k: int
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether distances and evaluations take long."""
+        return self.job.rows.n_features > _WIDE
 
     def learned(self) -> LocalSites:
         """`LocalSites` of rows that are not held out, or of some of them where they are many."""
