@@ -425,7 +425,7 @@ class JointRows(NamedTuple):
         return JointCore(T, s, a, b, alpha, self.K @ alpha, variance, log_det, noise)
 
     def _noise(self, a: Array, b: Array) -> Noise:
-        """What residual variances make of sites (n,), as a `Noise`; raises without a posterior."""
+        """The `Noise` of rows, integrated, given their sites (n,); raises without a posterior."""
         index, weight = self.groups.index, self.groups.weight
         copies = np.maximum(weight, 1.0)  # less than one is one that says less
         linear, precision = b / copies, a / copies
