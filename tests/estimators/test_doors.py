@@ -217,7 +217,7 @@ def no_answer(question, door, kind, posterior):
     if question == "loo of labels" and kind == "one_vs_one":
         return "Set it to 'one_vs_rest'"
     if question in OF_ROWS and door in LARGE:
-        return "Fit it to arrays|Fit arrays"
+        return "with arrays|Fit arrays"
     return "needs rows that came by fit" if (question, door) == ("conformal", "stream") else None
 
 

@@ -467,7 +467,7 @@ def test_refused_queries():
         model.log_predictive_density(X, -1.0 - Y)
     with pytest.raises(ValueError, match="1 target, so that y must"):
         model.log_predictive_density(X, np.column_stack([Y, Y]))
-    with pytest.raises(ValueError, match="inconsistent"):
+    with pytest.raises(ValueError, match="one number for each of the 30 rows"):
         model.log_predictive_density(X, Y[:5])
     with pytest.raises(ValueError, match="likelihood__size.*cannot be set"):
         model.set_params(likelihood__size=2.0)
