@@ -29,7 +29,7 @@ from skgp_sparse.data import checks
 from skgp_sparse.data.checks import RawRows, Rules
 from skgp_sparse.data.columns import FROM_DTYPE, NUMBER, ColumnTypes, as_table, order_of, types_of
 from skgp_sparse.data.dataset import Dataset
-from skgp_sparse.data.door import OpenSource, as_passed, check_query, opened, read, read_chunk
+from skgp_sparse.data.door import OpenSource, check_query, opened, read, read_chunk
 from skgp_sparse.data.moments import TargetScaler
 from skgp_sparse.engine.posteriors_around import missing_entries, spread_values
 from skgp_sparse.explain.leave_one_out import why_no_rows
@@ -178,7 +178,8 @@ class SparseGP(ParametersOfEstimators, VersionedPickle, CallbackSupportMixin, Ba
     @validation.with_callbacks
     def _fit_rows(self, raw: RawRows) -> None:
         observations, rows, known = self._observed(raw)
-        reporter = validation.IterationReporter(self, *as_passed(raw), self.max_iter)
+        X = raw.X.source if isinstance(raw.X, OpenSource) else raw.X
+        reporter = validation.IterationReporter(self, X, raw.y, self.max_iter)
         observations.progress = Progress(self, reporter)
         found = fit_problems(observations, rows, check_random_state(self.random_state))
         known |= {"blend": found.blend, "rows": rows, "scores": found.scores}

@@ -82,8 +82,7 @@ def log_expected_improvement(
     [4.7]
     """
     found = _moments(model, X, minimize, return_gradient)
-    is_number = isinstance(best, (Real, np.ndarray)) and np.ndim(best) == 0
-    if not (is_number and np.isfinite(best)):
+    if not (isinstance(best, (Real, np.ndarray)) and np.ndim(best) == 0 and np.isfinite(best)):
         raise ValueError(f"best must be a finite number, such as y.min(). Got {as_text(best)}.")
     value, slope = _log_improvement(found, -best if minimize else best)
     return (value, slope) if return_gradient else value

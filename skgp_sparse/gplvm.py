@@ -445,13 +445,12 @@ class BayesianGPLVM(
 
     def _settings(self, progress: Progress, name: str) -> Settings:
         """How the fit is looked for."""
-        tol = _TOL if isinstance(self.tol, str) else self.tol
         memory = get_config()["working_memory"] * 2**20
         return Settings(
             solver=LBFGS(),
             n_restarts=self.n_restarts_optimizer,
             max_iter=self.max_iter,
-            tol=tol,
+            tol=_TOL if isinstance(self.tol, str) else self.tol,
             start_rows=0,
             options=Options(Jitter(_JITTER), resolve_n_jobs(self.n_jobs), memory),
             progress=progress,

@@ -103,11 +103,10 @@ class LogNormalLengthScales(HyperPrior):
         positions, means = [_NONE], [np.zeros(0)]
         for places, columns in kernels.length_scale_places(kernel, len(scale), periodic=False):
             spread = scale[columns]
-            d = count_varying(spread)
+            scaled = np.sqrt(2.0) + 0.5 * np.log(count_varying(spread))
             if len(places) == 1:
                 # no large spread overflows
                 spread = np.hypot.reduce(spread) / np.sqrt(len(columns))
-            scaled = np.sqrt(2.0) + 0.5 * np.log(d)
             location = scaled if isinstance(self.location, str) else self.location
             positions.append(places)
             means.append(np.log(spread) + location + np.zeros(len(places)))

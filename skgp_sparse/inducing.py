@@ -153,8 +153,7 @@ def random(
     """
     distinct = Distinct(X)
     mass, size = distinct.copies(sample_weight), min(n_inducing, len(distinct.first))
-    p = mass / mass.sum()
-    return X[np.sort(random_state.choice(distinct.first, size, replace=False, p=p))]
+    return X[np.sort(random_state.choice(distinct.first, size, replace=False, p=mass / mass.sum()))]
 
 
 def greedy(

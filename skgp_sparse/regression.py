@@ -1016,10 +1016,8 @@ class SparseGPRegressor(MultiOutputMixin, RegressorMixin, SparseGP):
                 others = self._read(rules, given, self._fitted.types, reset=False)
                 self._check_missing(others.X)
                 checks.check_columns(others.y, len(self._fitted.scaler.scale), name)
-                others = self._fitted.residuals(others).in_one_form()
-                others = others.in_units(self._fitted.scaler)
-            fit = self._fitted.fits[0]
-            return evidence_bounds(fit, self, others, Progress(self, None), name)
+                others = self._fitted.residuals(others).in_one_form().in_units(self._fitted.scaler)
+            return evidence_bounds(self._fitted.fits[0], self, others, Progress(self, None), name)
 
     def __getstate__(self) -> dict:
         if self._fitted is not None:

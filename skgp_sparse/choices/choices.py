@@ -47,7 +47,9 @@ def default_signal(
     """
     scale, codes = rows.scale(NO_EFFECT), columns.codes()
     numbers = np.setdiff1d(np.arange(len(scale)), codes)
-    lack_values, numbers = columns.misses(numbers), _with_values(rows, numbers, codes)
+    lack_values = columns.misses(numbers)
+    known = numbers[rows.total_weight() > rows.input_moments()[2][numbers]]  # which have a value
+    numbers = known if len(known) or codes else numbers
     codes = _without_names_of_rows(rows, codes, len(numbers))
     parts: list[tuple[Any, Kernel]] = []
     if len(numbers):
@@ -74,12 +76,6 @@ def default_signal(
 
 def _of_columns(part: Kernel, chosen: Ints, columns: ColumnTable) -> Kernel:
     return Columns(part, [columns.label(j) for j in chosen])
-
-
-def _with_values(rows: Dataset, numbers: Ints, codes: list[int]) -> Ints:
-    """The columns of numbers in which any value is known, unless nothing is left."""
-    left = numbers[rows.total_weight() > rows.input_moments()[2][numbers]]
-    return left if len(left) or codes else numbers
 
 
 def _without_names_of_rows(rows: Dataset, codes: list[int], n_numbers: int) -> list[int]:

@@ -373,9 +373,8 @@ def ranks_of(classes: AnyArray, named: object, order: list | None, name: str) ->
     if named is not None:
         labels = np.asarray(named, dtype=object)
         order = labels.tolist() if labels.ndim == 1 else []
-        is_right = 2 <= len(order) == len(set(order))
         must = "None or a list of distinct labels, lowest first"
-        require(is_right, "ordinal_classes", named, name, must)
+        require(2 <= len(order) == len(set(order)), "ordinal_classes", named, name, must)
     if order is None:
         if classes.dtype.kind not in "biuf":
             raise ValueError(

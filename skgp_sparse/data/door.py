@@ -57,8 +57,7 @@ class OpenSource:
     def close(self) -> None:
         """Give back the chunk that waits, and what the source has open."""
         self._last = None, None
-        close = getattr(self.source, "close", None)
-        if callable(close):
+        if callable(close := getattr(self.source, "close", None)):
             close()
 
     def first_pass(self, rules: Rules) -> Iterator[ArrayDataset]:
@@ -287,11 +286,6 @@ def opened(raw: RawRows, name: str) -> Iterator[RawRows]:
     else:
         with closing(OpenSource(raw.X, name)) as X:
             yield raw._replace(X=X)
-
-
-def as_passed(raw: RawRows) -> tuple[Any, Any]:
-    """Inputs and targets as the user passed them, for callbacks."""
-    return raw.X.source if isinstance(raw.X, OpenSource) else raw.X, raw.y
 
 
 def check_query(X: object, name: str) -> None:

@@ -106,7 +106,9 @@ def drawn_column(X: "Table", names: list, place: int, codes: Container, most: in
     kinds[place] = columns.CATEGORY if is_level else None
     column = columns.columns_of(X, kinds)[place]
     if column.kind == columns.CATEGORY:
-        return _points(X, place, _rows_of_levels(column.read(), _ordered(X, place), most))
+        levels: Any = getattr(_column(X, place).dtype, "categories", None)
+        order = [*levels] if hasattr(levels, "__len__") else None  # of the type of the column
+        return _points(X, place, _rows_of_levels(column.read(), order, most))
     numbers = column.read()
     distinct, rows = np.unique(numbers, return_index=True)
     if np.isnan(distinct[0]) or isinstance(_cell(X, rows[0], place), BOOLS):
@@ -159,12 +161,6 @@ def _rows_of_levels(values: AnyArray, order: list | None, most: int) -> AnyArray
     if order is not None:
         chosen = np.array(sorted(chosen, key=lambda j: order.index(levels[j])), dtype=int)
     return np.concatenate([known[first[chosen]], np.flatnonzero(missing)[:1]])
-
-
-def _ordered(X: "Table", place: int) -> list | None:
-    """Levels in the order of the type of a column, None where it has none."""
-    levels: Any = getattr(_column(X, place).dtype, "categories", None)
-    return [*levels] if hasattr(levels, "__len__") else None
 
 
 def _grid(values: Array, distinct: Array, n_points: int, is_period: bool) -> Array:

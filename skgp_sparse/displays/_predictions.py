@@ -377,8 +377,7 @@ class EffectDisplay(Display):
         else:
             at, name = np.arange(len(self.values)), self.name
             ax.plot(at, self.mean, "o", color="C0")
-            levels = ["missing" if is_missing(one) else str(one) for one in self.values]
-            ax.set_xticks(at, levels)
+            ax.set_xticks(at, ["missing" if is_missing(one) else str(one) for one in self.values])
             if self.std is not None:
                 ax.errorbar(at, self.mean, width, fmt="none", color="C0", capsize=3, label=label)
         if self.std is not None:

@@ -480,6 +480,5 @@ def decoupled_value_and_gradient(of_mean: Problem, of_covariance: Problem) -> Ev
     """`Evaluation` with the gradient wrt theta."""
     problems = of_covariance._replace(targets=0.0), of_mean, of_mean._replace(targets=0.0)
     plus, also, minus = (value_and_gradient(problem, False) for problem in problems)
-    theta_bar = plus.theta_bar + also.theta_bar - minus.theta_bar
     value, jitter = plus.value + also.value - minus.value, max(plus.jitter, also.jitter)
-    return Evaluation(value, {"kernel": theta_bar}, jitter)
+    return Evaluation(value, {"kernel": plus.theta_bar + also.theta_bar - minus.theta_bar}, jitter)

@@ -141,9 +141,8 @@ def project_rows(problem: Problem) -> ProjectedRows:
     def run(read: Callable, place: Array | None) -> tuple:
         block = read()
         complete = problem.project(features, block.X, place)
-        observed = observe(block, complete.residual)
         projection = None if place is None else complete if whole else complete._replace(tape=None)
-        return (), (projection, observed)
+        return (), (projection, observe(block, complete.residual))
 
     _, waiting = problem.rows.visit(run, layout, places)
     projections, observed = zip(*waiting)
@@ -177,9 +176,8 @@ def with_sites(visit: Visit, cores: Cores, update: Callable, v: Array) -> RowSum
         found = update(rows, *cores.moments(V), None, v)
         VaV = (weighted_gram(V, rows.weight * precision) for precision in found.precision)
         Vb = (V.T @ (rows.weight * linear)[:, None] for linear in found.linear)
-        value = rows.weight @ found.value
         residual = found.precision @ (rows.weight * rows.residual)
-        return (rows.weight.sum(), value, residual, *VaV, *Vb), None
+        return (rows.weight.sum(), rows.weight @ found.value, residual, *VaV, *Vb), None
 
     keep, k = [False] * len(layout.blocks), len(cores)
     (n, value, residual, *parts), _ = problem.rows.visit(run, layout, keep=keep)

@@ -14,6 +14,7 @@ Sobol indices of the posterior mean (`sobol_indices`) say how much each column m
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,6 +109,7 @@ def _parts(processes: Sequence[Posterior], columns: Array, seed: int, threads: i
     return np.array([first, [0.5 * np.sum(one**2) for one in change], [variance] * d]) / _POINTS
 
 
+@dataclass(eq=False, repr=False)
 class SampledFunctions:
     """Functions of the inputs, drawn from the posterior of the latent process, in units of y.
 
@@ -151,22 +153,20 @@ class SampledFunctions:
     (3, (50, 3), (50,))
     """
 
-    is_one = False  # of several
-    shared: Any
-    check: Callable[[ArrayLike], Array]
+    harmonics: Features
+    weights: Array
+    kernel: Kernel
+    Z: Array
+    coefficients: Array
+    shape: tuple[int, ...]
 
-    def __init__(
-        self,
-        harmonics: Features,
-        weights: Array,
-        kernel: Kernel,
-        Z: Array,
-        coefficients: Array,
-        shape: tuple[int, ...],
-    ) -> None:
-        self.harmonics, self.weights, self.kernel, self.Z = harmonics, weights, kernel, Z
-        self.coefficients, self.mean, self.shape = coefficients, np.zeros(weights.shape[1]), shape
-        self.check, self.shared, self.factors = np.asarray, None, weights[:0]
+    is_one = False  # of several
+    shared: Any = field(default=None, init=False)
+    check: Callable[[ArrayLike], Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.check = np.asarray
+        self.mean, self.factors = np.zeros(self.weights.shape[1]), self.weights[:0]
 
     def __repr__(self) -> str:
         return f"<SampledFunctions, whose values of one row have the shape {self.shape}>"
@@ -177,9 +177,8 @@ class SampledFunctions:
         values = np.empty((len(X), len(self.mean)))
 
         def fill(block: slice) -> None:
-            K = kernels.evaluate(self.kernel, X[block], self.Z)
             np.matmul(self.harmonics.raw(X[block]), self.weights, out=values[block])
-            values[block] += K @ self.coefficients
+            values[block] += kernels.evaluate(self.kernel, X[block], self.Z) @ self.coefficients
 
         blocks = row_blocks(len(X), len(self.weights) + len(self.Z))
         with single_threaded_blas():

@@ -246,19 +246,15 @@ def _moments(fit: FittedJob, chosen: Ints, n_jobs: int) -> Pair:
         return known.mean[place], known.variance[place]
     if used is given:
         return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
-    place = _places_among(used.everything(), given.block(chosen))
+    rows, others = used.everything(), given.block(chosen)
+    known, wanted = (np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others))
+    place = places_among(known, wanted)
     is_there = place >= 0
     there, of_row = np.unique(place[is_there], return_inverse=True)
-    mean, variance = posterior.mean_and_variance(given.block(chosen).X, n_jobs)
+    mean, variance = posterior.mean_and_variance(others.X, n_jobs)
     left = posterior.leave_one_out(used, there, fit.terms, n_jobs)
     mean[is_there], variance[is_there] = (moment[of_row] for moment in left)
     return mean, variance
-
-
-def _places_among(rows: Batch, others: Batch) -> Ints:
-    """Numbers (k,) of the rows of a `Batch` that equal those of another one, -1 where none does."""
-    known, wanted = (np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others))
-    return places_among(known, wanted)
 
 
 _MOST_ROWS = 5000  # whose scores are kept

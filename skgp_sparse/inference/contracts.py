@@ -35,7 +35,7 @@ class ParameterBlock(NamedTuple):
     value: Array | Any  # of any shape
     centre: float | np.ndarray = 0.0  # of a shape that broadcasts
     scale: float | np.ndarray = 1.0
-    limits: np.ndarray | None = None  # (size, 2) of what is optimised; None: free
+    limits: np.ndarray | tuple[float, float] = (-np.inf, np.inf)  # (size, 2) of what is optimised
 
 
 class VectorFunction:
@@ -90,9 +90,7 @@ class VectorFunction:
 
     def limits(self) -> Array:
         """Lower and upper limits (size, 2) of the vector, infinite where a block has none."""
-        limits = ((-np.inf, np.inf) if b.limits is None else b.limits for b in self.blocks)
-        pairs = zip(limits, self.blocks)
-        return np.vstack([np.broadcast_to(one, (b.value.size, 2)) for one, b in pairs])
+        return np.vstack([np.broadcast_to(b.limits, (b.value.size, 2)) for b in self.blocks])
 
     def _flat(self, arrays: Iterable) -> Array:
         return np.concatenate([np.ravel(array) for array in arrays])

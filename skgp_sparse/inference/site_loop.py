@@ -142,9 +142,8 @@ class AlternatingUpdates:
         """The cores, means and variances of the rows, and the share ``v`` of the residual."""
         cores, v = self.loop.posterior(self._per_row(np.stack([linear, precision])))
         mean, h = np.asarray(self.loop.projected.moments(cores))
-        variance = v[:, None] * self.rows.residual + h
         check_moments(mean, h, self.rows.residual)
-        return cores, mean, variance, v
+        return cores, mean, v[:, None] * self.rows.residual + h, v
 
     def _means(self, mean: Array, dual: Array, variance: Array) -> Means:
         """`Means` at given ones."""
@@ -364,7 +363,6 @@ class SiteLoop:
         """The `Step` from one state; may raise ``LinAlgError``."""
         method, rows, bundles = self.site_method, self.observed, self.bundles
         cores, v = self.posterior(state)
-        n = sum(map(np.sum, rows.weight))
         moments = bundles.join(self.projected.moments(cores))
         parts = list(self._by_bundle(partial(_update, method, v), moments, state))
         values, gaps, targets, updates = zip(*parts)
@@ -373,7 +371,7 @@ class SiteLoop:
             target=PerRow(targets),
             scaled=lambda d: by_row(_in_nats, d, update.mean, update.variance, rows.weight),
             gap=0.5 * sum(gaps),
-            value=method.total(cores, sum(values), n, v),
+            value=method.total(cores, sum(values), sum(map(np.sum, rows.weight)), v),
             climbs=method.is_lower_bound,
             result=(cores, v, update),
         )
@@ -434,10 +432,7 @@ class SiteLoop:
     def _slopes(self, solution: Solution) -> Array:
         """Gradient wrt the parameters of the likelihood, sites held."""
         *_, rows = solution.step.result
-
-        def slopes(observed: Observations, *marginals_and_sites: Array) -> Array:
-            return self.site_method.slopes(observed, *marginals_and_sites) @ observed.weight
-
+        slopes = lambda observed, *at: self.site_method.slopes(observed, *at) @ observed.weight
         return sum(self._by_bundle(slopes, rows.mean, rows.variance, solution.state))
 
     def _by_bundle(self, function: Callable, *values: PerRow) -> Iterable:

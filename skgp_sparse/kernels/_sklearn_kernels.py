@@ -598,8 +598,7 @@ def _pull_power_diag(
     p: float, s: Scalars, n: Scalars, pull: Pull, g_signal: Array, g_noise: Scalars, inputs: bool
 ) -> Pulled:
     at_signal, at_sum = _slope(p, s), _slope(p, s + n)
-    g_base = g_signal * at_signal + g_noise * (at_sum - at_signal)
-    return pull(g_base, g_noise * at_sum, inputs)
+    return pull(g_signal * at_signal + g_noise * (at_sum - at_signal), g_noise * at_sum, inputs)
 
 
 def _slope(exponent: float, base: Scalars) -> Scalars:

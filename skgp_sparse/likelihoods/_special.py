@@ -76,10 +76,7 @@ def mixture_cdf(
 ) -> Array:
     """``E[cdf(v)]`` for ``v ~ N(distance, variance)``, of steps of this width at ``v = 0``."""
     unit = np.broadcast_to(np.minimum(width, _WIDEST), distance.shape)
-
-    def in_units(x: Array, unit: Array, *by_row: Array) -> tuple[Array]:
-        return (cdf(unit * x, *by_row),)
-
+    in_units = lambda x, unit, *by_row: (cdf(unit * x, *by_row),)
     return expectation(in_units, distance / unit, variance / unit**2, unit, *by_row)[0]
 
 

@@ -528,8 +528,7 @@ class ValidationSet:
     def training_rows(self, most: int) -> Any:
         """The table of all rows that are not held out, or of so many random ones: a copy."""
         chosen, count, _ = self.others(most)
-        weight = None if self.rows.weight is None else count
-        return replace(self.rows.subset(chosen), weight=weight)
+        return replace(self.rows.subset(chosen), weight=None if self.rows.weight is None else count)
 
     def score(self, name: str, mean: Array, variance: Array) -> ValidationScore:
         """The `ValidationScore` of means (n, p) and variances (n,) with noise, standardised."""

@@ -174,8 +174,7 @@ class IterativeExact(PosteriorMethod):
         """
         progress = job.settings.progress
         tell = progress and partial(progress, quantity="bound of a sample")
-        sizes = _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE
-        for size in sizes:
+        for size in _ROWS_OF_THETA if kernels.differentiable(job.kernel) else _ROWS_OF_OPAQUE:
             few = job.rows.sampled(job.objectives.sample(job.rows, size, random_state))
             some = job._replace(rows=few).with_settings(progress=tell)
             learned = Exact().go_on(some, random_state)
@@ -257,8 +256,7 @@ def _without(near: NeighborsPosterior, held: Batch, at: Ints, merged: bool) -> N
     left, total = np.where(given, left, known.weight), known.weight[:, None] * known.y
     np.subtract.at(total, at, goes[:, None] * held.y)
     noise = np.where(given, near.noise * known.weight / left, _noise_of_hidden(near))
-    rows = known._replace(y=total / left[:, None], weight=left)
-    return replace(near, rows=rows, noise=noise)
+    return replace(near, rows=known._replace(y=total / left[:, None], weight=left), noise=noise)
 
 
 def _noise_of_hidden(near: NeighborsPosterior) -> float:

@@ -33,7 +33,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from numbers import Integral
@@ -105,7 +105,7 @@ class Neighbors(PosteriorMethod):
         validation = ValidationSet(job.rows, random_state, has_sites) if is_needed else None
         begun = small_fits.on_subset(job, random_state) if solver.starts_on_subset else job
         k: Any = None if is_auto(self.n_neighbors) else self.n_neighbors
-        search = search_of(job, begun, validation, random_state, k, self.n_neighbors_fit)
+        search = search_of(job, begun, validation, random_state, k=k, k_fit=self.n_neighbors_fit)
         if validation is None or not compares:
             return search.conclude(search.learned())
         best, _ = search.completed(search.first())
@@ -135,6 +135,7 @@ class Neighbors(PosteriorMethod):
 # -- the search: by rows that are left out, which neighbours predict ------------------------------
 
 
+@dataclass(eq=False, repr=False)
 class NeighborSearch(ABC):
     """Looks for the best model of predictions from neighbours, by rows held out.
 
@@ -154,20 +155,17 @@ class NeighborSearch(ABC):
         Neighbours of a row that is left out.
     """
 
-    doubt = 0.0  # standard errors by which a metric has to be better
+    job: Job
+    begun: Job
+    validation: ValidationSet | Any
+    random_state: Rng
+    k: int | None = None
+    k_fit: int = _FIT
 
-    def __init__(
-        self,
-        job: Job,
-        begun: Job,
-        validation: ValidationSet | Any,
-        random_state: Rng,
-        k: int | None = None,
-        k_fit: int = _FIT,
-    ) -> None:
-        self.job, self.begun, self.validation = job, begun, validation
-        self.random_state, self.k, self.k_fit = random_state, k, k_fit
-        self.n_jobs, self.n_iter, self.stopped = job.settings.options.n_jobs, 0, False
+    doubt = 0.0  # standard errors by which a metric has to be better
+    n_iter = 0  # of all runs so far
+    stopped = False  # whether a callback has asked to end the search
+    n_jobs = property(lambda self: self.job.settings.options.n_jobs)
 
     @abstractmethod
     def learned(self) -> Any:
@@ -212,20 +210,12 @@ class NeighborSearch(ABC):
         return self.stopped or self.job.settings.deadline.is_over()
 
 
-def search_of(
-    job: Job,
-    begun: Job,
-    validation: ValidationSet | Any,
-    random_state: Rng,
-    k: int | None = None,
-    k_fit: int = _FIT,
-) -> NeighborSearch:
+def search_of(job: Job, begun: Job, *args: Any, **kwargs: Any) -> NeighborSearch:
     """The `NeighborSearch` of the rows of a job, within its part of the time."""
     if job.objectives.has_sites:
-        first = begun.within(_SEARCH_OF_SITES)
-        return SiteSearch(first, begun, validation, random_state, k or FEW, k_fit)
-    first = job.within(_SEARCH)
-    return NearestNeighborSearch(first, begun, validation, random_state, k, k_fit)
+        kwargs["k"] = kwargs.get("k") or FEW
+        return SiteSearch(begun.within(_SEARCH_OF_SITES), begun, *args, **kwargs)
+    return NearestNeighborSearch(job.within(_SEARCH), begun, *args, **kwargs)
 
 
 _SEARCH = 1.25  # time that is left, in units of that of the search: others follow
@@ -335,8 +325,7 @@ class NearestNeighborSearch(NeighborSearch):
             mean, variance = neighbors.moments(tried.kernel, left, tried.metric, self.n_jobs)
         variance = np.maximum(variance - left.noise, np.finfo(float).tiny)  # of known noise
         factor = _factor(left, mean, variance)
-        nu = nu_of(tried.kernel)
-        smoothness = f"nu={nu}, " if nu else ""
+        smoothness = f"nu={nu}, " if (nu := nu_of(tried.kernel)) else ""
         name = f"neighbors ({smoothness}{name_of(tried.metric)}{k} neighbors)"
         score = validation.score(name, mean, factor * variance + validation.noise)
         return score._replace(candidate=tried._replace(factor=factor))
@@ -368,7 +357,8 @@ class NearestNeighborSearch(NeighborSearch):
         initial = [self.begun.kernel] if self.begun.is_started else []
         initial = [self._of_the_search(kernel) for kernel in (*initial, self.job.kernel)]
         if self.job.is_free and "mean" not in self.job.steps:
-            initial = _bounded(initial)
+            most = _LARGER * max(map(small_fits.variance_of, initial))
+            initial = [small_fits.with_variance(kernel, most=most) for kernel in initial]
         for kernel in initial:
             try:
                 objective = self.objective(NeighborModel(kernel), rows)
@@ -501,15 +491,6 @@ def nu_of(kernel: Kernel) -> Any:
     return next((values[name] for name in values if name.endswith("nu")), None)
 
 
-def _bounded(starts: list) -> list:
-    """Default kernels, whose variance may become a few times the largest one of them."""
-    given = [kernel.get_params() for kernel in starts]
-    name = next(key for key in given[0] if key.endswith("constant_value"))
-    (low, high), most = given[0][f"{name}_bounds"], max(one[name] for one in given)
-    limits = {f"{name}_bounds": (low, min(high, _LARGER * most))}
-    return [clone(kernel).set_params(**limits) for kernel in starts]
-
-
 def density_of(score: ValidationScore) -> float:
     """How likely a model makes the rows held out; -inf where its numbers are none."""
     return score.density if np.isfinite(score.density) else -np.inf
@@ -525,8 +506,7 @@ def wants_full(job: Job) -> bool:
     """Whether a job asks for a full metric."""
     d, may_mix = job.rows.n_features, job.is_free and not job.objectives.has_sites
     is_tried = job.metric == "auto" and may_mix and d**2 <= _MOST_ENTRIES
-    is_tried = is_tried and kernels.may_mix(job.kernel)
-    return d > 1 and (job.metric == "full" or is_tried)
+    return d > 1 and (job.metric == "full" or (is_tried and kernels.may_mix(job.kernel)))
 
 
 def full(kernel: Kernel, d: int, nats: float = _NATS) -> MetricPrior:
@@ -573,11 +553,6 @@ class SiteSearch(NeighborSearch):
     """Looks for sites and hyperparameters of rows with a likelihood; its job has begun."""
 
     k: int
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether distances and evaluations take long."""
-        return self.job.rows.n_features > _WIDE
 
     def learned(self) -> LocalSites:
         """`LocalSites` of rows that are not held out, or of some of them where they are many."""
@@ -641,12 +616,12 @@ class SiteSearch(NeighborSearch):
         """The `LocalSites` after some runs, with sites at the kernel of the last one."""
         (objective, kernel), settings = candidate, self.job.settings
         tell = settings.progress and partial(settings.progress, quantity=_LEAVE_ONE_OUT)
-        for index in range(_RUNS_OF_WIDE if self.is_wide else _RUNS):
+        for index in range(_RUNS_OF_WIDE if self.job.rows.n_features > _WIDE else _RUNS):
             if index:
                 objective = self._around(objective, kernel, _NEXT)
             objective = replace(objective, chosen=self._chosen(objective))
-            function = VectorFunction(objective, kernel, prior=self.job.settings.prior)
-            first = self._value(objective, kernel)
+            function = VectorFunction(objective, kernel, prior=settings.prior)
+            first = objective.value(kernel) + settings.prior.log_density(kernel.theta)
             most = min(_ITERATIONS, settings.max_iter - self.n_iter)
             maximum = climb(function, settings, max_iter=most, callback=tell)
             objective, kernel = function.at(maximum.x)
@@ -655,10 +630,6 @@ class SiteSearch(NeighborSearch):
             if is_little or self.is_over() or self.n_iter >= settings.max_iter:
                 break
         return self._around(objective, kernel, _NEXT), kernel
-
-    def _value(self, objective: LocalSiteObjective, kernel: Kernel) -> float:
-        """The objective and the prior together."""
-        return objective.value(kernel) + self.job.settings.prior.log_density(kernel.theta)
 
     def _predicted_sites(
         self, objective: LocalSiteObjective, kernel: Kernel, everything: SiteRows, are_last: bool
@@ -681,7 +652,8 @@ class SiteSearch(NeighborSearch):
 
     def _chosen(self, objective: LocalSiteObjective) -> Ints | None:
         """Rows that are left out, twice as many in a metric; None: all of them."""
-        n, most = objective.near.n_rows, _LEFT_OUT_OF_WIDE if self.is_wide else _LEFT_OUT
+        n, is_wide = objective.near.n_rows, self.job.rows.n_features > _WIDE
+        most = _LEFT_OUT_OF_WIDE if is_wide else _LEFT_OUT
         most *= 1 if objective.metric is None else 2
         return None if n <= most else np.sort(self.random_state.choice(n, most, replace=False))
 
@@ -690,8 +662,7 @@ class SiteSearch(NeighborSearch):
     ) -> LocalSiteObjective:
         """The objective with the neighbours at a kernel, after sweeps."""
         near, metric = objective.near, objective.metric
-        scale = scale_of(kernel, metric, near.X.shape[1])
-        places = scaled_inputs(kernel, metric, scale, near.X)
+        places = scaled_inputs(kernel, metric, scale_of(kernel, metric, near.X.shape[1]), near.X)
         objective = replace(objective, chosen=None)
         if objective.is_rough:
             return replace(objective, near=near._replace(near=None, search=(self.k_fit, places)))

@@ -58,8 +58,8 @@ class PosteriorSelection(PosteriorMethod):
 
 def agree(jobs: list[Job], random_states: list[Rng], run: Callable) -> tuple:
     """The jobs, with the method that wins in some of them for all, and candidates by number."""
-    is_open = [isinstance(job.posterior_method, PosteriorSelection) for job in jobs]
-    numbers = [k for k in range(len(jobs)) if is_open[k]]
+    methods = enumerate(job.posterior_method for job in jobs)
+    numbers = [k for k, method in methods if isinstance(method, PosteriorSelection)]
     most = min(_MOST_PROBLEMS, len(numbers))
     if most < 2:
         return jobs, {}
@@ -115,7 +115,9 @@ class Trials:
         rival_wins = rival.wins(self.of_rival.take(self.places), self.of_neighbors)
         if self.is_found:
             fit = self.search.conclude(self.of_neighbors.candidate)
-            found = if_possible(self._combined, fit) if self._may_combine() else None
+            solver, objectives = self.search.job.settings.solver, self.search.job.objectives
+            may = self.is_close and solver.moves and not objectives.has_sites
+            found = if_possible(self._combined, fit) if may and not self.search.is_over() else None
             if found is not None:
                 both, score = found
                 rival_wins = both.share < ALONE or self.of_rival.is_better_than(score)
@@ -123,12 +125,6 @@ class Trials:
         tried = if_possible(rival.fit) if rival_wins and self.is_found else None
         fit = tried or fit or rival.fit()
         return fit._replace(selection=tuple(self.validation.candidates))
-
-    def _may_combine(self) -> bool:
-        """Whether neighbours may be worth something beside a global process, and there is time."""
-        job = self.search.job
-        may = job.settings.solver.moves and not job.objectives.has_sites
-        return may and self.is_close and not self.search.is_over()
 
     def _combined(self, fit: Fit) -> tuple[Combination, ValidationScore]:
         """Neighbours beside a global process, and their score."""

@@ -78,10 +78,20 @@ def with_next_to_no_noise(kernel: Kernel, job: Job) -> Kernel:
 
 def as_variable(kernel: Kernel) -> Kernel:
     """A default kernel whose variance has to stay at least half of what it is."""
+    return with_variance(kernel, least=0.5 * variance_of(kernel))
+
+
+def variance_of(kernel: Kernel) -> float:
+    """The variance of a default kernel."""
+    return next(v for key, v in kernel.get_params().items() if key.endswith("constant_value"))
+
+
+def with_variance(kernel: Kernel, least: float = 0.0, most: float = np.inf) -> Kernel:
+    """A default kernel whose variance has to stay between two numbers, too."""
     parameters = kernel.get_params()
-    name = next(key for key in parameters if key.endswith("constant_value"))
-    low, high = parameters[f"{name}_bounds"]
-    return clone(kernel).set_params(**{f"{name}_bounds": (max(low, 0.5 * parameters[name]), high)})
+    name = next(key for key in parameters if key.endswith("constant_value_bounds"))
+    low, high = parameters[name]
+    return clone(kernel).set_params(**{name: (max(low, least), min(high, most))})
 
 
 def has_least_noise(kernel: Kernel) -> bool:

@@ -162,9 +162,8 @@ class _Copies(NamedTuple):
         total, table = same.copies(weight), rows.subset(left_out.chosen[same.first])
         if np.any(total != 1.0):
             table = replace(table, weight=total / total.mean(), relative=True)
-        return cls(
-            table, left_out.block.X[same.first], same.index, weight / total[same.index], left_out
-        )
+        share = weight / total[same.index]
+        return cls(table, left_out.block.X[same.first], same.index, share, left_out)
 
     def mean(self, values: Array) -> Any:
         """Weighted means (u,) of numbers (k,) of the rows."""

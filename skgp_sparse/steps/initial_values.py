@@ -52,19 +52,16 @@ def skew_of(rows: Dataset, columns: ColumnTable) -> Any:
     some = rows.subset(rows.sample(_SOME_ROWS, np.random.RandomState(0)))
     X = np.asarray(some.stored_inputs(), dtype=np.float64)
     numbers = np.setdiff1d(np.arange(X.shape[1]), columns.codes())
-    chosen = [j for j in numbers.tolist() if _is_skewed(_present(X, j))]
+    known = {j: X[~np.isnan(X[:, j]), j] for j in numbers.tolist()}
+    chosen = [j for j, x in known.items() if _is_skewed(x)]
     if not chosen:
         return None
-    lows, units, shifts, *logs = map(np.array, zip(*[_logs_of(_present(X, j)) for j in chosen]))
+    lows, units, shifts, *logs = map(np.array, zip(*[_logs_of(known[j]) for j in chosen]))
     shift, moments = np.zeros(X.shape[1]), np.zeros((2, X.shape[1]))
     shift[chosen], moments[:, chosen] = shifts, logs
     names = [columns.label(j) for j in chosen]
     by_name = dict(zip(names, chosen)) if isinstance(names[0], str) else None
     return (names, lows.tolist(), units.tolist(), by_name), shift, moments
-
-
-def _present(X: Array, j: int) -> Array:
-    return X[~np.isnan(X[:, j]), j]
 
 
 def _is_skewed(x: Array) -> bool:
@@ -137,7 +134,7 @@ def on_logs(kernel: Kernel, chosen: tuple, shift: Array, moments: Array) -> Kern
     theta = kernel.theta
     for places, columns in kernels.length_scale_places(kernel, len(shift)):
         theta[places] += shift[columns] if len(places) > 1 else shift[columns].mean()
-    kernel = kernel.clone_with_theta(_clipped(theta, kernel))
+    kernel = kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
     part: Any  # a `Missing` with units
     for part, columns in kernels.parts_by_columns(kernel, len(shift), kernels.Missing):
         are_logs, pairs = moments[1, columns] > 0, zip(part.units, moments[:, columns])
@@ -274,7 +271,7 @@ def _at_place(job: Job, best: Place, positions: Ints, columns: Ints, is_alone: b
     kernel, thorough = _within(job.kernel, theta, positions, ratio), job.thorough
     if thorough is not None:
         quiet = _within(thorough.kernel, theta, positions, ratio)
-        usual = () if is_alone else (_clipped(job.kernel.theta, kernel),)
+        usual = () if is_alone else (np.clip(job.kernel.theta, *kernel.bounds.T),)
         thorough = thorough._replace(kernel=quiet, starts=usual)
     rows = max(job.settings.start_rows, _ROWS)  # fewer would not see it
     job = job._replace(kernel=kernel, thorough=thorough, spreads=spreads)
@@ -287,12 +284,7 @@ def _within(kernel: Kernel, theta: Array, positions: Ints, ratio: Array) -> Kern
     low, high = kernel.get_params()[name].T * ratio
     low = np.minimum(low, 1e-2 * np.exp(theta[positions]))
     kernel = clone(kernel).set_params(**{name: np.column_stack([low, high])})
-    return kernel.clone_with_theta(_clipped(theta, kernel))
-
-
-def _clipped(theta: Array, kernel: Kernel) -> Array:
-    """A theta within the bounds of a kernel."""
-    return np.clip(theta, *kernel.bounds.T)
+    return kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
 
 
 def sampled_batch(job: Job, size: int) -> Batch:

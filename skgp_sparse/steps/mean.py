@@ -25,7 +25,6 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skgp_sparse.choices.plan import ROWS_OF_A_MEAN, is_chosen
 from skgp_sparse.data.arrays import ArrayDataset as Table
-from skgp_sparse.data.checks import is_gaussian
 from skgp_sparse.data.moments import Distinct
 from skgp_sparse.engine.posteriors_around import MeanWeights, spread_values
 from skgp_sparse.explain import leave_one_out, weighted_means
@@ -56,9 +55,8 @@ def residuals(problems: Problems) -> Problems:
             f"{observations.name}: mean={as_text(observations.parameters.mean)} explains one "
             "of several targets exactly, which may be constant. Leave it out, or set mean to None."
         )
-    weights = MeanWeights.added(rows.n_targets)
     scaler = jobs[0].rows.scaler._replace(mean=np.zeros(rows.n_targets))
-    blend = weighted_means.WeightedMean(function, scaler, 0.0, weights)
+    blend = weighted_means.WeightedMean(function, scaler, 0.0, MeanWeights.added(rows.n_targets))
     mean = _in_table(jobs[0].rows, latent) if is_gaussian else None
     return problems._replace(jobs=jobs, blend=blend, mean=mean)
 
@@ -267,8 +265,8 @@ def boosting(rows: Table, parameters: BaseEstimator, codes: list[int], seed: int
 
 def _loss(likelihood: Likelihood | str) -> str:
     """The loss of boosting whose predictions are means of responses."""
-    domain = None if is_gaussian(likelihood) else domain_of(likelihood)
-    if domain is None or not domain.is_never_negative or domain.high < np.inf:
+    domain = domain_of(likelihood)
+    if not domain.is_never_negative or domain.high < np.inf:
         return "squared_error"
     return "gamma" if 0.0 in domain.without else "poisson"
 
@@ -315,8 +313,8 @@ def _fitted(new: BaseEstimator, form: Table, some: Ints, parameters: BaseEstimat
         estimators = tuple(clone(one).fit(X, column, **weight) for column in columns)
     if form.classes is not None:
         return MeanFunction(estimators, len(form.classes))
-    domain = None if is_gaussian(parameters.likelihood) else domain_of(parameters.likelihood)
-    if domain is None or not domain.is_never_negative:
+    domain = domain_of(parameters.likelihood)
+    if not domain.is_never_negative:
         return MeanFunction(estimators)
     least = 1e-6 * max(np.average(y), np.finfo(float).tiny)
     return MeanFunction(estimators, 0, least, most=domain.high)

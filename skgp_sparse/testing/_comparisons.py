@@ -117,6 +117,5 @@ class Curves:
         found, above, below = self(rows), self(high), self(low)
         for k, part in enumerate(self.parts[1:]):
             change = (-1) ** k * (above[k] - below[k]) / np.max(high - low, axis=0)
-            most = allowed(change, above[k])
             what = f"{self.what}: {part}, beside central differences,"
-            close(found[k + 1], change, most, what, self.place(rows))
+            close(found[k + 1], change, allowed(change, above[k]), what, self.place(rows))
