@@ -210,12 +210,20 @@ class NeighborSearch(ABC):
         return self.stopped or self.job.settings.deadline.is_over()
 
 
-def search_of(job: Job, begun: Job, *args: Any, **kwargs: Any) -> NeighborSearch:
+def search_of(
+    job: Job,
+    begun: Job,
+    validation: ValidationSet | Any,
+    random_state: Rng,
+    k: int | None = None,
+    k_fit: int = _FIT,
+) -> NeighborSearch:
     """The `NeighborSearch` of the rows of a job, within its part of the time."""
     if job.objectives.has_sites:
-        kwargs["k"] = kwargs.get("k") or FEW
-        return SiteSearch(begun.within(_SEARCH_OF_SITES), begun, *args, **kwargs)
-    return NearestNeighborSearch(job.within(_SEARCH), begun, *args, **kwargs)
+        first = begun.within(_SEARCH_OF_SITES)
+        return SiteSearch(first, begun, validation, random_state, k or FEW, k_fit)
+    first = job.within(_SEARCH)
+    return NearestNeighborSearch(first, begun, validation, random_state, k, k_fit)
 
 
 _SEARCH = 1.25  # time that is left, in units of that of the search: others follow
