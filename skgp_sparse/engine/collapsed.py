@@ -295,7 +295,9 @@ def value_and_gradient(problem: Problem, inputs: bool = True) -> Evaluation:
     value, core, slope = solve(sums, problem)
     see = partial(_see, problem, visit.features)
     probe = see(problem.rows.block(slice(0, 1)), None)
-    gradient = pull_back(visit, see, [core], probe, inputs, [waiting], sums.a, slope)
+    gradient = pull_back(
+        visit, see, [core], probe, inputs=inputs, kept=[waiting], total_a=sums.a, slope=slope
+    )
     return Evaluation(value, gradient, visit.features.jitter)
 
 

@@ -263,6 +263,7 @@ class NearestNeighborSearch(NeighborSearch):
     """Looks for the best `NeighborModel` of rows with Gaussian noise."""
 
     doubt = 1.0
+    has_evidence = property(lambda self: self.job.is_free and self.begun.is_started)
 
     @cached_property
     def known(self) -> DistinctRows:
@@ -342,7 +343,7 @@ class NearestNeighborSearch(NeighborSearch):
         """The `Fit` of a model; its value is that of random rows."""
         sampled = contract.sampled(self.job.rows, _CONCLUDED, self.validation.random_state)
         objective, kernel = self.objective(candidate, sampled), candidate.kernel
-        if self._has_evidence():  # of the variance, which another noise does not change much then
+        if self.has_evidence:  # of a variance, which another noise does not change much then
             kernel = small_fits.as_variable(kernel)
         return fit_at(objective, kernel, self.n_iter)._replace(refit=with_other_noise)
 
@@ -414,7 +415,7 @@ class NearestNeighborSearch(NeighborSearch):
 
         Rows with neighbours tell little of a variance σ², only of ``σ² / ℓ^2ν``, which is kept.
         """
-        if not self._has_evidence():
+        if not self.has_evidence:
             return best
         kernel = best.candidate.kernel
         theta, (places, *_) = kernel.theta, kernels.positions_of(kernel, "constant_value")
@@ -427,10 +428,6 @@ class NearestNeighborSearch(NeighborSearch):
         other = kernel.clone_with_theta(np.clip(theta, *kernel.bounds.T))
         score = self.scored(best.candidate._replace(kernel=other))
         return score if score.density > best.density - _WORTH else best
-
-    def _has_evidence(self) -> bool:
-        """Whether the kernel is the default one, and an exact fit says how variable it is."""
-        return self.job.is_free and self.begun.is_started
 
     def _of_smoothness(self, candidate: NeighborModel, nu: float) -> ValidationScore:
         """The `ValidationScore` of another smoothness."""

@@ -81,24 +81,24 @@ def agree(jobs: list[Job], random_states: list[Rng], run: Callable) -> tuple:
 class Trials:
     """Trials of neighbours and their rival, who predict rows of a `Job` that are held out."""
 
+    places: Index = slice(None)  # of the rows held out that the score of neighbours is of
+    is_close = False  # whether neither is far behind after its first trial
+
     def __init__(self, job: Job, random_state: Rng) -> None:
-        first, self.deadline = job.within(_SHARES_OF_TIME), job.settings.deadline
-        rival = job.posterior_method.rival
-        started = rival.started(first, random_state).with_settings(deadline=self.deadline)
-        validation = ValidationSet(job.rows, random_state, job.objectives.has_sites)
-        self.rival, self.validation = rival(started, validation, random_state), validation
-        self.search = search_of(job, started, validation, random_state)
-        failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
-        self.of_neighbors = self.of_rival = failed
-        self.places: Index = slice(None)  # of the rows held out that the score of neighbours is of
-        self.is_close = False  # whether neither is far behind after its first trial
+        self.job, self.random_state, self.deadline = job, random_state, job.settings.deadline
 
     def run(self) -> "Trials":
         """Hold the trials; who is far behind after the first one gets no other."""
-        failed, search = self.of_neighbors, self.search
+        job, random_state, rival = self.job, self.random_state, self.job.posterior_method.rival
+        started = rival.started(job.within(_SHARES_OF_TIME), random_state)
+        started = started.with_settings(deadline=self.deadline)
+        validation = ValidationSet(job.rows, random_state, job.objectives.has_sites)
+        self.rival, self.validation = rival(started, validation, random_state), validation
+        self.search = search = search_of(job, started, validation, random_state)
+        failed = ValidationScore(np.full(len(validation.count), -np.inf), validation.count)
         first = if_possible(search.first, otherwise=failed)
-        if self.deadline.allows(_OF_RIVAL) or first is failed:
-            self.of_rival = if_possible(self.rival.first, otherwise=failed)
+        is_tried = self.deadline.allows(_OF_RIVAL) or first is failed
+        self.of_rival = if_possible(self.rival.first, otherwise=failed) if is_tried else failed
         self.of_neighbors, self.is_found = first, first is not failed
         self.is_close = not self.of_rival.is_better_than(first, _BEHIND)
         if self.is_found and self.is_close:
