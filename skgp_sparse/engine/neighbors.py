@@ -221,7 +221,7 @@ class LeaveOneOut(NamedTuple):
         return type(self)(self.X, *(column[rows] for column in self[1:]))
 
     def share(self, total: float) -> float:
-        """So many rows, in units of those that are left out."""
+        """How many rows each one that is left out stands for, if there are `total` of them."""
         return total / self.count.sum()
 
     def blocks(self) -> list["LeaveOneOut"]:

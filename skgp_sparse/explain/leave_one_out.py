@@ -247,8 +247,8 @@ def _moments(fit: FittedJob, chosen: Ints, n_jobs: int) -> Pair:
     if used is given:
         return posterior.leave_one_out(used, chosen, fit.terms, n_jobs)
     rows, others = used.everything(), given.block(chosen)
-    known, wanted = (np.column_stack([one.X, one.y]).astype(np.float64) for one in (rows, others))
-    place = places_among(known, wanted)
+    own, wanted = (np.column_stack([part.X, part.y]).astype(float) for part in (rows, others))
+    place = places_among(own, wanted)
     is_there = place >= 0
     there, of_row = np.unique(place[is_there], return_inverse=True)
     mean, variance = posterior.mean_and_variance(others.X, n_jobs)
